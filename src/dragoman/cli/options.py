@@ -38,14 +38,6 @@ Set = Annotated[
         "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated. `dragoman settings` lists them."
     ),
 ]
-Minutes = Annotated[
-    float | None,
-    typer.Option(
-        help="Minutes of training, converted to a number of steps before it begins.",
-        show_default="30; of labelled text 20 epochs",
-    ),
-]
-Name = Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the recipe or data")]
 Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name. Nothing is deleted.")]
 Anyway = Annotated[

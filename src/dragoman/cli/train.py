@@ -23,9 +23,7 @@ from dragoman.cli.options import (
     Folder,
     Format,
     Fresh,
-    Minutes,
     Model,
-    Name,
     Quiet,
     Runs,
     Set,
@@ -148,13 +146,19 @@ def train_tokenizer(
 
 def train(
     overrides: Set = None,
-    name: Name = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the recipe or data")] = None,
     runs: Runs = Path("runs"),
     fresh: Fresh = False,
     anyway: Anyway = False,
     device: Device = "auto",
     threads: Threads = None,
-    minutes: Minutes = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="Minutes of training, converted to a number of steps before it begins.",
+            show_default="30; of labelled text 20 epochs",
+        ),
+    ] = None,
     what: Annotated[
         list[str] | None,
         typer.Argument(

@@ -200,7 +200,7 @@ class RunRequest(NamedTuple):
 
 
 def identify_run(what: What, options: RunOptions) -> RunRequest:
-    """The run's folder, and the settings asked for."""
+    """Which run is meant, whether or not it exists yet, and what is asked of it."""
     check_name(options.name)
     what = only_one(what)
     overrides, more = split_overrides(what, options) if options.more else (options.overrides, None)

@@ -1,7 +1,5 @@
 """Which settings each task has no use for: `refuse_useless`."""
 
-from collections.abc import Iterator
-
 from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
@@ -26,19 +24,14 @@ _READS = {"translation": "sentence pairs", "classify": "labelled texts", "tag": 
 
 def refuse_useless(recipe: Recipe) -> None:
     """Refuses settings that the task would ignore."""
-    for complaint in complaints(recipe):
-        raise ConfigError(complaint)
-
-
-def complaints(recipe: Recipe) -> Iterator[str]:
-    yield from _complaints_of_data(recipe)
+    _refuse_other_data(recipe)
     if recipe.task == "translation":
         return
-    yield from _complaints_of_one_text(recipe)
+    _refuse_settings_of_pairs(recipe)
     if recipe.task == "language_model":
-        yield from _complaints_of_language_model(recipe)
+        _refuse_for_language_model(recipe)
     else:
-        yield from _complaints_of_encoder(recipe)
+        _refuse_for_encoder(recipe)
 
 
 def _given(recipe: Recipe, group: str) -> list[str]:
@@ -46,65 +39,70 @@ def _given(recipe: Recipe, group: str) -> list[str]:
     return [*flatten(getattr(recipe, group).model_dump(mode="json", exclude_defaults=True))]
 
 
-def _complaints_of_data(recipe: Recipe) -> Iterator[str]:
+def _refuse_other_data(recipe: Recipe) -> None:
     used = OF_EVERY_TASK | _OF_TASK[recipe.task]
     for key in _given(recipe, "data"):
         if not used & {key, key.partition(".")[0]}:
             reads = _READS.get(recipe.task, "running text")
-            yield f"task = {recipe.task!r} reads {reads} and has no use for data.{key}; leave it out"
+            raise ConfigError(f"task = {recipe.task!r} reads {reads} and has no use for data.{key}; leave it out")
 
 
-def _complaints_of_one_text(recipe: Recipe) -> Iterator[str]:
-    """Complaints about settings that only sentence pairs have."""
+def _refuse_settings_of_pairs(recipe: Recipe) -> None:
     task = f"task = {recipe.task!r}"
     for address in (recipe.data.path, recipe.data.dev_path, recipe.data.test_path):
         if isinstance(address, tuple):
-            yield (
+            raise ConfigError(
                 f"{task} reads one text, not two aligned files ({' and '.join(address)}); name one file, or several by "
                 "a pattern"
             )
-        elif address is not None and address.startswith(HUB):
-            yield f"{task} reads files, not data sets of the hub"
-    for key in _given(recipe, "decode"):
-        yield f"decode.{key} is about translations; {task} makes none; leave it out"
+        if address is not None and address.startswith(HUB):
+            raise ConfigError(f"{task} reads files, not data sets of the hub")
+    if given := _given(recipe, "decode"):
+        raise ConfigError(f"decode.{given[0]} is about translations; {task} makes none; leave it out")
     if recipe.start is not None and recipe.start.mix_data is not None:
-        yield (
+        raise ConfigError(
             f"start.mix_data and start.mix_rate mix in sentence pairs; {task} reads one text; add the old text to the "
             "new file"
         )
 
 
-def _complaints_of_language_model(recipe: Recipe) -> Iterator[str]:
+def _refuse_for_language_model(recipe: Recipe) -> None:
     kind = recipe.tokenizer.kind
     if kind in WHOLE_WORDS:
-        yield (
+        raise ConfigError(
             f"tokenizer.kind = {kind!r} loses white space and unknown words, so a loss would not be the likelihood of "
             "the text; task = 'language_model' takes character, byte_bpe, bpe or unigram"
         )
-    elif not recipe.tokenizer.joint:
-        yield "tokenizer.joint = false gives each side a vocabulary; a language model has only one side; leave it out"
+    if not recipe.tokenizer.joint:
+        raise ConfigError(
+            "tokenizer.joint = false gives each side a vocabulary; a language model has only one side; leave it out"
+        )
     if _has_other_layers(recipe, "encoder_layers"):
-        yield "model.encoder_layers: a language model has no encoder; give model.decoder_layers"
+        raise ConfigError("model.encoder_layers: a language model has no encoder; give model.decoder_layers")
     if recipe.model.source_vocabulary is not None:
-        yield "model.source_vocabulary: a language model has no source; leave it out"
+        raise ConfigError("model.source_vocabulary: a language model has no source; leave it out")
 
 
-def _complaints_of_encoder(recipe: Recipe) -> Iterator[str]:
+def _refuse_for_encoder(recipe: Recipe) -> None:
     task = f"task = {recipe.task!r}"
     if recipe.start is None and recipe.tokenizer.kind not in WHOLE_WORDS and not recipe.tokenizer.joint:
-        yield "tokenizer.joint = false gives each side a vocabulary; an encoder alone has only one side; leave it out"
+        raise ConfigError(
+            "tokenizer.joint = false gives each side a vocabulary; an encoder alone has only one side; leave it out"
+        )
     if _has_other_layers(recipe, "decoder_layers"):
-        yield "model.decoder_layers: an encoder alone has no decoder; give model.encoder_layers"
+        raise ConfigError("model.decoder_layers: an encoder alone has no decoder; give model.encoder_layers")
     if recipe.model.target_vocabulary is not None:
-        yield "model.target_vocabulary: an encoder alone has no target; leave it out"
+        raise ConfigError("model.target_vocabulary: an encoder alone has no target; leave it out")
     if recipe.model.output_bias:
-        yield "model.output_bias is a bias of target tokens; an encoder alone has none; leave it out"
+        raise ConfigError("model.output_bias is a bias of target tokens; an encoder alone has none; leave it out")
     if recipe.task in OF_LABELS and recipe.start is None and recipe.model.tied is not None:
-        yield f"model.tied joins the matrices of tokens; {task} predicts labels; leave it out"
+        raise ConfigError(f"model.tied joins the matrices of tokens; {task} predicts labels; leave it out")
     if recipe.task not in OF_LABELS and recipe.model.labels is not None:
-        yield f"model.labels is the number of labels; {task} has none; leave it out"
+        raise ConfigError(f"model.labels is the number of labels; {task} has none; leave it out")
     if recipe.lora is not None:
-        yield f"tuning.lora adapts a whole model, and {task} gives an encoder a new head; take tuning.freeze instead"
+        raise ConfigError(
+            f"tuning.lora adapts a whole model, and {task} gives an encoder a new head; take tuning.freeze instead"
+        )
 
 
 def _has_other_layers(recipe: Recipe, name: str) -> bool:

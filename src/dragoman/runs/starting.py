@@ -112,6 +112,7 @@ def adapter_for(recipe: Recipe) -> Adapter | None:
         raise CheckpointError(f"{error}; an adapter is trained on that model, so put it back") from None
 
 
+@torch.no_grad()
 def place_start(model: nn.Module, stored: StoredModel) -> None:
     """Gives a fresh model the weights of the one that it starts from. An encoder alone takes over embedding and
     encoder; its head and output stay fresh unless both fill in words.
@@ -120,15 +121,9 @@ def place_start(model: nn.Module, stored: StoredModel) -> None:
         place_weights(model, named_weights(stored.model))
         return
     both_fill = isinstance(stored.model, EncoderModel) and stored.config.labels is None and model.config.labels is None
-    _take_encoder(model, stored.model, head=both_fill)
-
-
-@torch.no_grad()
-def _take_encoder(model: nn.Module, start: nn.Module, head: bool) -> None:
-    """Copies embedding and encoder of `start` into an encoder alone, and its head and output too if asked for."""
-    for part in (*SHARED, "head") if head else SHARED:
-        source = start.get_submodule(part)
+    for part in (*SHARED, "head") if both_fill else SHARED:
+        start = stored.model.get_submodule(part)
         for name, weight in model.get_submodule(part).named_parameters():
-            weight.copy_(source.get_parameter(name))
-    if head:
-        model.get_parameter("output").copy_(start.get_parameter("output"))
+            weight.copy_(start.get_parameter(name))
+    if both_fill:
+        model.get_parameter("output").copy_(stored.model.get_parameter("output"))
