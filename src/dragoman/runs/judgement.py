@@ -65,10 +65,6 @@ class Expected(Settings):
         """The worst score that meets the expectation."""
         return self.mean + self.margin if self.fewer_is_better else self.mean - self.margin
 
-    def is_met_by(self, value: float) -> bool:
-        """Whether a score meets the expectation."""
-        return value <= self.worst if self.fewer_is_better else value >= self.worst
-
     @property
     def bar(self) -> str:
         """The worst score that meets the expectation, how it follows from the seeds, and what it cannot see."""
@@ -110,7 +106,10 @@ class Judgement:
         """
         if self.unjudged or self.score is None:
             return None
-        return self.expected.is_met_by(self.score.value) and not self._is_another_score(self.score)
+        if self._is_another_score(self.score):
+            return False
+        value, worst = self.score.value, self.expected.worst
+        return value <= worst if self.expected.fewer_is_better else value >= worst
 
     def __str__(self) -> str:
         score, expected = self.score, self.expected

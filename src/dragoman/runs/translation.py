@@ -3,11 +3,11 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from dragoman.config import check
 from dragoman.data.corpus import EncodedCorpus
@@ -121,14 +121,10 @@ class TranslationTask(Task):
     @property
     def languages(self) -> Languages:
         """The languages of the data; an unknown one is that of the model that the run starts from, if there is one."""
-        of_data, of_model = self._languages_of_data, self._languages_of_start
+        of_data, of_start = (self.report.source_language, self.report.target_language), self._languages_of_start
         return Languages(
-            *(one if one != UNKNOWN_LANGUAGE else other for one, other in zip(of_data, of_model, strict=True))
+            *(one if one != UNKNOWN_LANGUAGE else other for one, other in zip(of_data, of_start, strict=True))
         )
-
-    @property
-    def _languages_of_data(self) -> Languages:
-        return Languages(self.report.source_language, self.report.target_language)
 
     @property
     def _languages_of_start(self) -> Languages:
@@ -228,25 +224,21 @@ def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[s
     yield from read_split(data, "train")
     if start is None or start.mix_data is None:
         return
-    new, old = (_Amount.of(read_split(folder, "train")) for folder in (data, start.mix_data))
-    share = new.characters * start.mix_rate / (1 - start.mix_rate) / max(1, old.characters)
-    wanted = min(old.pairs, round(share * old.pairs))
-    log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old.pairs:,}")
-    yield from evenly_spaced(read_split(start.mix_data, "train"), old.pairs, wanted)
+    _, new_characters = _pairs_and_characters(data)
+    old_pairs, old_characters = _pairs_and_characters(start.mix_data)
+    share = new_characters * start.mix_rate / (1 - start.mix_rate) / max(1, old_characters)
+    wanted = min(old_pairs, round(share * old_pairs))
+    log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old_pairs:,}")
+    yield from evenly_spaced(read_split(start.mix_data, "train"), old_pairs, wanted)
 
 
-class _Amount(NamedTuple):
-    """How much text some pairs hold, on both sides together."""
-
-    pairs: int
-    characters: int
-
-    @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> "_Amount":
-        count = characters = 0
-        for source, target in pairs:
-            count, characters = count + 1, characters + len(source) + len(target)
-        return cls(count, characters)
+def _pairs_and_characters(data: Path | str) -> tuple[int, int]:
+    """How much training text a folder of prepared data holds, on both sides together."""
+    pairs = characters = 0
+    for source, target in read_split(data, "train"):
+        pairs += 1
+        characters += len(source) + len(target)
+    return pairs, characters
 
 
 def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
