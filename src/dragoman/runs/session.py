@@ -32,7 +32,7 @@ from dragoman.serialization import write_json
 from dragoman.store.description import Adapter, ModelFiles
 from dragoman.store.folder import save_model
 from dragoman.training.checkpoint import TrainState, newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
-from dragoman.training.distributed import ALONE, World
+from dragoman.training.distributed import World
 from dragoman.training.freezing import count_trained
 from dragoman.training.loop import Every, StepReport, run_steps
 from dragoman.training.settings import CHANGEABLE_ON_RESUME, TrainSettings
@@ -52,8 +52,8 @@ class Session:
         model: AnyModel,
         state: TrainState,
         envelope: Mapping[str, Any],
-        adapter: Adapter | None = None,
-        world: World = ALONE,
+        adapter: Adapter | None,
+        world: World,
     ) -> None:
         self.task, self.envelope, self.world = task, envelope, world
         self.run, self.recipe, self.settings = task.run, task.recipe, task.recipe.train
@@ -64,7 +64,7 @@ class Session:
         """What could not be written at the last attempt, and the type of its error."""
 
     @classmethod
-    def begin(cls, task: Task, world: World = ALONE, anyway: bool = False) -> "Session":
+    def begin(cls, task: Task, world: World, anyway: bool) -> "Session":
         """A session at the newest undamaged checkpoint, or before the first step. With `anyway`, the checkpoint may
         come from another machine.
         """
