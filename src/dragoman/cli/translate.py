@@ -1,11 +1,11 @@
 """Commands that put a text in and get a text out: `translate`, `predict` and `generate`."""
 
-import dataclasses
 import json
 import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -167,25 +167,16 @@ def what_decides(
     }
 
 
+@dataclass(frozen=True)
 class Work:
     """A translator at work for the command line."""
 
-    def __init__(
-        self,
-        progress: Progress,
-        translator: "Translator",
-        options: "SearchOptions",
-        as_json: bool = False,
-        known_words: frozenset[str] | None = None,
-    ) -> None:
-        """Words that are not among the `known_words`, in lower case, are named as unknown; without `known_words`, those
-        that the vocabulary does not hold.
-        """
-        self._progress = progress
-        self._translator = translator
-        self._options = options
-        self._as_json = as_json
-        self._known_words = known_words
+    progress: Progress
+    translator: "Translator"
+    options: "SearchOptions"
+    as_json: bool = False
+    known_words: frozenset[str] | None = None
+    """In lower case. Other words are named as unknown; if None, those that the vocabulary does not hold."""
 
     def converse(self) -> None:
         """Translates lines as they are typed, until the end of input."""
@@ -195,31 +186,31 @@ class Work:
 
     def say(self, text: str) -> None:
         """Translates one text; on a terminal the words appear as they are found."""
-        if self._as_json or self._options.align or self._options.n_best > 1 or not sys.stdout.isatty():
-            (translation,) = self._translator.translate([text], self._options)
+        if self.as_json or self.options.align or self.options.n_best > 1 or not sys.stdout.isatty():
+            (translation,) = self.translator.translate([text], self.options)
             write("\n".join(self._lines(1, translation)))
         else:
-            translation = write_pieces(self._translator.stream(text, self._options))
+            translation = write_pieces(self.translator.stream(text, self.options))
         if unknown := self._unknown_words(translation):
             note(f"words that the model does not know: {', '.join(unknown)}")
         for flag, meaning in meanings(translation.flags).items():
             note(f"flagged {flag}: {meaning}")
 
     def _unknown_words(self, translation: "Translation") -> Sequence[str]:
-        if self._known_words is None:
+        if self.known_words is None:
             return translation.unknown_words
         from dragoman.text.phrasebook import words
 
-        return [word for word in words(translation.source) if word not in self._known_words]
+        return [word for word in words(translation.source) if word not in self.known_words]
 
     def compare(self, source: str, target: str) -> None:
         """Shows one sentence of a test set beside the model's translation."""
-        (translation,) = self._translator.translate([source], self._options)
-        if self._as_json:
-            write_json_line({"target": target, **dataclasses.asdict(translation)})
+        (translation,) = self.translator.translate([source], self.options)
+        if self.as_json:
+            write_json_line({"target": target, **asdict(translation)})
             return
         write(f"source:     {source}\ntarget:     {target}\nprediction: {translation.text}")
-        if self._options.align:
+        if self.options.align:
             write(f"alignment:  {pharaoh(translation)}")
 
     def translate_all(self, texts: Iterable[str], output: Path | None, total: int | None = None) -> None:
@@ -254,12 +245,12 @@ class Work:
         """
         from dragoman.inference.segments import chunks
 
-        with self._progress.track("translate", total, "lines") as advance:
+        with self.progress.track("translate", total, "lines") as advance:
             if done:
                 advance(done)
             for chunk in chunks(texts, len):
                 lines: list[str] = []
-                for translation in self._translator.translate(chunk, self._options):
+                for translation in self.translator.translate(chunk, self.options):
                     done += 1
                     flags.update(translation.flags)
                     lines += self._lines(done, translation)
@@ -269,12 +260,12 @@ class Work:
 
     def _lines(self, number: int, translation: "Translation") -> list[str]:
         """What is printed for a text."""
-        if self._as_json:
-            return [json.dumps(dataclasses.asdict(translation), ensure_ascii=False)]
+        if self.as_json:
+            return [json.dumps(asdict(translation), ensure_ascii=False)]
         lines: list[str] = []
         for rank, each in enumerate((translation, *translation.alternatives), 1):
-            ranked = [str(number), str(rank), f"{each.score:.4f}"] if self._options.n_best > 1 else []
-            aligned = [pharaoh(each)] if self._options.align else []
+            ranked = [str(number), str(rank), f"{each.score:.4f}"] if self.options.n_best > 1 else []
+            aligned = [pharaoh(each)] if self.options.align else []
             lines.append("\t".join([*ranked, each.text, *aligned]))
         return lines
 
@@ -427,7 +418,7 @@ def generate(
         forgotten = generated[0].forgotten
         for each in generated:
             if output_format == "json":
-                write_json_line(dataclasses.asdict(each))
+                write_json_line(asdict(each))
             else:
                 write(f"--- sample {each.sample} of {len(generated)} ---\n{each.prompt}{each.text}")
     if forgotten:
