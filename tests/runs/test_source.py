@@ -9,12 +9,14 @@ import pytest
 
 from dragoman.config import Settings
 from dragoman.errors import ConfigError
-from dragoman.runs.lookup import apply, find_recipe, library, name_of
+from dragoman.runs.lookup import apply_overrides, find_recipe, library, name_of
 from dragoman.runs.recipe import Recipe
 
 
 def test_a_limit_on_the_command_line_replaces_that_of_the_recipe() -> None:
-    assert apply(["train.steps=5"], {"train": {"minutes": 4.5, "seed": 2}}) == {"train": {"seed": 2, "steps": 5}}
+    assert apply_overrides(["train.steps=5"], {"train": {"minutes": 4.5, "seed": 2}}) == {
+        "train": {"seed": 2, "steps": 5}
+    }
     assert find_recipe("opus-books-en-it", ["train.steps=1"]).tables["train"] == {"steps": 1}
 
 

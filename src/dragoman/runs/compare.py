@@ -29,7 +29,7 @@ from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
-from dragoman.runs.lookup import apply
+from dragoman.runs.lookup import apply_overrides
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import seed_runs
 from dragoman.store.description import CONFIG, find_model, read_config
@@ -298,7 +298,7 @@ def _read_labels(first: Path, task: str, asked: _Asked) -> tuple[Path, list[Exam
         return path, list(read_labelled(path.parent, task, path.stem))
     path = Path(asked.test)
     kept = read_recipe(run.recipe).data.model_dump(include=HOW_LABELS_ARE_READ) if run.recipe.is_file() else {}
-    tables = apply(asked.overrides, {"data": {**kept, "path": str(path)}})
+    tables = apply_overrides(asked.overrides, {"data": {**kept, "path": str(path)}})
     kind, settings = "tag" if task == "tag" else "classify", check(tables, "the command line", Recipe).data
     examples = [(each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())]
     if kind == "tag" and is_iob1([labels for _, labels in examples]):

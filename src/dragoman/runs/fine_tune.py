@@ -23,9 +23,9 @@ from dragoman.files import nearest
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder, split_of
-from dragoman.runs.lookup import RunOptions, apply, name_of
+from dragoman.runs.lookup import RunOptions, apply_overrides, name_of
 from dragoman.runs.recipe import Recipe, StartSettings
-from dragoman.runs.starting import WORDS
+from dragoman.runs.starting import FAMILY_IN_WORDS
 from dragoman.runs.train import train_run
 from dragoman.store.description import find_model, read_config
 from dragoman.store.folder import load_model
@@ -131,8 +131,8 @@ def _translation_model(model: Path | str) -> Path:
     family = read_config(folder).model.family
     if family != "encoder_decoder":
         raise ConfigError(
-            f"{model} holds {WORDS[family]}; fine-tune takes a translation model, and others go on with: dragoman "
-            f"train DATA --task TASK --set start.model={model}"
+            f"{model} holds {FAMILY_IN_WORDS[family]}; fine-tune takes a translation model, and others go on with: "
+            f"dragoman train DATA --task TASK --set start.model={model}"
         )
     return folder
 
@@ -142,7 +142,7 @@ def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
     are exchanged.
     """
     of_data = [text for text in overrides if text.strip().startswith("data.")]
-    settings = check(apply(of_data, {"data": {"path": data}}), "the command line", Recipe).data
+    settings = check(apply_overrides(of_data, {"data": {"path": data}}), "the command line", Recipe).data
     known = naming_for(model, settings.naming)
     if isinstance(settings.path, str):
         refuse_other_languages(settings.path, prepared_languages(settings.path), known)

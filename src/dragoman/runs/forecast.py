@@ -20,7 +20,7 @@ from dragoman.runs.lookup import RunOptions, RunRequest, What, identify_run
 from dragoman.runs.opening import open_run, refuse_changes
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
-from dragoman.runs.status import PREPARED, make_folder, note, read_facts_to_go_on, remove_unmade
+from dragoman.runs.status import PREPARED, make_folder, read_facts_to_go_on, record_status, remove_unmade
 from dragoman.runs.trial import Trial
 from dragoman.training.distributed import refuse_several
 
@@ -133,4 +133,4 @@ def _kept(request: RunRequest, threads: int | None) -> Generator[None]:
         except Error:
             remove_unmade(run)
             raise
-        note(run, PREPARED)
+        record_status(run, PREPARED)

@@ -80,7 +80,7 @@ def find_recipe(what: What, overrides: Sequence[str] = ()) -> Source:
     else:
         source = _read(what)
     expected = source.tables.pop("expected", None)
-    tables = apply(overrides, source.tables)
+    tables = apply_overrides(overrides, source.tables)
     if expected is not None:
         table = check(expected, f"{source.origin}, expected", Expected).model_dump(mode="json")
         source = source._replace(expectation=Expectation(table, changed_settings(source.tables, tables)))
@@ -88,7 +88,7 @@ def find_recipe(what: What, overrides: Sequence[str] = ()) -> Source:
         log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
         places = {key: value for key, value in source.tables["data"].items() if key in OF_EVERY_TASK}
         source = source._replace(tables={"data": places}, expectation=None)
-        tables = apply(overrides, source.tables)
+        tables = apply_overrides(overrides, source.tables)
     try:
         recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
     except ConfigError:
@@ -106,7 +106,7 @@ def _task_of(source: Source) -> str:
     return check(source.tables, source.origin, Recipe).task
 
 
-def apply(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:
+def apply_overrides(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:
     """The tables with the overrides put in. A limit of training among them removes the recipe's own."""
     keys = {text.partition("=")[0].strip() for text in overrides}
     train: dict[str, Any] | int | None = tables.get("train")  # not checked yet
@@ -206,7 +206,7 @@ def identify_run(what: What, options: RunOptions) -> RunRequest:
     overrides, more = split_overrides(what, options) if options.more else (options.overrides, None)
     if run := run_named(what):
         before = read_facts_to_go_on(run)
-        asked = apply(overrides, before["asked"])
+        asked = apply_overrides(overrides, before["asked"])
         check(asked, str(run.recipe), Recipe)
         kept = before.get("expectation")
         expectation = kept and Expectation(**kept).but(before["asked"], asked)

@@ -15,7 +15,7 @@ from dragoman.files import LOCK, remove, remove_partial
 from dragoman.run_folder import RunFolder
 from dragoman.runs.lookup import RunRequest
 from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
-from dragoman.runs.status import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
+from dragoman.runs.status import FORMAT, PREPARED, read_facts, read_facts_to_go_on, record_status
 from dragoman.serialization import write_json
 from dragoman.text.prepare import is_made_from
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts
@@ -82,7 +82,7 @@ def _open(request: RunRequest, threads: int | None) -> dict[str, Any]:
     if threads is not None and system.choose_threads(threads) != facts["threads"]:
         raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
     if asked not in (None, facts["asked"]):
-        note(run, facts["status"], asked=asked, **_expected(request))
+        record_status(run, facts["status"], asked=asked, **_expected(request))
     return read_facts_to_go_on(run)
 
 

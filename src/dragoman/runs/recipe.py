@@ -22,7 +22,7 @@ from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training.settings import TrainSettings, TuningSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
-OF_LABELS = ("classify", "tag")
+LABELLING_TASKS = ("classify", "tag")
 FAMILIES = {
     "translation": "encoder_decoder",
     "language_model": "language_model",
@@ -90,7 +90,7 @@ class Recipe(Settings):
 
     @pydantic.model_validator(mode="after")
     def _labels_to_weigh(self) -> "Recipe":
-        if self.train.class_weights is not None and self.task not in OF_LABELS:
+        if self.train.class_weights is not None and self.task not in LABELLING_TASKS:
             raise ValueError(f"train.class_weights weighs labels; task = {self.task!r} has none; leave it out")
         return self
 

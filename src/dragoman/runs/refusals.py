@@ -3,7 +3,7 @@
 from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
-from dragoman.runs.recipe import OF_LABELS, Recipe
+from dragoman.runs.recipe import LABELLING_TASKS, Recipe
 from dragoman.text.addresses import HUB
 from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
@@ -95,9 +95,9 @@ def _refuse_for_encoder(recipe: Recipe) -> None:
         raise ConfigError("model.target_vocabulary: an encoder alone has no target; leave it out")
     if recipe.model.output_bias:
         raise ConfigError("model.output_bias is a bias of target tokens; an encoder alone has none; leave it out")
-    if recipe.task in OF_LABELS and recipe.start is None and recipe.model.tied is not None:
+    if recipe.task in LABELLING_TASKS and recipe.start is None and recipe.model.tied is not None:
         raise ConfigError(f"model.tied joins the matrices of tokens; {task} predicts labels; leave it out")
-    if recipe.task not in OF_LABELS and recipe.model.labels is not None:
+    if recipe.task not in LABELLING_TASKS and recipe.model.labels is not None:
         raise ConfigError(f"model.labels is the number of labels; {task} has none; leave it out")
     if recipe.lora is not None:
         raise ConfigError(

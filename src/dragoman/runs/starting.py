@@ -10,7 +10,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import count_weights
 from dragoman.model.transformer import AnyModel, EncoderModel, build_model
 from dragoman.runs.choices import Start
-from dragoman.runs.recipe import FAMILIES, OF_LABELS, Recipe
+from dragoman.runs.recipe import FAMILIES, LABELLING_TASKS, Recipe
 from dragoman.store.adapters import adapter_of
 from dragoman.store.description import Adapter, StoredModel
 from dragoman.store.folder import load_model
@@ -21,7 +21,11 @@ from dragoman.training.optimiser import MasterWeights
 
 SHARED = ("source_embedding", "encoder")
 """The parts that a translation model and an encoder alone have in common."""
-WORDS = {"encoder_decoder": "a translation model", "language_model": "a language model", "encoder": "an encoder alone"}
+FAMILY_IN_WORDS = {
+    "encoder_decoder": "a translation model",
+    "language_model": "a language model",
+    "encoder": "an encoder alone",
+}
 OF_TASK = frozenset({"labels", "pooling", "decoder_layers"})
 """Settings of the architecture that an encoder alone never takes over from the model that it starts from."""
 OF_DECODER = frozenset({"target_vocabulary", "tied", "output_bias"})
@@ -33,9 +37,9 @@ def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
     assert recipe.start is not None, "a run that starts from a model names it"
     family = FAMILIES[recipe.task]
     if config.family != family and not (family == "encoder" and config.family == "encoder_decoder"):
-        starts = "an encoder alone or a translation model" if family == "encoder" else WORDS[family]
+        starts = "an encoder alone or a translation model" if family == "encoder" else FAMILY_IN_WORDS[family]
         raise ConfigError(
-            f"{recipe.start.model} holds {WORDS[config.family]}; task = {recipe.task!r} starts from {starts}"
+            f"{recipe.start.model} holds {FAMILY_IN_WORDS[config.family]}; task = {recipe.task!r} starts from {starts}"
         )
     if family != "encoder":
         return config
@@ -60,7 +64,7 @@ def look_at_start(recipe: Recipe) -> Start | None:
 
 def _with_some_labels(config: ModelConfig, recipe: Recipe) -> ModelConfig:
     """The architecture with a head of any size, because nobody knows yet how many labels the text has."""
-    return config.model_copy(update={"labels": 2}) if recipe.task in OF_LABELS else config
+    return config.model_copy(update={"labels": 2}) if recipe.task in LABELLING_TASKS else config
 
 
 def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:

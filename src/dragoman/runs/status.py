@@ -52,7 +52,7 @@ def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
     return {**facts, "asked": without_removed(facts["asked"], str(run.facts))}
 
 
-def note(run: RunFolder, status: str, **more: Any) -> None:
+def record_status(run: RunFolder, status: str, **more: Any) -> None:
     """Records in `run.json` how far a run is."""
     write_json(run.facts, {**read_facts(run), "status": status, **more})
 

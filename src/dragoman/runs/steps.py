@@ -6,7 +6,7 @@ Start with `choose_length`.
 from typing import Literal, NamedTuple
 
 from dragoman.runs.choices import Draft
-from dragoman.runs.recipe import LIMITS, OF_LABELS, Recipe
+from dragoman.runs.recipe import LABELLING_TASKS, LIMITS, Recipe
 from dragoman.training.settings import noam_peak
 
 DEFAULT_MINUTES = 30.0
@@ -42,7 +42,7 @@ def limit_of(recipe: Recipe) -> Limit:
     for name in LIMITS:
         if (amount := getattr(recipe.train, name)) is not None:
             return Limit(name, amount, "as asked for")
-    if recipe.task in OF_LABELS:
+    if recipe.task in LABELLING_TASKS:
         return Limit("epochs", LABELLED_EPOCHS[recipe.start is not None], "the default")
     if recipe.start is not None:
         return Limit("epochs", FINE_TUNE_EPOCHS, "the default")
@@ -112,7 +112,7 @@ def choose_rate(draft: Draft) -> None:
     if recipe.task == "classify" and recipe.start is None:
         rate *= CLASSIFY_RATE
     if recipe.start is not None:
-        whole = NEW_HEAD_RATE if recipe.task in OF_LABELS else FINE_TUNE_RATE
+        whole = NEW_HEAD_RATE if recipe.task in LABELLING_TASKS else FINE_TUNE_RATE
         rate *= whole if recipe.lora is None else LORA_RATE
     whose = "adapters at " if recipe.lora else ""
     draft.choose("train.learning_rate", float(f"{rate:.2g}"), f"for {whose}width {width}")

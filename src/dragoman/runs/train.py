@@ -42,7 +42,7 @@ from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
 from dragoman.runs.session import Session
 from dragoman.runs.signals import interrupted_by_signals
-from dragoman.runs.status import make_folder, note, remove_unmade
+from dragoman.runs.status import make_folder, record_status, remove_unmade
 from dragoman.runs.task import Task
 from dragoman.training.checkpoint import TrainState
 from dragoman.training.distributed import World, join, refuse_several
@@ -163,7 +163,7 @@ def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation
     _draw(run)
     if warning := task.warning(read_metrics(run), state.best_step):
         log.warning("%s", warning)
-    note(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
+    record_status(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
     return evaluations
 
 
@@ -173,11 +173,11 @@ def _status_noted(run: RunFolder, world: World) -> Generator[None]:
     if not world.is_first:
         yield
         return
-    note(run, "training")
+    record_status(run, "training")
     try:
         yield
     except (Interrupted, Diverged) as end:
-        note(run, "diverged" if isinstance(end, Diverged) else "stopped")
+        record_status(run, "diverged" if isinstance(end, Diverged) else "stopped")
         raise
 
 
