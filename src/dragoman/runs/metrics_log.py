@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 NAMED_GAPS = 3
 """Stretches of missing steps that a warning names one by one; it counts the rest."""
+CURVE_WIDTH = 60
+"""Characters of a curve on a terminal."""
 
 
 class MetricsLog:
@@ -200,16 +202,16 @@ def dev_curve(run: RunFolder | Path, metric: str) -> list[tuple[int, float]]:
     return [(line["step"], line[metric]) for line in read_metrics(run) if line.get(metric) is not None]
 
 
-def curve_lines(run: RunFolder | Path, width: int = 60) -> list[str]:
+def curve_lines(run: RunFolder | Path) -> list[str]:
     """The curves for a terminal: one line for the training loss, one for the score that chooses the best model."""
-    losses = [loss for _, loss in training_losses(run, width)]
+    losses = [loss for _, loss in training_losses(run, CURVE_WIDTH)]
     lines: list[str] = []
     if losses:
-        lines.append(f"training loss {plain_curve(losses, width)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
+        lines.append(f"training loss {plain_curve(losses)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
     if chrf := [score for _, score in dev_curve(run, "dev_chrf")]:
-        lines.append(f"dev chrF      {plain_curve(chrf, width)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
+        lines.append(f"dev chrF      {plain_curve(chrf)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
     if nats := [score for _, score in dev_curve(run, "dev_nats_per_character")]:
-        lines.append(f"dev loss      {plain_curve(nats, width)} {nats[0]:.2f} to {nats[-1]:.2f} nats a character")
+        lines.append(f"dev loss      {plain_curve(nats)} {nats[0]:.2f} to {nats[-1]:.2f} nats a character")
     return lines
 
 
@@ -237,7 +239,7 @@ def draw_curves(run: RunFolder | Path) -> Path | None:
     return path
 
 
-def plain_curve(values: Sequence[float], width: int = 60) -> str:
+def plain_curve(values: Sequence[float]) -> str:
     """A curve as one line of blocks, for a terminal.
 
     >>> plain_curve([4.0, 2.0, 1.0, 0.5])
@@ -245,8 +247,8 @@ def plain_curve(values: Sequence[float], width: int = 60) -> str:
     """
     if not values:
         return ""
-    step = max(1, len(values) / width)
-    picked = [values[int(i * step)] for i in range(min(width, len(values)))]
+    step = max(1, len(values) / CURVE_WIDTH)
+    picked = [values[int(i * step)] for i in range(min(CURVE_WIDTH, len(values)))]
     low, high = min(picked), max(picked)
     blocks = "▁▂▃▄▅▆▇█"
     return "".join(blocks[round((value - low) / (high - low or 1) * 7)] for value in picked)

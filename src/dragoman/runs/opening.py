@@ -177,15 +177,10 @@ def _new_steps(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> 
         return NewSteps(facts["steps"], train)
     recipe = read_recipe(run.recipe).train if run.recipe.is_file() else None
     if recipe is None or recipe.continued_from is None:
-        how = "has diverged" if facts["status"] == "diverged" else "is not finished"
-        raise ConfigError(
-            f"{run} {how}, and --more goes on from a finished run; "
-            + (
-                "begin another one with --fresh and a lower train.learning_rate"
-                if facts["status"] == "diverged"
-                else f"finish it first: dragoman train {run}"
-            )
-        )
+        how, advice = "is not finished", f"finish it first: dragoman train {run}"
+        if facts["status"] == "diverged":
+            how, advice = "has diverged", "begin another one with --fresh and a lower train.learning_rate"
+        raise ConfigError(f"{run} {how}, and --more goes on from a finished run; {advice}")
     assert recipe.steps is not None, "settings are checked"
     under_way = {"steps": recipe.steps - recipe.continued_from, "learning_rate": recipe.learning_rate}
     if changes := [key for key in under_way if train.get(key) not in (None, under_way[key])]:

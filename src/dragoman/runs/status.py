@@ -1,4 +1,4 @@
-"""What a run's folder says: `run.json`, and for a list of runs how far each is, how good, how large. Loads no torch."""
+"""How far a run is: its `run.json`, and the list of runs with state, score and size. Loads no torch."""
 
 import logging
 from collections.abc import Generator, Iterator
