@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.segments import split_sentences, split_to_fit, split_words
+from dragoman.inference.segments import part_long_words, split_sentences, split_to_fit
 from dragoman.inference.sentences import LONGEST_WORD, join, separator, spaceless
 
 Texts = st.text(st.sampled_from("ab A1.,;!?…\"'“”«»() \t\n\u00a0\u2028。！，你は\u0301Dr") | st.characters())
@@ -18,23 +18,23 @@ def test_sentences_joined_are_the_text(text: str) -> None:
 @given(text=Texts)
 def test_words_joined_are_the_text(text: str) -> None:
     long = text * 30
-    pieces = split_words(long)
+    pieces = part_long_words(long)
     assert "".join(piece for piece, _ in pieces) == long
     assert all(len(piece) > LONGEST_WORD and not any(map(str.isspace, piece)) for piece, word in pieces if word)
 
 
 @pytest.mark.parametrize("word", ["x" * 101, "https://example.com/" + "a1/" * 40, "Z" * 10_000, "=" * 200, "é" * 150])
 def test_a_run_longer_than_any_word_is_found_in_its_place(word: str) -> None:
-    assert split_words(f"See {word} there") == [("See ", False), (word, True), (" there", False)]
-    assert split_words(f"これは{word}です") == [("これは", False), (word, True), ("です", False)]
-    assert split_words(word) == [(word, True)]
+    assert part_long_words(f"See {word} there") == [("See ", False), (word, True), (" there", False)]
+    assert part_long_words(f"これは{word}です") == [("これは", False), (word, True), ("です", False)]
+    assert part_long_words(word) == [(word, True)]
 
 
 @pytest.mark.parametrize(
     "text", ["x" * 100, "我今天去学校" * 50, "これはながいぶんです" * 30, "ฉันไปโรงเรียน" * 30, "ང་" * 200]
 )
 def test_words_and_scripts_without_spaces_are_left_to_the_model(text: str) -> None:
-    assert split_words(text) == [(text, False)]
+    assert part_long_words(text) == [(text, False)]
 
 
 class Counted(str):

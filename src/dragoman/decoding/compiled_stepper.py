@@ -138,9 +138,6 @@ class NativeModel:
     ) -> None:
         """`weights` are those of the model by name; where one array is tied to several names, by the first of them. C++
         packs the matrices, and goes on reading the tables and vectors where they lie.
-
-        Raises:
-            NotCompiled: there is no compiler, or it failed.
         """
         self.config, self.precision = config, precision
         self.vocabulary = config.target_vocabulary or 0

@@ -163,11 +163,7 @@ class Engine:
         return [beam.ticket for beam in self._beams]
 
     def admit(self, request: Request) -> int:
-        """Takes in a request, which enters at a later `step`; returns its ticket.
-
-        Of the requests that arrive between two steps, that with the largest `room` enters first, after all that arrived
-        earlier.
-        """
+        """Takes in a request, which enters at a later `step`, in the order of the `Inbox`; returns its ticket."""
         return self.inbox.add(request)
 
     def cancel(self, ticket: int) -> None:
@@ -270,7 +266,6 @@ class Engine:
         self._go_on_with([beam for beam, _ in holders])
 
     def _advance(self) -> list[Result]:
-        """Writes one more token in every row; returns the requests that ended with it."""
         outputs = self._outputs
         step = self.stepper.advance(outputs.last)
         for processor, rows, until in self._processors:

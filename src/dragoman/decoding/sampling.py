@@ -91,10 +91,10 @@ def _draw(
     best = float(likeliest[0])
     if not best > -np.inf:
         return int(token[0])
-    count = min(sampling.top_k or len(log_prob), len(log_prob))  # tokens that may be drawn
-    weights = _weigh(likeliest[:count], best, sampling)
-    everything = None
-    if count <= len(likeliest):
+    allowed = min(sampling.top_k or len(log_prob), len(log_prob))  # so many tokens may be drawn
+    weights = _weigh(likeliest[:allowed], best, sampling)
+    everything: float | None = None
+    if allowed <= len(likeliest):
         everything = float(weights.sum())
     elif sampling.top_k is None:
         everything = float(_weigh(log_prob, best, sampling).sum())
@@ -103,13 +103,13 @@ def _draw(
         if place is not None:
             return int(token[place])
 
-    # The draw lies beyond them, or which tokens are the likeliest `top_k` is known only when all are in order.
-    order = np.argsort(-log_prob, kind="stable")[:count]
+    # The draw lies beyond the likeliest; or the sum over the best `top_k` is known only when all tokens are in order.
+    order = np.argsort(-log_prob, kind="stable")[:allowed]
     reached = _weigh(log_prob[order], best, sampling).cumsum()
     if everything is None:
         everything = float(reached[-1])
     place = _place(reached, everything, sampling.top_p, uniform)
-    return int(order[-1 if place is None else place])
+    return int(order[-1] if place is None else order[place])
 
 
 def _weigh(x: Float[np.ndarray, "N"], best: float, sampling: Sampling) -> Float[np.ndarray, "N"]:

@@ -42,11 +42,7 @@ _BEGINNING = "\n"
 
 
 class StopTexts:
-    """Texts at which writing ends, as a `Request` asks: whether an output has just come to one of them.
-
-    Raises:
-        TokenizerError: a text is not Unicode.
-    """
+    """Texts at which writing ends, as a `Request` asks: whether an output has just come to one of them."""
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer) -> None:
         self.texts = [tokenizer.normalise(text) for text in texts]
@@ -246,7 +242,6 @@ class Generator:
         return Engine(stepper, start=DEFAULT_FRAMING.target_start, end=DEFAULT_FRAMING.target_end, batch_tokens=_ROOM)
 
     def _requests(self, prompt: _Prompt, options: GenerateOptions, stops: StopTexts) -> list[Request]:
-        """One request for each sample."""
         *before, last = prompt.ids
         request = Request(
             before,

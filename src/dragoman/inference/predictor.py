@@ -219,9 +219,7 @@ class Predictor:
     def predict(
         self, texts: Sequence[str], best: int = 5, words: bool = True, pretokenized: bool = False
     ) -> list[Prediction]:
-        """A prediction for each text, in order: at most `best` labels or words, and the `words` that spoke for a label,
-        for which a classifier reads a text once more for each of its words. The words of a `pretokenized` text, which
-        only a tagger takes, stand between spaces already, as in CoNLL files.
+        """A prediction for each text, in order, as the function `predict` makes them. `pretokenized` is for a tagger.
 
         Raises:
             DecodeError: a text has more tokens than the model has positions, or no mask to fill in; something was asked
@@ -326,9 +324,7 @@ class Predictor:
         if _GLUED.search(text):
             raise part_of_a_word
         shown, *parts = text.split(MASK_NAME)
-        holes: list[
-            tuple[int, int]
-        ] = []  # each with the space before it, because most tokens hold a word and its space
+        holes: list[tuple[int, int]] = []  # with the space before each, because most tokens hold a word and its space
         for part in parts:
             first = len(shown) - shown.endswith(" ")
             shown += STANDS_FOR_IT

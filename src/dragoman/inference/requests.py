@@ -30,11 +30,7 @@ class RequestBuilder:
         return min(options.max_source_tokens, self.positions - self.framing.source_symbols)
 
     def of(self, texts: Sequence[Segments], options: SearchOptions) -> list[list[Request]]:
-        """The requests of each text, one for each segment that is translated.
-
-        Raises:
-            DecodeError: the prefix is longer than the model writes, repeats itself, or holds unknown words.
-        """
+        """The requests of each text, one for each segment that is translated."""
         prefix = self._prefix(options)
         usual = tuple(self._processors(options))
         forced = (*usual, ForcedPrefix(prefix))

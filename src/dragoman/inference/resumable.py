@@ -200,7 +200,7 @@ def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -
     begun anew.
     """
     record, size = _read_record(part), file.seek(0, os.SEEK_END)
-    written = _hash_of(file, record.bytes)
+    written = _hash_of_first(file, record.bytes)
     if size and written.hexdigest() != record.results:
         raise DataError(
             f"{part} was changed: it does not hold the results that were written ({record.bytes:,} bytes); {MOVE}"
@@ -216,8 +216,7 @@ def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -
     return record, written
 
 
-def _hash_of(file: IO[bytes], count: int) -> "hashlib._Hash":
-    """The SHA-256 of the first bytes of a file."""
+def _hash_of_first(file: IO[bytes], count: int) -> "hashlib._Hash":
     sha256 = hashlib.sha256()
     file.seek(0)
     while count and (block := file.read(min(count, 1 << 20))):

@@ -82,22 +82,14 @@ class Runtime(Generic[Decodes]):
             return prepare_for_decoding(cast(Decodes, self._stored.model), self.device, dtype)
 
     def in_torch(self) -> "Runtime[Decodes]":
-        """The same, with the same model in PyTorch, stepped there, so that it can be changed.
-
-        Raises:
-            ConfigError: this is an ensemble.
-        """
+        """The same, with the same model in PyTorch, stepped there, so that it can be changed. Refuses an ensemble."""
         self._refuse_ensemble()
         other = copy.copy(self)
         other.native, other.model = None, self.model
         return other
 
     def stepper(self, threads: int, observer: "Observer | None" = None) -> ScoringStepper:
-        """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs.
-
-        Raises:
-            ConfigError: an observer is to see into an ensemble.
-        """
+        """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs; but into no ensemble."""
         if observer is not None:
             self._refuse_ensemble()
         if self.others:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DecodeError
-from dragoman.inference.sentences import split_sentences, split_to_fit, split_words
+from dragoman.inference.sentences import part_long_words, split_sentences, split_to_fit
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 Split = Literal["sentence", "long", "never"]
@@ -124,7 +124,7 @@ def _split(number: int, text: str, split: Split) -> list[Segment]:
         return [Segment(text.strip())] if text.strip() else []
     sentences = split_sentences(text) if split == "sentence" else [text]
     segments = [
-        Segment(part.strip(), copied=copied) for sentence in sentences for part, copied in split_words(sentence)
+        Segment(part.strip(), copied=copied) for sentence in sentences for part, copied in part_long_words(sentence)
     ]
     for segment in segments:
         if segment.copied:

@@ -1,8 +1,8 @@
 """Cuts text, by rules and without loss, into pieces that a model can take: joined, the pieces are the text again.
 
-`split_sentences` finds the sentences, and `split_words` the strings that are too long to be words. `split_to_fit` cuts
-a sentence that is too long at its clauses, at its spaces, or between any two characters. If in doubt, a sentence stays
-whole. The time is linear in the length of the text. `join` makes one text of translated pieces.
+`split_sentences` finds the sentences, and `part_long_words` the strings that are too long to be words. `split_to_fit`
+cuts a sentence that is too long at its clauses, at its spaces, or between any two characters. If in doubt, a sentence
+stays whole. The time is linear in the length of the text. `join` makes one text of translated pieces.
 """
 
 import re
@@ -79,10 +79,10 @@ def split_sentences(text: str) -> list[str]:
     return [*pieces, text[begin:]] if begin < len(text) else pieces
 
 
-def split_words(text: str) -> list[tuple[str, bool]]:
+def part_long_words(text: str) -> list[tuple[str, bool]]:
     """The text in pieces, and whether each is a word of more than `LONGEST_WORD` characters, which no vocabulary holds.
 
-    >>> split_words("See " + "x" * 101 + " there.") == [("See ", False), ("x" * 101, True), (" there.", False)]
+    >>> part_long_words("See " + "x" * 101 + " there.") == [("See ", False), ("x" * 101, True), (" there.", False)]
     True
     """
     pieces, begin = [], 0

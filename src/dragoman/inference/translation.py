@@ -151,7 +151,6 @@ class Writer:
         options: SearchOptions,
         links: SegmentLinks | None,
     ) -> Translation:
-        """The translation whose segments have these hypotheses."""
         hypotheses = iter(parts)
         lines = [
             one_line(segment.text if segment.copied else self.tokenizers.target.decode(next(hypotheses).tokens))

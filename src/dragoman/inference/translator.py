@@ -355,7 +355,6 @@ def _joined(samples: Iterable[Sequence[Hypothesis]]) -> list[Hypothesis]:
 
 
 def _refuse_misfit(first: StoredModel, other: StoredModel) -> None:
-    """Refuses a model that can't translate with the first one as one."""
     if other.config.family != first.config.family:
         raise ConfigError(f"{other.folder} can't join the ensemble: it {USES[other.config.family]}")
     pairs = zip(first.tokenizers._fields, first.tokenizers, other.tokenizers, strict=True)
