@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError, DataError
+from dragoman.evaluating.references import evenly_spread
 from dragoman.evaluating.speed import (
     ALL,
     ALONE,
@@ -17,7 +18,6 @@ from dragoman.evaluating.speed import (
     Benchmark,
     Latency,
     Spread,
-    _spread,
     benchmark,
     measure,
 )
@@ -113,9 +113,9 @@ def test_at_most_a_hundred_texts_spread_over_all_are_translated_alone():
 
 
 def test_some_of_many_texts_are_spread_over_all_of_them():
-    assert _spread("abcdefghij", 4) == ["a", "c", "f", "h"]
-    assert _spread("ab", 4) == ["a", "b"]
-    assert _spread("", 4) == []
+    assert evenly_spread("abcdefghij", 4) == ["a", "c", "f", "h"]
+    assert evenly_spread("ab", 4) == ["a", "b"]
+    assert evenly_spread("", 4) == []
 
 
 @given(st.lists(st.floats(1e-6, 100), min_size=1, max_size=300))

@@ -5,7 +5,7 @@
 
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -16,11 +16,11 @@ from dragoman.errors import missing_extra
 from dragoman.evaluating.label_metrics import Rows, names_in
 
 MOST_LABELS = 12
-"""Labels that a table shows: about as many as fit on a screen."""
+"""A table shows at most this many labels: about as many as fit on a screen."""
 OTHERS = "others"
 Form = Literal["png", "svg", "pdf"]
 MOST_DRAWN = 60
-"""With more labels, those that are confused most are drawn; a picture must stay readable."""
+"""A picture shows at most this many labels, those that are confused most, so that it stays readable."""
 _CELL_INCHES = 0.42
 
 
@@ -136,19 +136,32 @@ def draw_figure(inches: tuple[float, float], fill: Callable[[Any], None], form: 
         return file.getvalue()
 
 
+def draw_matrix(
+    axes: Any, shares: Any, rows: Sequence[str], columns: Sequence[str], aspect: Literal["auto", "equal"]
+) -> Any:
+    """Cells from white (0) to dark blue (1), with the names of rows and columns; `aspect` as matplotlib means it."""
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect=aspect)
+    axes.set_xticks(range(len(columns)), list(map(plain_text, columns)), rotation=60, ha="right")
+    axes.set_yticks(range(len(rows)), list(map(plain_text, rows)))
+    axes.tick_params(labelsize=8)
+    return image
+
+
+def plain_text(text: str) -> str:
+    """Text that matplotlib shows as it is, and not as a formula."""
+    return text.replace("$", r"\$")
+
+
 _HARMLESS = ("Glyph", "Attempting to set identical low and high")
-"""A script that the font lacks gives boxes, and not a line each; a text without words gives an empty map."""
+"""Warnings that nobody needs: a font lacks a letter and draws a box; a text without words gives an empty map."""
 
 
 def _fill(figure: Any, confusion: Confusion, shown: list[int]) -> None:
     axes = figure.subplots()
-    names = [confusion.labels[index].replace("$", r"\$") for index in shown]
+    names = [confusion.labels[index] for index in shown]
     counts = confusion.counts[np.ix_(shown, shown)]
     shares = counts / np.maximum(confusion.counts[shown].sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    axes.set_xticks(range(len(names)), names, rotation=60, ha="right")
-    axes.set_yticks(range(len(names)), names)
-    axes.tick_params(labelsize=8)
+    image = draw_matrix(axes, shares, names, names, aspect="equal")
     for (row, column), count in np.ndenumerate(counts):
         if count:
             colour = "white" if shares[row, column] > 0.5 else "black"

@@ -98,8 +98,9 @@ def names_in(*sides: Rows) -> tuple[str, ...]:
     return tuple(sorted({label for side in sides for row in side for label in row}))
 
 
-def label_statistics(gold: Rows, found: Rows, names: Sequence[str] | None = None) -> dict[str, Statistics]:
-    """Counts for `accuracy` and `macro_f1`. `names` lists the labels where two systems must be counted alike.
+def label_statistics(gold: Rows, found: Rows, names: Sequence[str]) -> dict[str, Statistics]:
+    """Counts for `accuracy` and `macro_f1`. `names` are all labels, also those that only another system found, so that
+    systems can be compared count by count.
 
     Accuracy is the share of right labels. Macro F1 is the plain mean of the F1 of each label that occurs in gold or
     found labels, of the whole set or of a bootstrap sample: `f1_score(average="macro", zero_division=0)`.
@@ -109,7 +110,7 @@ def label_statistics(gold: Rows, found: Rows, names: Sequence[str] | None = None
         [sum(one == other for one, other in zip(*pair, strict=True)), len(pair[0])]
         for pair in zip(gold, found, strict=True)
     ]
-    counts = count_labels(gold, found, names or names_in(gold, found))
+    counts = count_labels(gold, found, names)
     return {
         "accuracy": _statistics(
             np.array(right_of_all, np.float64), "accuracy", f"acc|{size}", lambda sums: _ratio(*sums.T)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
@@ -28,6 +29,8 @@ from dragoman.text.readers import Pair, open_pairs
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"
+
+Text = TypeVar("Text")
 
 log = logging.getLogger(__name__)
 
@@ -87,10 +90,10 @@ def read_references(
         refuse_other_languages(path, named, naming)
         rows = (line.split("\t") for line in read_lines(path, encoding_errors))
         test_set = _with_languages(_gather(path, rows), named, naming)
-        around = languages_in(path.absolute().parent.name)
-        return (
-            test_set if test_set.language != UNKNOWN_LANGUAGE or not around else replace(test_set, language=around[1])
-        )
+        of_folder = languages_in(path.absolute().parent.name)
+        if test_set.language == UNKNOWN_LANGUAGE and of_folder:
+            return replace(test_set, language=of_folder[1])
+        return test_set
     reading = open_pairs(str(source), naming, format, encoding_errors)
     for choice, reason in reading.reasons.items():
         log.info("%s: %s: %s", path.name, choice, reason)
@@ -123,6 +126,12 @@ def own_test_set(run: Path | str) -> Path:
 def own_test_pairs(run: Path | str) -> list[tuple[str, str]]:
     """The pairs of a run's test set, as `own_test_set` finds it."""
     return list(read_pairs(own_test_set(run)))
+
+
+def evenly_spread(texts: Sequence[Text], most: int) -> list[Text]:
+    """At most this many of the texts of a test set, evenly spread over all of them."""
+    count = min(most, len(texts))
+    return [texts[number * len(texts) // count] for number in range(count)]
 
 
 def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:

@@ -41,7 +41,7 @@ SEEDS = "seeds"
 """The names of the two tests."""
 TRIALS = 10_000
 LEVEL = 0.05
-"""The level of significance: a difference is shown if its p-value is lower."""
+"""A difference is significant if its p-value is lower than this."""
 MANY = 10_000.0
 """With more degrees of freedom, Student's distribution is practically normal."""
 
@@ -129,7 +129,7 @@ def compare_systems(
     counted = first[0].counted(evaluations)
     groups = counted[: len(first)], counted[len(first) :]
     return {
-        metric: compare_counts([[each[metric] for each in group] for group in groups], names=names, samples=samples)
+        metric: compare_counts([[each[metric] for each in group] for group in groups], names, samples)
         for metric in metrics or counted[0]
     }
 
@@ -156,21 +156,17 @@ def compare_groups(
     samples: int = TRIALS,
     **measures: Unpack[Measures],
 ) -> dict[str, Comparison]:
-    """The same of two systems with a list of translations for each seed."""
+    """Compares two systems that gave a list of translations for each seed."""
     rows, *_ = [checked(outputs, references) for outputs in (*first, *second)]
     return {
         name: compare_counts(
-            [[statistics(metric, outputs, rows) for outputs in group] for group in (first, second)],
-            names=names,
-            samples=samples,
+            [[statistics(metric, outputs, rows) for outputs in group] for group in (first, second)], names, samples
         )
         for name, metric in build_metrics(**measures).items()
     }
 
 
-def compare_counts(
-    groups: Sequence[Sequence[Statistics]], *, names: tuple[str, str] = THE_FIRST_TWO, samples: int = TRIALS
-) -> Comparison:
+def compare_counts(groups: Sequence[Sequence[Statistics]], names: tuple[str, str], samples: int) -> Comparison:
     """Compares what one metric counted, line by line, for two systems: of one run each, or of one for each seed."""
     first, second = groups
     if len(first) == len(second) == 1:

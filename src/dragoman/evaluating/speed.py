@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from dragoman.config import choose
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
-from dragoman.evaluating.references import own_test_pairs
+from dragoman.evaluating.references import evenly_spread, own_test_pairs
 from dragoman.files import check_output
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
@@ -227,7 +227,7 @@ def measure(
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Speed], list[Ratio]]:
     """Times translators that are already loaded. They take turns; in every second round the last goes first."""
-    alone = _spread(texts, ALONE)
+    alone = evenly_spread(texts, ALONE)
     speeds, ratios = [], []
     names = list(translators)
     with progress.track("benchmark", total=2 * rounds * len(searches) * len(names), unit="measurements") as advance:
@@ -243,12 +243,6 @@ def measure(
                 speeds += [_speed(name, options, batch, taken[name]) for name in names]
                 ratios += [_ratio(name, names[0], options, batch, taken) for name in names[1:]]
     return speeds, ratios
-
-
-def _spread(texts: Sequence[str], most: int) -> list[str]:
-    """At most this many of the texts, evenly spread over all of them."""
-    count = min(most, len(texts))
-    return [texts[number * len(texts) // count] for number in range(count)]
 
 
 class _Timing(NamedTuple):

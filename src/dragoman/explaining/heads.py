@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.evaluating.direction import naming_for
-from dragoman.evaluating.references import own_test_set, read_references
+from dragoman.evaluating.references import evenly_spread, own_test_set, read_references
 from dragoman.inference.teacher_forcing import ForcedText, passes, teacher_force
 from dragoman.model.attention import Attention
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
@@ -34,7 +34,7 @@ Stack = Literal["encoder", "decoder"]
 Kind = Literal["self_attention", "cross_attention"]
 
 SENTENCES = 200
-"""By default."""
+"""A model is judged on this many by default."""
 
 
 class Head(NamedTuple):
@@ -65,7 +65,7 @@ class HeadTable:
 
     texts: int
     tokens: int
-    """That were to be written."""
+    """The tokens that the model had to write."""
     loss: float
     """Of the whole model, in nats a token."""
     costs: dict[Head, Cost]
@@ -128,23 +128,20 @@ def judge_heads(
         DecodeError: the model neither translates nor writes.
     """
     stored = load_model(model)
-    prepared: EncoderDecoder | LanguageModel
+    if not isinstance(stored.model, EncoderDecoder | LanguageModel):
+        raise DecodeError(f"{model} holds an encoder alone; the heads of translation and language models are judged")
     if isinstance(stored.model, EncoderDecoder):
         given = _pairs(stored, model, test, references)
-        prepared = prepare_for_decoding(stored.model, "cpu", torch.float32)
-    elif not isinstance(stored.model, LanguageModel):
-        raise DecodeError(f"{model} holds an encoder alone; the heads of translation and language models are judged")
     elif references:
         raise ConfigError("a language model reads one text; references are for translation models")
     else:
         given = _texts(stored, model, test)
-        prepared = prepare_for_decoding(stored.model, "cpu", torch.float32)
+    prepared = prepare_for_decoding(stored.model, "cpu", torch.float32)
     positions = stored.config.max_positions
     fitting = [each for each in given if positions is None or each.longest <= positions]
     if not fitting:
         raise DataError(f"none of {len(given):,} texts can be judged: all are blank or longer than the model takes")
-    count = min(sentences, len(fitting))
-    chosen = [fitting[number * len(fitting) // count] for number in range(count)]
+    chosen = evenly_spread(fitting, sentences)
     tokens = [len(each.labels) for each in chosen]
     heads, costs = heads_of(prepared), {}
     with use_threads(threads), progress.track("losses without each head", len(heads), "heads") as advance:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from unicodedata import combining, east_asian_width
 
 from dragoman.errors import ConfigError
-from dragoman.evaluating.confusion import Form, draw_figure
+from dragoman.evaluating.confusion import Form, draw_figure, draw_matrix, plain_text
 from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record
 
 _SHADES = " ░▒▓█"
@@ -23,7 +23,7 @@ _TITLE_LETTERS_AN_INCH = 12
 
 
 class HeatMap(NamedTuple):
-    """Weights of rows, which look, on columns, which are looked at; each row sums to one at most.
+    """How much each row looks at each column; a row sums to at most one.
 
     A row of a decoder is named by the token that it reads and the one that it then writes.
     """
@@ -115,20 +115,7 @@ def _fill(figure: Any, heats: Sequence[HeatMap]) -> None:
     ratios = [max(len(heat.rows), 1) for heat in heats]
     axes = figure.subplots(len(heats), 1, squeeze=False, height_ratios=ratios)[:, 0]
     for each, heat in zip(axes, heats, strict=True):
-        image = _draw(each, heat)
-        lines = textwrap.wrap(_plain(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
+        image = draw_matrix(each, heat.weights, heat.rows, heat.columns, aspect="auto")
+        lines = textwrap.wrap(plain_text(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
         each.set_title("\n".join(lines), fontsize=9)
         figure.colorbar(image, ax=each, label="weight", shrink=0.6)
-
-
-def _draw(axes: Any, heat: HeatMap) -> Any:
-    image = axes.imshow(heat.weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(heat.columns)), [_plain(label) for label in heat.columns], rotation=60, ha="right")
-    axes.set_yticks(range(len(heat.rows)), [_plain(label) for label in heat.rows])
-    axes.tick_params(labelsize=8)
-    return image
-
-
-def _plain(label: str) -> str:
-    """A label that matplotlib takes as it is, and not as a formula."""
-    return label.replace("$", r"\$")

@@ -106,15 +106,15 @@ class MarianFolder(NamedTuple):
     tokenizers: Tokenizers
     vocabularies: Vocabularies
     weights: Mapping[str, Tensor]
-    """By their names there."""
-    generation: Content
-    """What `generation_config.json` says, or where there is none, `config.json`."""
+    """By Marian's names."""
+    generation_file: Path
+    """`generation_config.json`; in older folders without one, `config.json`."""
     stated_languages: tuple[Any, Any]
-    """What `tokenizer_config.json` says."""
+    """Source and target as `tokenizer_config.json` states them; anything may stand there."""
 
     @property
     def unknown(self) -> int:
-        """The id of the target's unknown symbol there."""
+        """Marian's id of the unknown symbol of the target."""
         row = self.vocabularies.target[self.tokenizers.target.unknown]
         assert row is not None, "only our start symbol has no row there"
         return row
@@ -130,7 +130,9 @@ def is_marian(folder: Path) -> bool:
 
 def read_marian(folder: Path) -> MarianFolder:
     """Reads a whole folder, if our model can hold what is in it."""
-    _refuse_missing(folder)
+    for name in (CONFIG, VOCABULARY, *MODELS):
+        _refuse_missing(folder, name)
+    _refuse_missing(folder, WEIGHTS, PICKLED)
     content = read_object(folder / CONFIG)
     architecture = _architecture(folder / CONFIG, content)
     of_text = read_object(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
@@ -142,7 +144,7 @@ def read_marian(folder: Path) -> MarianFolder:
         tokenizers,
         vocabularies,
         _weights(folder, config, vocabularies),
-        read_object(folder / GENERATION) if (folder / GENERATION).is_file() else content,
+        folder / (GENERATION if (folder / GENERATION).is_file() else CONFIG),
         (of_text.get("source_lang"), of_text.get("target_lang")),
     )
 
@@ -171,12 +173,10 @@ def model_config(architecture: Architecture, tokenizers: Tokenizers) -> ModelCon
     )
 
 
-def _refuse_missing(folder: Path) -> None:
-    for name in (CONFIG, VOCABULARY, *MODELS):
-        if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} is not a complete Marian folder: {name} is missing")
-    if not any((folder / name).is_file() for name in (WEIGHTS, PICKLED)):
-        raise CheckpointError(f"{folder} is not a complete Marian folder: {WEIGHTS} (or {PICKLED}) is missing")
+def _refuse_missing(folder: Path, *names: str) -> None:
+    """Refuses a folder that holds no file of these names."""
+    if not any((folder / name).is_file() for name in names):
+        raise CheckpointError(f"{folder} is not a complete Marian folder: {' or '.join(names)} is missing")
 
 
 def _architecture(path: Path, content: Content) -> Architecture:
@@ -192,8 +192,8 @@ def _tokenizers(folder: Path, of_text: Content, architecture: Architecture) -> t
         raise TokenizerError(f"{folder / TOKENIZER}: sp_model_kwargs would sample pieces; leave them out")
     separate = bool(of_text.get("separate_vocabs", False))
     names = (VOCABULARY, TARGET_VOCABULARY if separate else VOCABULARY)
-    if separate and not (folder / TARGET_VOCABULARY).is_file():
-        raise CheckpointError(f"{folder} is not a complete Marian folder: {TARGET_VOCABULARY} is missing")
+    if separate:
+        _refuse_missing(folder, TARGET_VOCABULARY)
     if separate and architecture.share_encoder_decoder_embeddings:
         raise CheckpointError(f"{folder}: separate_vocabs contradicts share_encoder_decoder_embeddings")
     sizes = (architecture.vocab_size, architecture.target_size)
@@ -356,10 +356,10 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
     check_new_model(to)
     marian = read_marian(folder)
     languages = given or _stated(marian, folder)
-    place = GENERATION if (folder / GENERATION).is_file() else CONFIG
     facts = marian.architecture
     symbols = Symbols(marian.unknown, facts.pad_token_id, facts.eos_token_id)
-    options, notes = options_from(marian.generation, facts.max_position_embeddings, symbols, str(folder / place))
+    place = marian.generation_file
+    options, notes = options_from(read_object(place), facts.max_position_embeddings, symbols, str(place))
     with torch.device("meta"):
         model = build_model(marian.config, seed=None)
     files = ModelFiles(marian.tokenizers, languages, options, _card(marian, languages, folder), MARIAN_FRAMING)

@@ -231,7 +231,7 @@ class EncoderModel(nn.Module):
 
 AnyModel = EncoderDecoder | LanguageModel | EncoderModel
 """A model of any family."""
-Model = TypeVar("Model", EncoderDecoder, LanguageModel, EncoderModel)
+Model = TypeVar("Model", bound=EncoderDecoder | LanguageModel | EncoderModel)
 
 
 def prepare_for_decoding(model: Model, device: torch.device | str, dtype: torch.dtype) -> Model:
