@@ -84,7 +84,7 @@ def explain_choice(
 
 
 class Searched(NamedTuple):
-    """What the search of one width found for one part."""
+    """The search of one width over one part of a text, and its best hypothesis."""
 
     search: Search
     best: Hypothesis

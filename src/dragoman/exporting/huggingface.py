@@ -49,7 +49,7 @@ POSITIONS = 512
 
 @dataclass(frozen=True)
 class Form:
-    """In what the two kinds of folder differ."""
+    """What differs between a Marian folder and one with our own ids and tokenizer."""
 
     rows: Vocabularies
     positions: int
@@ -125,7 +125,7 @@ def obstacles(stored: StoredModel, back: bool) -> Iterator[str]:
 
 
 def _config(config: ModelConfig, form: Form) -> dict[str, Any]:
-    """The content of `config.json` but for symbols."""
+    """The content of `config.json` without the special symbols."""
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     sizes = [sum(row is not None for row in rows) for rows in form.rows]
     return {

@@ -1,7 +1,7 @@
 """Our tokenizers as a `tokenizer.json` that the tokenizers library reads by itself: same ids, symbols, bytes and all.
 
-Our own file holds what was learnt, and the rules are code. This one holds the rules too, in the library's words, so
-that other programs cut text as we do. Bytes are named as SentencePiece names them: `<0x0A>`.
+Our own file holds only what was learned; the rules are code. This one holds the rules too, in the library's terms, so
+that other programs split text as we do. Bytes are named as SentencePiece names them: `<0x0A>`.
 """
 
 from collections.abc import Iterator
