@@ -49,13 +49,23 @@ def pieces_of(model: bytes) -> list[str]:
     return [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
 
 
-def write_marian(folder: Path, separate: bool = False, pickled: bool = False, **config: Any) -> Path:
-    """A random model with a nonzero bias of the output."""
+def write_marian(
+    folder: Path,
+    separate: bool = False,
+    pickled: bool = False,
+    padded: int = 0,
+    tags: tuple[str, ...] = (),
+    of_spm: dict[str, Any] | None = None,
+    **config: Any,
+) -> Path:
+    """A random model with a nonzero bias of the output. It has so many embeddings more than pieces; `tags` name the
+    languages that it translates into.
+    """
     folder.mkdir(parents=True)
-    models = [spm(ENGLISH), spm(ITALIAN)]
+    models = [spm(lines, **(of_spm or {})) for lines in (ENGLISH, ITALIAN)]
     for name, model in zip(("source.spm", "target.spm"), models, strict=True):
         (folder / name).write_bytes(model)
-    tables = [pieces_of(model) for model in models]
+    tables = [[*tags, *pieces_of(model)] for model in models]
     tables = tables if separate else [list(dict.fromkeys(itertools.chain(*tables)))]
     padding = min(len(table) for table in tables) + len(SYMBOLS)
     for name, table in zip(("vocab.json", "target_vocab.json"), tables, strict=False):
@@ -64,7 +74,7 @@ def write_marian(folder: Path, separate: bool = False, pickled: bool = False, **
         (folder / name).write_text(json.dumps(ids), "utf-8")
     facts = {"source_lang": "en", "target_lang": "it", "separate_vocabs": separate}
     (folder / "tokenizer_config.json").write_text(json.dumps(facts), "utf-8")
-    model = new_model([len(table) + len(SYMBOLS) + 1 for table in tables], padding, separate, **config)
+    model = new_model([len(table) + len(SYMBOLS) + 1 + padded for table in tables], padding, separate, **config)
     generation = {"num_beams": 4, "length_penalty": 0.0, "early_stopping": True, "max_length": 40}
     symbols = {"bad_words_ids": [[padding]], "decoder_start_token_id": padding, "pad_token_id": padding}
     model.save_pretrained(folder)

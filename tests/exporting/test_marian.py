@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "separate": {"separate": True, "activation_function": "relu"},
     "target": {"separate": True, "tie_word_embeddings": True, "activation_function": "gelu"},
     "pickled": {"pickled": True, "scale_embedding": False},
+    "bytes": {"of_spm": {"byte_fallback": True, "vocab_size": 330}},
+    "many": {"tags": (">>ita<<", ">>fra<<", ">>pt_br<<", "<s>")},
 }
 TEXTS = [*ENGLISH, "An unknown ß and 漢字, “quoted”…", "  two   spaces ", "x", " ".join(ENGLISH)]
 
@@ -394,10 +398,28 @@ def test_other_tokenizers_and_symbols_are_refused(folders: Path, tmp_path: Path)
         dragoman.export(tmp_path / "words", "huggingface", tmp_path / "theirs")
 
 
-def test_ctranslate2_takes_no_tokenizer_of_sentencepiece(folders: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="its source tokenizer is a model of SentencePiece, which has files"):
-        dragoman.export(folders / "ours" / "opus", "ctranslate2", tmp_path / "theirs", ENGLISH)
-    assert not (tmp_path / "theirs").exists()
+@pytest.mark.parametrize("form", FORMS)
+def test_ctranslate2_translates_as_the_marian_model_does(form: str, folders: Path, tmp_path: Path) -> None:
+    texts = [*TEXTS, *(f"{tag} {text}" for tag in (">>fra<<", ">>xyz<<") for text in ENGLISH)]
+    found = dragoman.export(folders / "ours" / form, "ctranslate2", tmp_path / "theirs", texts)
+    assert found.proof.largest_difference < 1e-4 and found.proof.sentences >= len(texts) - 1
+    names = {each.name for each in (tmp_path / "theirs").iterdir()}
+    assert {"model.bin", "source.spm", "target.spm", "translate.py"} <= names and "tokenizer.json" not in names
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["separate", "bytes", "many"])
+def test_the_script_beside_a_marian_model_in_ctranslate2_translates_without_us(
+    form: str, folders: Path, tmp_path: Path
+) -> None:
+    out = dragoman.export(folders / "ours" / form, "ctranslate2", tmp_path / "theirs", ENGLISH).folder
+    asked = [sys.executable, str(out / "translate.py"), "1"]
+    lines = [*ENGLISH, f">>fra<< {ENGLISH[0]}", f">>xyz<<{ENGLISH[0]}", ""]
+    given = "".join(f"{line}\n" for line in lines)
+    said = subprocess.run(asked, input=given, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    options = SearchOptions(beam_size=1, split="never", length_ratio=2.0, length_extra=20)
+    found = dragoman.Translator.load(folders / "ours" / form, "cpu", "float32").translate(lines, options)
+    assert [line[:20] for line in said.split("\n")] == [*(each.text[:20] for each in found), ""]
 
 
 def test_a_folder_of_neither_kind_is_refused(folders: Path, tmp_path: Path) -> None:

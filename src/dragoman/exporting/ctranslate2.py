@@ -5,18 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tokenizers
 from ctranslate2 import specs
 from numpy.typing import NDArray
 
 from dragoman.config import check
 from dragoman.errors import ConfigError
+from dragoman.exporting.ctranslate2_script import text_rules
+from dragoman.exporting.marian import MODELS
 from dragoman.exporting.portable_tokenizer import names, portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.store.description import StoredModel
+from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
+from dragoman.tokenizing.special_tokens import UNKNOWN, Framing
+from dragoman.tokenizing.tokenizers import Tokenizers
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -153,11 +157,20 @@ def export_ctranslate2(stored: StoredModel, to: Path, texts: Sequence[str]) -> P
         spec.validate()
         spec.optimize()
         spec.save(str(aside))
-        write_file(aside / TOKENIZER, portable(source, framing).to_str())
-        if not stored.tokenizers.joint:
-            write_file(aside / TARGET_TOKENIZER, portable(target, framing).to_str())
+        _write_tokenizers(aside, stored.tokenizers, framing)
         write_file(aside / SCRIPT, Path(__file__).with_name("ctranslate2_script.py").read_text("utf-8"))
-        return prove(stored, Exported(aside, never_written(stored.tokenizers, framing)), texts, "CTranslate2")
+        return prove(stored, Exported(aside, stored), texts, "CTranslate2")
+
+
+def _write_tokenizers(folder: Path, tokenizers: Tokenizers, framing: Framing) -> None:
+    source, target = tokenizers
+    if isinstance(source, SentencePieceTokenizer) and isinstance(target, SentencePieceTokenizer):
+        for name, tokenizer in zip(MODELS, (source, target), strict=True):
+            write_file(folder / name, tokenizer.model)
+        return
+    write_file(folder / TOKENIZER, portable(source, framing).to_str())
+    if not tokenizers.joint:
+        write_file(folder / TARGET_TOKENIZER, portable(target, framing).to_str())
 
 
 def obstacles(stored: StoredModel) -> Iterator[str]:
@@ -168,49 +181,39 @@ def obstacles(stored: StoredModel) -> Iterator[str]:
         return
     if config.norm_position == "post" and config.final_norm:
         yield "model.final_norm must be false where model.norm_position is 'post'"
-    yield from tokenizer_obstacles(stored.tokenizers)
+    yield from tokenizer_obstacles(stored)
 
 
 class Exported:
     """A folder as CTranslate2 loads it, in float32."""
 
-    def __init__(self, folder: Path, never: Sequence[int]) -> None:
+    def __init__(self, folder: Path, stored: StoredModel) -> None:
         import ctranslate2
 
         self.model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
-        self.source = _library(folder / TOKENIZER)
-        target = folder / TARGET_TOKENIZER
-        self.target = _library(target) if target.exists() else self.source
-        self.ids = self.target.get_vocab()
-        self.never = [self._names(self.target, [id_]) for id_ in never]
+        self.cut, self.join = text_rules(folder)
+        self.source, self.target = map(names, stored.tokenizers)
+        self.source_ids, self.target_ids = (
+            {name: id_ for id_, name in enumerate(side)} for side in (self.source, self.target)
+        )
+        self.never = [[self.target[id_]] for id_ in never_written(stored.tokenizers, stored.files.framing)]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [each.ids for each in self.source.encode_batch(list(texts))]
+        return [[self.source_ids.get(token, UNKNOWN) for token in self.cut(text)] for text in texts]
 
     def decode(self, ids: Ids) -> str:
-        return self.target.decode(list(ids))
+        return self.join([self.target[id_] for id_ in ids])
 
     def translate(self, source: Ids, longest: int) -> list[int]:
         (translation,) = self.model.translate_batch(
-            [self._names(self.source, source)],
+            [[self.source[id_] for id_ in source]],
             beam_size=1,
             max_decoding_length=longest,
             suppress_sequences=self.never,
         )
-        return [self.ids[name] for name in translation.hypotheses[0]]
+        return [self.target_ids[name] for name in translation.hypotheses[0]]
 
     def score(self, source: Ids, target: Ids) -> list[float]:
-        (scores,) = self.model.score_batch(
-            [self._names(self.source, source)], [self._names(self.target, target)], max_input_length=0
-        )
+        given = [self.source[id_] for id_ in source], [self.target[id_] for id_ in target]
+        (scores,) = self.model.score_batch([given[0]], [given[1]], max_input_length=0)
         return scores.log_probs
-
-    @staticmethod
-    def _names(side: tokenizers.Tokenizer, ids: Ids) -> list[str]:
-        return [name for id_ in ids if (name := side.id_to_token(id_)) is not None]
-
-
-def _library(path: Path) -> tokenizers.Tokenizer:
-    tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    tokenizer.encode_special_tokens = True  # text spelled like a symbol stays text; the file does not keep this
-    return tokenizer

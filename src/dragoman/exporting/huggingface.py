@@ -30,7 +30,7 @@ from dragoman.exporting.marian import (
     WEIGHTS,
 )
 from dragoman.exporting.marian_weights import Vocabularies, to_marian
-from dragoman.exporting.portable_tokenizer import portable, tokenizer_obstacles
+from dragoman.exporting.portable_tokenizer import came_from_marian, portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
@@ -39,7 +39,7 @@ from dragoman.serialization import write_json
 from dragoman.store.description import StoredModel
 from dragoman.store.tensors import named_weights
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
-from dragoman.tokenizing.special_tokens import MARIAN_FRAMING, Framing
+from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 LIBRARY, TARGET, SCRIPT = "tokenizer.json", "target_tokenizer", "translate.py"
@@ -70,7 +70,7 @@ def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> t
         MissingExtra: transformers is not installed.
     """
     back = came_from_marian(stored)
-    if reasons := list(obstacles(stored, back)):
+    if reasons := list(obstacles(stored)):
         kind = "Marian folder" if back else "folder of transformers"
         raise ConfigError(f"{stored.folder} cannot become a {kind}: {'; '.join(reasons)}")
     try:
@@ -90,14 +90,7 @@ def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> t
         return prove(stored, exported, texts, "transformers"), form.notes
 
 
-def came_from_marian(stored: StoredModel) -> bool:
-    """Whether a model has Marian's symbols and models of SentencePiece, and so goes back into a Marian folder."""
-    if stored.files.tokenizers is None or stored.files.framing != MARIAN_FRAMING:
-        return False
-    return all(isinstance(tokenizer, SentencePieceTokenizer) for tokenizer in stored.files.tokenizers)
-
-
-def obstacles(stored: StoredModel, back: bool) -> Iterator[str]:
+def obstacles(stored: StoredModel) -> Iterator[str]:
     """What `MarianMTModel` cannot hold, in the words of the settings."""
     config = stored.config
     if config.family != "encoder_decoder":
@@ -120,8 +113,7 @@ def obstacles(stored: StoredModel, back: bool) -> Iterator[str]:
         yield f"model.activation must be relu, gelu or silu, but is {config.activation!r}"
     if config.kv_heads not in (None, config.heads):
         yield f"model.kv_heads must be as many as model.heads, but is {config.kv_heads}"
-    if not back:
-        yield from tokenizer_obstacles(stored.tokenizers)
+    yield from tokenizer_obstacles(stored)
 
 
 def _config(config: ModelConfig, form: Form) -> dict[str, Any]:

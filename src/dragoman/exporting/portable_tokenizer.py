@@ -9,19 +9,27 @@ from collections.abc import Iterator
 import tokenizers
 from tokenizers import AddedToken, decoders, models, processors
 
+from dragoman.store.description import StoredModel
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
-from dragoman.tokenizing.special_tokens import SYMBOLS, Framing
+from dragoman.tokenizing.special_tokens import MARIAN_FRAMING, SYMBOLS, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.vocabulary import Vocabulary, build_library
 
 _NEVER_BEST = -1e6
 """A score with which no piece is ever chosen: text that is spelled like a symbol stays text."""
 
 
-def tokenizer_obstacles(tokenizers: Tokenizers) -> Iterator[str]:
-    """Why a model's tokenizers can't be written as such files: a sentence for each side that can't."""
-    for side, tokenizer in tokenizers._asdict().items():
+def came_from_marian(stored: StoredModel) -> bool:
+    """Whether a model has Marian's symbols and models of SentencePiece, which travel as they are."""
+    if stored.files.tokenizers is None or stored.files.framing != MARIAN_FRAMING:
+        return False
+    return all(isinstance(tokenizer, SentencePieceTokenizer) for tokenizer in stored.files.tokenizers)
+
+
+def tokenizer_obstacles(stored: StoredModel) -> Iterator[str]:
+    """Why a model's tokenizers can't travel: a sentence for each side that can't."""
+    sides = {} if came_from_marian(stored) else stored.tokenizers._asdict()
+    for side, tokenizer in sides.items():
         if isinstance(tokenizer, SentencePieceTokenizer):
             yield f"its {side} tokenizer is a model of SentencePiece, which has files of its own"
         elif tokenizer.whole_words:
@@ -61,7 +69,11 @@ def portable(tokenizer: Tokenizer, framing: Framing) -> tokenizers.Tokenizer:
 
 
 def names(tokenizer: Tokenizer) -> list[str]:
-    """The name of every id in such a file."""
+    """The name of every id in the other toolkit."""
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        pieces = set(tokenizer.vocabulary.pieces)  # which may hold our name for a start symbol
+        symbols = (name if name not in pieces else f"<{name}>" for name in tokenizer.vocabulary.specials.names)
+        return [*symbols, *tokenizer.vocabulary.pieces]
     return [*_symbols_and_bytes(tokenizer.vocabulary), *tokenizer.vocabulary.pieces]
 
 
