@@ -28,10 +28,10 @@ from transformers import MarianMTModel, MarianTokenizer
 
 import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.exporting.marian import read_marian
 from dragoman.inference.options import SearchOptions
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.folder import load_model
+from dragoman.store.marian import read_marian
 from dragoman.system import describe
 
 SENTENCES, BATCH = 500, 25

@@ -36,7 +36,7 @@ TARGETS = {
     "metrics": ["evaluating/metrics.py", "evaluating/label_metrics.py"],
     "significance": ["evaluating/significance.py"],
     "adapters": ["model/adapters.py", "store/adapters.py"],
-    "export": ["exporting/ctranslate2.py", "exporting/marian.py", "exporting/proof.py"],
+    "export": ["exporting/ctranslate2.py", "store/marian.py", "exporting/proof.py"],
 }
 """Files of the package by subject."""
 SWAPS: dict[type[ast.AST], str] = {

@@ -10,7 +10,6 @@ from dragoman.explaining.recording import explain_choice as explain_choice
 from dragoman.explaining.recording import record as record
 from dragoman.explaining.writing import write_record as write_record
 from dragoman.exporting.export import export as export
-from dragoman.exporting.marian import convert as convert
 from dragoman.inference.generator import Generator as Generator
 from dragoman.inference.generator import generate as generate
 from dragoman.inference.options import GenerateOptions as GenerateOptions
@@ -31,6 +30,7 @@ from dragoman.runs.status import list_runs as list_runs
 from dragoman.runs.train import train as train
 from dragoman.runs.train import train_seeds as train_seeds
 from dragoman.store.folder import load_model as load_model
+from dragoman.store.marian import convert as convert
 from dragoman.store.merging import average as average
 from dragoman.store.merging import merge as merge
 from dragoman.text.prepare import prepare_data as prepare_data

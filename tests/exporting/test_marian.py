@@ -16,15 +16,16 @@ from torch import Tensor
 
 import dragoman
 from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
-from dragoman.exporting import generation_settings as searching
 from dragoman.exporting.export import Export
-from dragoman.exporting.marian import read_marian
-from dragoman.exporting.marian_weights import POSITIONS, Vocabularies, from_marian, to_marian, twins
+from dragoman.exporting.generation_settings import generation_for
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages
 from dragoman.store.folder import load_model, save_model
+from dragoman.store.marian import read_marian
+from dragoman.store.marian_search import Symbols, options_from
+from dragoman.store.marian_weights import POSITIONS, Vocabularies, from_marian, to_marian, twins
 from dragoman.store.tensors import named_weights
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.training.loss import label_smoothed_loss
@@ -468,8 +469,8 @@ def test_a_token_that_marian_lacks_costs_no_loss(folders: Path) -> None:
 
 @pytest.mark.parametrize("early", [True, False])
 def test_when_a_search_ends_travels_both_ways(early: bool) -> None:
-    symbols = searching.Symbols(unknown=1, padding=2, end=0)
-    theirs, _ = searching.generation_for(SearchOptions(beam_size=4, early_stopping=early, length_penalty=0.0), symbols)
+    symbols = Symbols(unknown=1, padding=2, end=0)
+    theirs, _ = generation_for(SearchOptions(beam_size=4, early_stopping=early, length_penalty=0.0), symbols)
     assert theirs["early_stopping"] == (True if early else "never")
-    ours, notes = searching.options_from(theirs, 512, symbols, "generation_config.json")
+    ours, notes = options_from(theirs, 512, symbols, "generation_config.json")
     assert ours.get("early_stopping", True) == early and not notes

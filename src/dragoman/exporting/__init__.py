@@ -1,4 +1,4 @@
-"""Models of other toolkits, in and out: each toolkit has a room of its own."""
+"""Models for other toolkits: each has a file of its own, and one file proves them all."""
 
 from typing import Literal
 

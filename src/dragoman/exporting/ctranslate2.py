@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.exporting.ctranslate2_script import text_rules
-from dragoman.exporting.marian import MODELS
 from dragoman.exporting.portable_tokenizer import names, portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.store.description import StoredModel
+from dragoman.store.marian import MODELS
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
 from dragoman.tokenizing.special_tokens import UNKNOWN, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers

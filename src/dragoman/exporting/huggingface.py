@@ -15,8 +15,15 @@ import torch
 
 from dragoman.config import check
 from dragoman.errors import ConfigError, missing_extra
-from dragoman.exporting.generation_settings import Symbols, generation_for
-from dragoman.exporting.marian import (
+from dragoman.exporting.generation_settings import generation_for
+from dragoman.exporting.portable_tokenizer import came_from_marian, portable, tokenizer_obstacles
+from dragoman.exporting.proof import Ids, Proof, never_written, prove
+from dragoman.files import new_folder, write_file
+from dragoman.inference.options import SearchOptions
+from dragoman.model.config import ModelConfig
+from dragoman.serialization import write_json
+from dragoman.store.description import StoredModel
+from dragoman.store.marian import (
     ACTIVATIONS,
     CONFIG,
     END,
@@ -29,14 +36,8 @@ from dragoman.exporting.marian import (
     VOCABULARY,
     WEIGHTS,
 )
-from dragoman.exporting.marian_weights import Vocabularies, to_marian
-from dragoman.exporting.portable_tokenizer import came_from_marian, portable, tokenizer_obstacles
-from dragoman.exporting.proof import Ids, Proof, never_written, prove
-from dragoman.files import new_folder, write_file
-from dragoman.inference.options import SearchOptions
-from dragoman.model.config import ModelConfig
-from dragoman.serialization import write_json
-from dragoman.store.description import StoredModel
+from dragoman.store.marian_search import Symbols
+from dragoman.store.marian_weights import Vocabularies, to_marian
 from dragoman.store.tensors import named_weights
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
 from dragoman.tokenizing.special_tokens import Framing

@@ -17,14 +17,14 @@ from torch import Tensor
 
 from dragoman.config import Content, Settings, check
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
-from dragoman.exporting.generation_settings import Symbols, options_from
-from dragoman.exporting.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object
 from dragoman.store.description import Languages, ModelFiles, find_model
 from dragoman.store.folder import check_new_model, save_model
+from dragoman.store.marian_search import Symbols, options_from
+from dragoman.store.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.text.languages import LanguageTag
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, read_model
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING

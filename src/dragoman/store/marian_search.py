@@ -1,0 +1,134 @@
+"""The generation settings of transformers (`generation_config.json`) as our search options."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import pydantic
+
+from dragoman.config import Settings, check
+from dragoman.errors import CheckpointError, ConfigError
+
+MAX_LENGTH = 512
+"""The `max_length` that models of OPUS-MT have."""
+
+
+class Generation(Settings):
+    """The settings by which transformers translates. Those with a single allowed value ask for what our search does not
+    do. Keys that are not listed here only matter to sampling, which is refused, or do not change a translation.
+    """
+
+    num_beams: int = pydantic.Field(default=1, ge=1, le=256)
+    length_penalty: float = pydantic.Field(default=1.0, ge=0, le=5)
+    early_stopping: bool | Literal["never"] = False
+    max_length: int = pydantic.Field(default=MAX_LENGTH, ge=3, le=1_000_000)
+    max_new_tokens: int | None = pydantic.Field(default=None, ge=2, le=1_000_000)
+    """If given, `max_length` is ignored. Unlike `max_length`, it does not count the start symbol."""
+    min_new_tokens: int = pydantic.Field(default=0, ge=0, le=1_000)
+    no_repeat_ngram_size: int = pydantic.Field(default=0, ge=0, le=1_000_000)
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    forced_eos_token_id: int | None = None
+    eos_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+    renormalize_logits: bool = False
+
+    do_sample: Literal[False] = False
+    num_beam_groups: Literal[1] = 1
+    min_length: Literal[0] = 0
+    repetition_penalty: float = pydantic.Field(default=1.0, ge=1, le=1)
+    encoder_repetition_penalty: float = pydantic.Field(default=1.0, ge=1, le=1)
+    guidance_scale: float = pydantic.Field(default=1.0, ge=1, le=1)
+    penalty_alpha: float = pydantic.Field(default=0.0, ge=0, le=0)
+    encoder_no_repeat_ngram_size: Literal[0] = 0
+    forced_bos_token_id: None = None
+    forced_decoder_ids: None = None
+    suppress_tokens: tuple[()] = ()
+    begin_suppress_tokens: tuple[()] = ()
+    sequence_bias: None = None
+    exponential_decay_length_penalty: None = None
+    constraints: None = None
+    force_words_ids: None = None
+    dola_layers: None = None
+    watermarking_config: None = None
+    stop_strings: None = None
+    max_time: None = None
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a translation, not counting a forced end symbol, which stands in the last place."""
+        tokens = self.max_length - 1 if self.max_new_tokens is None else self.max_new_tokens
+        return tokens - (self.forced_eos_token_id is not None)
+
+
+class Symbols(NamedTuple):
+    """The ids that special symbols have in the folder for transformers."""
+
+    unknown: int
+    padding: int
+    end: int
+
+
+def options_from(
+    content: Mapping[str, Any], positions: int, symbols: Symbols, name: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Search options that translate as these generation settings do, and notes on where they can't quite.
+
+    `positions` is the longest source that the model reads. `name` is that of the file, for errors.
+
+    Raises:
+        CheckpointError: our search can't do what a setting asks; the setting is named.
+    """
+    known = {key: value for key, value in content.items() if key in Generation.model_fields and value is not None}
+    try:
+        theirs = check(known, name, Generation)
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    if others := set(theirs.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
+        raise CheckpointError(f"{name}: bad_words_ids may hold padding and the unknown symbol, but holds {min(others)}")
+    one_id = {
+        "eos_token_id": symbols.end,
+        "forced_eos_token_id": symbols.end,
+        "decoder_start_token_id": symbols.padding,
+    }
+    for key, wanted in one_id.items():
+        if (given := getattr(theirs, key)) not in (None, wanted):
+            raise CheckpointError(f"{name}: {key} must be {wanted}, as in config.json, but is {given}")
+    options: dict[str, Any] = {
+        "beam_size": theirs.num_beams,
+        "length_penalty": theirs.length_penalty,
+        "length_ratio": 0.0,
+        "length_extra": theirs.longest,
+        "allow_unknown": (symbols.unknown,) not in theirs.bad_words_ids,
+        "split": "long",
+        "max_source_tokens": positions - 1,
+    }
+    if theirs.early_stopping == "never":
+        options["early_stopping"] = False
+    if theirs.no_repeat_ngram_size:
+        options["no_repeat_ngram"] = theirs.no_repeat_ngram_size
+    if theirs.min_new_tokens:
+        options["minimum_length"] = theirs.min_new_tokens
+    return options, _differences(theirs)
+
+
+def _differences(theirs: Generation) -> list[str]:
+    notes = length_penalty_notes(theirs.num_beams, theirs.length_penalty)
+    if theirs.num_beams > 1 and theirs.early_stopping is False:
+        notes.append(
+            "the search here ends as with early_stopping = true: when as many hypotheses have ended as the beam is wide"
+        )
+    if theirs.num_beams > 1 and theirs.renormalize_logits:
+        notes.append(
+            "renormalize_logits = true gives the probability of forbidden tokens to the others in transformers, "
+            "not here: beams may end differently"
+        )
+    return notes
+
+
+def length_penalty_notes(beam_size: int, exponent: float) -> list[str]:
+    """A note that the length penalty of transformers is another formula than ours. With exponent 0, both are 1."""
+    if beam_size == 1 or exponent == 0:
+        return []
+    return [
+        f"length_penalty = {exponent:g} divides by ((5 + length) / 6)^{exponent:g} here and by length^{exponent:g} in "
+        "transformers: beams may end differently; 0 is the same in both"
+    ]
