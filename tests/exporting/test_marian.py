@@ -137,6 +137,37 @@ def test_texts_are_as_long_as_theirs(
         assert [each.text for each in first.translate(ENGLISH)] == wanted
 
 
+@pytest.mark.parametrize("separate", [False, True])
+def test_embeddings_beyond_the_vocabulary_are_read_and_left_out(separate: bool, tmp_path: Path) -> None:
+    """As `resize_token_embeddings(pad_to_multiple_of=…)` leaves them. A hole in the vocabulary is no other case."""
+    write_marian(tmp_path / "model", separate=separate, padded=5)
+    if not separate:
+        table = json.loads((tmp_path / "model" / "vocab.json").read_text())
+        del table[list(table)[10]]
+        (tmp_path / "model" / "vocab.json").write_text(json.dumps(table))
+    found = dragoman.convert(tmp_path / "model", tmp_path / "ours")
+    size = 10 if separate else 6
+    assert f"{size} embeddings of no piece" in found.notes[0]
+    model, tokenizer = theirs(tmp_path / "model")
+    rows = read_marian(tmp_path / "model").vocabularies
+    stored = load_model(tmp_path / "ours")
+    assert isinstance(stored.model, EncoderDecoder)
+    source = stored.files.framing.source(stored.tokenizers.source.encode(ENGLISH[0]))
+    target = stored.files.framing.target(stored.tokenizers.target.encode(ITALIAN[0]))
+    ours = logits_of(stored.model, source, target)
+    given = torch.tensor([[rows.target[i] for i in target]])
+    with torch.inference_mode():
+        wanted = model(**tokenizer(ENGLISH[0], return_tensors="pt"), decoder_input_ids=given).logits[0]
+    held = [row for row in rows.target if row is not None]
+    assert (ours[:, [i for i, row in enumerate(rows.target) if row is not None]] - wanted[:, held]).abs().max() < 1e-5
+    back = export(tmp_path / "ours", tmp_path / "back")
+    smaller = json.loads((back.folder / "config.json").read_text())["vocab_size"]
+    assert smaller == json.loads((tmp_path / "model" / "config.json").read_text())["vocab_size"] - (
+        5 if separate else 6
+    )
+    dragoman.export(tmp_path / "ours", "ctranslate2", tmp_path / "ct2", ENGLISH)
+
+
 def test_what_the_search_leaves_out_is_said(folders: Path, tmp_path: Path) -> None:
     stored = load_model(folders / "ours" / "opus")
     generation = {**stored.files.generation, "temperature": 0.7, "prefix": "Il", "length_ratio": 2.0}
@@ -250,7 +281,7 @@ def edit(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("config.json", {"model_type": "bart"}, "model_type should be 'marian', but is .bart."),
+        ("config.json", {"model_type": "bart"}, "a model of transformers with model_type 'bart'; only 'marian'"),
         ("config.json", {"activation_function": "gelu_new"}, "activation_function .* but is .gelu_new."),
         ("config.json", {"normalize_embedding": True}, "normalize_embedding"),
         ("config.json", {"normalize_before": True}, "normalize_before"),
@@ -264,7 +295,7 @@ def edit(path: Path, **changes: Any) -> None:
         ("config.json", {"d_model": "32"}, "d_model should be a valid integer"),
         ("config.json", {"encoder_layers": 3}, "model.encoder.layers.2.* is missing"),
         ("config.json", {"encoder_layers": 1}, "model.encoder.layers.1.* does not belong"),
-        ("config.json", {"vocab_size": 50}, "vocab.json should number 50 pieces"),
+        ("config.json", {"vocab_size": 50}, "vocab.json should give each piece a number of its own from 0 to 49"),
         ("config.json", {"quantization_config": {"bits": 8}}, "quantization_config"),
         ("generation_config.json", {"do_sample": True}, "do_sample"),
         ("generation_config.json", {"num_beams": 1000}, "num_beams"),
@@ -285,7 +316,8 @@ def edit(path: Path, **changes: Any) -> None:
         ("tokenizer_config.json", {"sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs"),
         ("tokenizer_config.json", {"separate_vocabs": True}, "target_vocab.json is missing"),
         ("vocab.json", {"<unk>": "1"}, "should give every piece a number"),
-        ("vocab.json", {"new": 3}, "should number"),
+        ("vocab.json", {"new": 3}, "should give each piece a number of its own"),
+        ("vocab.json", {"new": -1}, "should give each piece a number of its own"),
     ],
 )
 def test_what_our_model_cannot_hold_is_refused_by_name(
@@ -432,6 +464,62 @@ def test_a_folder_of_neither_kind_is_refused(folders: Path, tmp_path: Path) -> N
         dragoman.convert(folders / "opus", folders / "ours")
     with pytest.raises(DataError, match="exists already"):
         export(folders / "ours" / "opus", folders)
+
+
+KINDS = {
+    "of CTranslate2, which cannot be read back": {"config.json": "{}", "model.bin": "", "shared_vocabulary.json": "[]"},
+    "of CTranslate2": {"config.json": '{"bos_token": "<s>"}', "model.bin": "", "source_vocabulary.txt": ""},
+    "package of Argos Translate": {"metadata.json": "{}", "model/model.bin": "", "sentencepiece.model": ""},
+    "Bergamot": {"model.enit.intgemm.alphas.bin": "", "vocab.enit.spm": "", "lex.50.50.enit.s2t.bin": ""},
+    "of the Marian program": {"opus.npz": "", "opus.vocab.yml": "", "decoder.yml": ""},
+    "model_type 'm2m_100'": {"config.json": '{"model_type": "m2m_100"}', "model.safetensors": ""},
+    "adapter of PEFT": {"adapter_config.json": "{}", "adapter_model.safetensors": ""},
+    "sentence-transformers": {"modules.json": "[]"},
+    "of fairseq": {"dict.en.txt": "", "model.pt": ""},
+    "checkpoint of another program": {"averaged.pt": ""},
+    "GGUF": {"model.q4.gguf": ""},
+    "ONNX": {"encoder_model.onnx": "", "config.json": "{}"},
+    "cache of a model; take .*/snapshots/a1": {"snapshots/a1/config.json": "{}", "blobs/x": ""},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_of_another_kind_is_named_wherever_a_model_is_asked_for(kind: str, tmp_path: Path) -> None:
+    for name, content in KINDS[kind].items():
+        path = tmp_path / "model" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    for use in (lambda: dragoman.convert(tmp_path / "model", tmp_path / "new"), lambda: load_model(tmp_path / "model")):
+        with pytest.raises(CheckpointError, match=kind):
+            use()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_marian_folder_or_a_file_in_the_place_of_a_model_is_told_what_to_do(folders: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="a Marian model of transformers; convert it first: dragoman convert"):
+        load_model(folders / "opus")
+    for name, advice in (
+        ("opus.zip", "an archive; unpack it"),
+        ("model.safetensors", "a file, but a model is a folder"),
+    ):
+        (tmp_path / name).write_bytes(b"x")
+        with pytest.raises(CheckpointError, match=f"{name} is {advice}"):
+            load_model(tmp_path / name)
+    (tmp_path / "unknown").mkdir()
+    (tmp_path / "unknown" / "config.json").write_text('{"architectures": ["MarianMTModel"]}')
+    with pytest.raises(CheckpointError, match="not a complete model folder.*convert takes a Marian folder"):
+        dragoman.convert(tmp_path / "unknown", tmp_path / "new")
+
+
+def test_weights_that_are_not_there_are_explained(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 300000000\n")
+    with pytest.raises(CheckpointError, match="model.safetensors is a note of Git LFS .* git lfs pull"):
+        dragoman.convert(tmp_path / "model", tmp_path / "new")
+    weights.rename(tmp_path / "model" / "tf_model.h5")
+    with pytest.raises(CheckpointError, match="pytorch_model.bin is missing; tf_model.h5 cannot be read"):
+        dragoman.convert(tmp_path / "model", tmp_path / "new")
 
 
 @pytest.mark.parametrize("tied", ["none", "target", "all"])

@@ -12,6 +12,7 @@ from dragoman.files import CONFIG, MANIFEST, nearest
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
+from dragoman.store.foreign import foreign
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
 from dragoman.text.languages import LanguageTag
@@ -179,7 +180,7 @@ def find_model(path: Path | str) -> Path:
     path = Path(path)
     run = RunFolder(path)
     for folder in (path, run.best, run.final):
-        if (folder / CONFIG).is_file():
+        if (folder / CONFIG).is_file() and ((folder / MANIFEST).is_file() or foreign(folder) is None):
             return folder
     if not path.exists():
         raise CheckpointError(f"{path} does not exist{nearest(path) or '; MODEL is a model folder or a run folder'}")
@@ -187,6 +188,8 @@ def find_model(path: Path | str) -> Path:
         raise CheckpointError(f"{path} is prepared data, not a model; train one on it with: dragoman train {path}")
     if run.recipe.is_file():
         raise CheckpointError(f"{path} is a run without a finished model yet; continue it with: dragoman train {path}")
+    if kind := foreign(path):
+        raise CheckpointError(f"{path} is {kind}")
     raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")
 
 

@@ -21,8 +21,9 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object
-from dragoman.store.description import Languages, ModelFiles, find_model
+from dragoman.store.description import Languages, ModelFiles, find_model, verify_model
 from dragoman.store.folder import check_new_model, save_model
+from dragoman.store.foreign import is_pointer
 from dragoman.store.marian_search import Symbols, options_from
 from dragoman.store.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.text.languages import LanguageTag
@@ -37,6 +38,8 @@ MODELS = ("source.spm", "target.spm")
 UNKNOWN, PADDING, END = "<unk>", "<pad>", "</s>"
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 """Their names of nonlinearities, and ours."""
+_OTHER_WEIGHTS = ("*-of-*", "*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx")
+"""Weights of other libraries, or in several files."""
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -113,6 +116,14 @@ class MarianFolder(NamedTuple):
     """Source and target as `tokenizer_config.json` states them; anything may stand there."""
 
     @property
+    def unnamed(self) -> int:
+        """How many embeddings no piece has, as where their number was rounded up."""
+        source, target = (len(rows) - 1 for rows in self.vocabularies)
+        facts = self.architecture
+        apart = not facts.share_encoder_decoder_embeddings
+        return facts.vocab_size - source + apart * (facts.target_size - target)
+
+    @property
     def unknown(self) -> int:
         """Marian's id of the unknown symbol of the target."""
         row = self.vocabularies.target[self.tokenizers.target.unknown]
@@ -122,10 +133,7 @@ class MarianFolder(NamedTuple):
 
 def is_marian(folder: Path) -> bool:
     """Whether a folder looks like a Marian model of transformers."""
-    if not (folder / CONFIG).is_file():
-        return False
-    content = read_object(folder / CONFIG)
-    return "model_type" in content or "architectures" in content
+    return (folder / CONFIG).is_file() and read_object(folder / CONFIG).get("model_type") == "marian"
 
 
 def read_marian(folder: Path) -> MarianFolder:
@@ -143,7 +151,7 @@ def read_marian(folder: Path) -> MarianFolder:
         architecture,
         tokenizers,
         vocabularies,
-        _weights(folder, config, vocabularies),
+        _weights(folder, config, architecture),
         folder / (GENERATION if (folder / GENERATION).is_file() else CONFIG),
         (of_text.get("source_lang"), of_text.get("target_lang")),
     )
@@ -174,9 +182,14 @@ def model_config(architecture: Architecture, tokenizers: Tokenizers) -> ModelCon
 
 
 def _refuse_missing(folder: Path, *names: str) -> None:
-    """Refuses a folder that holds no file of these names."""
-    if not any((folder / name).is_file() for name in names):
-        raise CheckpointError(f"{folder} is not a complete Marian folder: {' or '.join(names)} is missing")
+    """Refuses a folder that holds no file of these names, or where Git has put a note in its place."""
+    here = [folder / name for name in names if (folder / name).is_file()]
+    if not here:
+        others = [each.name for pattern in _OTHER_WEIGHTS for each in sorted(folder.glob(pattern))]
+        instead = f"; {', '.join(others)} cannot be read" if WEIGHTS in names and others else ""
+        raise CheckpointError(f"{folder} is not a complete Marian folder: {' or '.join(names)} is missing{instead}")
+    if is_pointer(here[0]):
+        raise CheckpointError(f"{here[0]} is a note of Git LFS in the place of the file; fetch that with: git lfs pull")
 
 
 def _architecture(path: Path, content: Content) -> Architecture:
@@ -224,21 +237,24 @@ def _side(
 
 
 def _table(path: Path, size: int) -> dict[str, int]:
-    """The id of each piece: every id from 0 to `size` - 1 once."""
+    """The id of each piece, from 0 to `size` - 1; some ids may have none, where embeddings are padded."""
     ids = read_object(path)
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids.values()):
         raise TokenizerError(f"{path} should give every piece a number")
-    if sorted(ids.values()) != list(range(size)):
-        raise TokenizerError(f"{path} should number {size:,} pieces from 0 to {size - 1:,}, each once")
+    if len(set(ids.values())) < len(ids) or min(ids.values(), default=0) < 0 or max(ids.values(), default=0) >= size:
+        raise TokenizerError(
+            f"{path} should give each piece a number of its own from 0 to {size - 1:,}, because {CONFIG} says that "
+            f"there are {size:,} embeddings"
+        )
     for symbol in (UNKNOWN, PADDING, END):
         if symbol not in ids:
             raise TokenizerError(f"{path} has no {symbol}")
     return ids
 
 
-def _weights(folder: Path, config: ModelConfig, vocabularies: Vocabularies) -> dict[str, Tensor]:
+def _weights(folder: Path, config: ModelConfig, architecture: Architecture) -> dict[str, Tensor]:
     """Every tensor of the model under its first name, after a check of all names and shapes."""
-    expected = _expected(config, vocabularies)
+    expected = _expected(config, architecture)
     safe = folder / WEIGHTS
     tensors = _from_safetensors(safe, expected) if safe.is_file() else _from_pickle(folder / PICKLED, expected)
     path = safe if safe.is_file() else folder / PICKLED
@@ -256,15 +272,13 @@ def _weights(folder: Path, config: ModelConfig, vocabularies: Vocabularies) -> d
     return weights
 
 
-def _expected(config: ModelConfig, vocabularies: Vocabularies) -> dict[str, tuple[int, ...]]:
+def _expected(config: ModelConfig, architecture: Architecture) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor there, under all of its names."""
     shapes: dict[str, tuple[int, ...]] = {}
+    rows = {"source": architecture.vocab_size, "target": architecture.target_size}
     ours = weight_shapes(config)
     for name, twin in twins(config).items():
-        sizes = [
-            len(getattr(vocabularies, holds)) - 1 if holds in Vocabularies._fields else size
-            for holds, size in zip(twin.axes, ours[name], strict=True)
-        ]
+        sizes = [rows.get(holds, size) for holds, size in zip(twin.axes, ours[name], strict=True)]
         shapes |= dict.fromkeys(twin.names, (1, *sizes) if twin.names == (BIAS,) else tuple(sizes))
     return shapes
 
@@ -348,7 +362,7 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
     folder, to = Path(folder), Path(to)
     if not is_marian(folder):
         try:
-            find_model(folder)
+            verify_model(find_model(folder))
         except CheckpointError as error:
             raise CheckpointError(f"{error}; convert takes a Marian folder of transformers") from None
         raise ConfigError(f"{folder} is a model of Dragoman already; dragoman export writes it for other toolkits")
@@ -366,6 +380,8 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
     save_model(to, model, files, from_marian(marian.weights, marian.config, marian.vocabularies))
     weights = sum(tensor.numel() for tensor in marian.weights.values())
     what = f"a model folder, {languages.source} to {languages.target}: {weights:,} weights"
+    if marian.unnamed:
+        notes.append(f"{marian.unnamed:,} embeddings of no piece are left out; no text has them")
     if "und" in languages:
         notes.append("the folder does not say its languages; give them, as in: --languages en it")
     return Conversion(to, what, tuple(notes))
