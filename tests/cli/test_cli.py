@@ -127,7 +127,7 @@ def test_without_a_terminal_nothing_is_coloured_or_folded(capsys: pytest.Capture
     assert "[red]x" in out and "y" * 200 in out
 
 
-@pytest.mark.parametrize("character", ["\x1b", "\x07", "\r", "\x9b", "\x7f", "\ud800"])
+@pytest.mark.parametrize("character", ["\x1b", "\x07", "\r", "\x9b", "\x7f", "\u202e", "\u200f", "\ud800"])
 def test_no_foreign_text_controls_the_terminal(
     character: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,19 +140,21 @@ def test_no_foreign_text_controls_the_terminal(
     console.complain(text)
     with progress.track(text) as advance:
         advance(1, fact=text)
-    console.write_table([""], [[text]])
+    console.write_table([text], [[text]])
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     console.write(text)
+    console.write_text(text)
     out, err = capsys.readouterr()
-    assert character not in (out + err) and (out + err).count(shown) == 7
+    assert character not in (out + err) and (out + err).count(shown) == 9
     with Bars(Console(stderr=True, force_terminal=True, width=200)).track(text) as advance:
         advance(1, fact=text)
     assert capsys.readouterr().err.count(shown) >= 2
 
 
-def test_a_result_reaches_a_file_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_reaches_a_file_as_it_is_and_a_name_spelt_out(capsys: pytest.CaptureFixture[str]) -> None:
+    console.write_text("a\x1b[31mb")
     console.write("a\x1b[31mb")
-    assert capsys.readouterr().out == "a\x1b[31mb\n"
+    assert capsys.readouterr().out == "a\x1b[31mb\na\\x1b[31mb\n"
 
 
 def test_a_quiet_screen_leaves_results_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,13 +22,15 @@ T = TypeVar("T")
 WIDE = 10_000
 """Columns of a table that goes to a file or a pipe, so that no cell is folded."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Besides the control characters: what changes the direction of writing, line separators, half characters."""
 
 log = logging.getLogger(__name__)
 
 
 def visible(text: str) -> str:
-    r"""The text with control characters spelt out, except line breaks and tabs: it cannot control a terminal.
+    r"""The text with control characters spelt out, except line breaks and tabs: it cannot control a terminal, nor turn
+    the direction of what stands around it.
 
     >>> print(visible("red \x1b[31m"))
     red \x1b[31m
@@ -40,16 +42,27 @@ def visible(text: str) -> str:
 
 
 def write(text: str = "", end: str = "\n") -> None:
-    """Writes a result to standard output. On a terminal its control characters are spelt out."""
+    """Writes a result to standard output. Its control characters are spelt out, because names in it may be foreign."""
+    sys.stdout.write(visible(text) + end)
+
+
+def write_text(text: str, end: str = "\n") -> None:
+    """Writes what a model wrote, or the text that it read: as it is, except on a terminal."""
     sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
 
 
 def write_json(value: Any) -> None:
-    write(json.dumps(value, ensure_ascii=False, indent=2))
+    write(as_json(value, indent=2))
 
 
 def write_json_line(value: Any) -> None:
-    write(json.dumps(value, ensure_ascii=False))
+    write(as_json(value))
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON whose control characters are escaped, so that it is the same JSON on a terminal."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write_pieces(pieces: Generator[str, None, T]) -> T:
@@ -60,7 +73,7 @@ def write_pieces(pieces: Generator[str, None, T]) -> T:
         except StopIteration as end:
             write()
             return end.value
-        write(piece, end="")
+        write_text(piece, end="")
         sys.stdout.flush()
 
 
@@ -83,7 +96,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[number]) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     return table

@@ -1,7 +1,6 @@
 """Commands that measure: `evaluate`, `score` and `benchmark`."""
 
 import dataclasses
-import json
 import logging
 import sys
 from array import array
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen, write, write_json, write_table
+from dragoman.cli.console import as_json, note, open_screen, write, write_json, write_table
 from dragoman.cli.options import (
     Adapter,
     BeamSize,
@@ -249,7 +248,7 @@ def score(
                 means.append(mean)
             if at_least is None or (mean is not None and mean >= at_least):
                 kept += 1
-                write_lines(line_of(pair, output_format == "json", figures=at_least is None))
+                write_lines(line_of(pair, output_format, figures=at_least is None))
     pairs = len(means) + problems
     if problems:
         fate = "are dropped" if at_least is not None else "are written without figures"
@@ -285,11 +284,11 @@ def typed_pairs() -> "Arriving[Pair]":
     return Arriving(map(pair, count(1), lines), lines.has_come)
 
 
-def line_of(pair: "ScoredPair", as_json: bool, figures: bool) -> str:
+def line_of(pair: "ScoredPair", output_format: Format, figures: bool) -> str:
     """A pair as a line: as JSON with all that is known; else as cells between tabs, with or without its figures."""
-    if as_json:
+    if output_format == "json":
         facts = {**dataclasses.asdict(pair), "mean_log_prob": pair.mean_log_prob}
-        return json.dumps(facts, ensure_ascii=False) + "\n"
+        return as_json(facts) + "\n"
     known = ["", "", ""]
     if pair.score is not None:
         known = [f"{pair.score:.4f}", f"{pair.log_prob:.4f}", str(len(pair.tokens))]

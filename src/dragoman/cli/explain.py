@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen, write, write_json, write_table
+from dragoman.cli.console import note, open_screen, write, write_json, write_json_line, write_table, write_text
 from dragoman.cli.options import Format, Model, Quiet, Threads
 from dragoman.errors import ConfigError
 from dragoman.files import check_output
@@ -17,6 +17,7 @@ from dragoman.files import check_output
 if TYPE_CHECKING:
     from dragoman.explaining.embeddings import Answer, EmbeddingSpace
     from dragoman.explaining.heads import HeadTable
+    from dragoman.explaining.record import Record
     from dragoman.explaining.why import Why
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
@@ -116,7 +117,7 @@ def explain(
         else:
             show_choice(why)
         return
-    from dragoman.explaining.writing import form_of, render
+    from dragoman.explaining.writing import form_of
 
     form = form or (form_of(output) if output is not None else "html")
     check_form(form, weights, head)
@@ -126,12 +127,21 @@ def explain(
     started = time.monotonic()
     record = dragoman.record(model, text, target, weights=weights, aligned=aligned, threads=threads)
     if output is None:
-        write(render(record, form, head).decode(), end="")
+        show_record(record, form, head)
         return
     dragoman.write_record(output, record, form, head)
     note(f"{output}: {output.stat().st_size / 1e6:.2f} MB, in {time.monotonic() - started:.1f} s")
     if record.target is not None:
-        write(record.target)
+        write_text(record.target)
+
+
+def show_record(record: "Record", form: Form, head: str | None) -> None:
+    from dragoman.explaining.writing import render
+
+    if form == "json":
+        write_json_line(record.facts())
+    else:
+        write(render(record, form, head).decode(), end="")
 
 
 def refuse(why: str, options: Mapping[str, object]) -> None:

@@ -120,7 +120,7 @@ def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
     from dragoman.runs.signals import interrupted_by_signals
 
     def write(text: str) -> None:
-        console.write(text, end="")
+        console.write_text(text, end="")
         sys.stdout.flush()
 
     if output is None:

@@ -1,6 +1,5 @@
 """Commands that put a text in and get a text out: `translate`, `predict` and `generate`."""
 
-import json
 import logging
 import sys
 from collections import Counter
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen, write, write_json_line, write_pieces
+from dragoman.cli.console import as_json, note, open_screen, visible, write, write_json_line, write_pieces, write_text
 from dragoman.cli.options import (
     Adapter,
     BeamSize,
@@ -188,7 +187,7 @@ class Work:
         """Translates one text; on a terminal the words appear as they are found."""
         if self.as_json or self.options.align or self.options.n_best > 1 or not sys.stdout.isatty():
             (translation,) = self.translator.translate([text], self.options)
-            write("\n".join(self._lines(1, translation)))
+            write_text("\n".join(self._lines(1, translation)))
         else:
             translation = write_pieces(self.translator.stream(text, self.options))
         if unknown := self._unknown_words(translation):
@@ -209,7 +208,7 @@ class Work:
         if self.as_json:
             write_json_line({"target": target, **asdict(translation)})
             return
-        write(f"source:     {source}\ntarget:     {target}\nprediction: {translation.text}")
+        write_text(f"source:     {source}\ntarget:     {target}\nprediction: {translation.text}")
         if self.options.align:
             write(f"alignment:  {pharaoh(translation)}")
 
@@ -261,7 +260,7 @@ class Work:
     def _lines(self, number: int, translation: "Translation") -> list[str]:
         """What is printed for a text."""
         if self.as_json:
-            return [json.dumps(asdict(translation), ensure_ascii=False)]
+            return [as_json(asdict(translation))]
         lines: list[str] = []
         for rank, each in enumerate((translation, *translation.alternatives), 1):
             ranked = [str(number), str(rank), f"{each.score:.4f}"] if self.options.n_best > 1 else []
@@ -333,7 +332,7 @@ def predict(
                 if output_format == "json":
                     write_json_line(prediction.facts())
                 else:
-                    write(show(prediction))
+                    write_text(show(prediction))
             sys.stdout.flush()
             advance(len(batch))
             if blank := sum(not each.strip() for each in batch):
@@ -341,18 +340,20 @@ def predict(
 
 
 def labels_of_text(prediction: "Classified") -> str:
-    labels = "  ".join(f"{label.name} {label.probability:.1%}" for label in prediction.labels)
+    labels = "  ".join(f"{visible(label.name)} {label.probability:.1%}" for label in prediction.labels)
     strongest = sorted((word for word in prediction.words if word[1] > 0), key=lambda word: -word[1])
     words = ", ".join(word for word, _ in strongest[:WORDS_FOR_A_LABEL])
-    return labels + (f"  (for {prediction.label} spoke: {words})" if words else "")
+    return labels + (f"  (for {visible(prediction.label)} spoke: {words})" if words else "")
 
 
 def labels_of_words(prediction: "Tagged") -> str:
-    return " ".join(f"{word}/{label.name}" for word, label in zip(prediction.words, prediction.labels, strict=True))
+    return " ".join(
+        f"{word}/{visible(label.name)}" for word, label in zip(prediction.words, prediction.labels, strict=True)
+    )
 
 
 def words_for_masks(prediction: "Filled") -> str:
-    masks = ["  ".join(f"{word.name} {word.probability:.1%}" for word in words) for words in prediction.masks]
+    masks = ["  ".join(f"{visible(word.name)} {word.probability:.1%}" for word in words) for words in prediction.masks]
     return masks[0] if len(masks) == 1 else "\n".join(f"[MASK] {n}: {words}" for n, words in enumerate(masks, 1))
 
 
@@ -411,7 +412,7 @@ def generate(
     )
     note(f"{generator.device}, {generator.precision}")
     if options.samples == 1 and output_format == "text":
-        write(prompt, end="")
+        write_text(prompt, end="")
         forgotten = write_pieces(generator.stream(prompt, options)).forgotten
     else:
         generated = generator.generate([prompt], options, progress)
@@ -420,7 +421,7 @@ def generate(
             if output_format == "json":
                 write_json_line(asdict(each))
             else:
-                write(f"--- sample {each.sample} of {len(generated)} ---\n{each.prompt}{each.text}")
+                write_text(f"--- sample {each.sample} of {len(generated)} ---\n{each.prompt}{each.text}")
     if forgotten:
         limit = generator.context(options)
         note(f"the model sees at most {limit:,} tokens, so the first {forgotten:,} of the prompt were not read")

@@ -34,6 +34,8 @@ class Labels(Settings):
     def _distinct(self) -> Self:
         if len(set(self.names)) < len(self.names) or not all(self.names):
             raise ValueError("a label is empty or listed twice")
+        if broken := [name for name in self.names if "\n" in name or "\t" in name]:
+            raise ValueError(f"the label {broken[0]!r} holds a line break or a tab")
         return self
 
     @property
