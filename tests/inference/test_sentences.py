@@ -50,7 +50,10 @@ class Counted(str):
 
 @pytest.mark.parametrize(
     "text",
-    ["It is late. ", "so 12. Januar ", 'Is it? "Yes." ', "p.m. No. 5 ", "one, two ", "a\n", "你好。", "12. Mai. "],
+    [
+        *("It is late. ", "so 12. Januar ", 'Is it? "Yes." ', "p.m. No. 5 ", "one, two ", "a\n", "你好。", "12. Mai. "),
+        *("z. B. ", "! *** ", "- ! ", "? :)x ", "***\n", "(! ", "(a. ", "am 1. FC "),
+    ],
 )
 def test_the_work_of_splitting_grows_with_the_text(text: str) -> None:
     def taken(count: int) -> int:
@@ -104,6 +107,77 @@ def test_fitting_pieces_joined_are_the_text_and_fit(text: str, longest: int) -> 
 def test_a_reader_would_split_here(sentences: list[str]) -> None:
     glue = "\n" if "and more" in sentences else " "
     assert [piece.strip() for piece in split_sentences(glue.join(sentences))] == sentences
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Der 1. FC Köln gewann.",
+        "Er wohnt im Haus des 2. Stocks.",
+        "Ich komme z. B. am Montag, d. h. morgen.",
+        "Ich mag Obst, z. B. Äpfel.",
+        "Es kann u. U. Jahre dauern.",
+        "Dr. med. Müller und Prof. Dr. h. c. mult. Maier kamen.",
+        "Er starb 12 v. Chr. Geb. in Rom.",
+        "On Jan. 5 we left.",
+        "Lt. Col. Smith met Sgt. Maj. Jones.",
+        "Martin Luther King Jr. Day is a holiday.",
+        "See Smith, pp. 12-14, and Doe, ppg. 8-9.",
+        "It was Roe v. Wade, said Mr. J. Smith and Brig. Gen. A. B. Jones.",
+        "Fa. Meier zahlte am 5. Jan. 2020 und 7. Dez. 2021 rund 3 Mio. Euro an Dipl.-Ing. Huber.",
+        "Voir p. ex. Internet, ou par ex. Debian.",
+        "Parla per es. Roma, ad es. Milano.",
+        "Elige uno (p. ej. RAID1) o p.ej. Linux.",
+        "EE. UU. y la Sra. Pérez, Ud. y D. Juan.",
+        "Mówi np. Jan, tj. Kowalski, ok. 200 osób o godz. 16.",
+        "Řekl např. Karel, tj. Čapek (str. 439).",
+        "Ez pl. Budapest, ld. Térkép.",
+        "Kies bijv. Debian (i.p.v. Windows) of dhr. Jansen.",
+        "Подробнее см. Раздел 5, т. е. Установка, в г. Москва.",
+        "Det är t.ex. Stockholm och bl.a. Malmö.",
+        "Open the file, e.g. /etc/hosts or ./run.",
+        "She laughed (he said so. I heard it.) and left.",
+    ],
+)
+def test_an_abbreviation_an_ordinal_and_brackets_end_no_sentence(sentence: str) -> None:
+    assert split_sentences(f"{sentence} Yes.") == [f"{sentence} ", "Yes."]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Er kam 1990.", "Dann ging er.", "Ich habe 3.", "Du hast 4."],
+        ["Han kom i maj.", "Sedan gick han."],
+        ["Quiero ir.", "Pero no.", "She is ill.", "I saw Phil.", "It is red."],
+        ["Das ist es.", "Ich weiß, was ich per Post tue.", "Ja."],
+        ["Яблоки, груши и т. д.", "Потом сливы и т.п.", "Это было в 1990 г.", "Он ушёл."],
+        ["Äpfel, Birnen usw.", "Danach kam nichts, etc.", "Gut."],
+        ["The variable is x.", "It holds 2.", "XP Home is old.", "I like XO."],
+        ["(It was late.)", "(He left.)", "[Music]", "She sang."],
+    ],
+)
+def test_a_word_that_looks_like_an_abbreviation_ends_a_sentence(sentences: list[str]) -> None:
+    glued = " ".join(sentences).replace("[Music] She", "[Music]. She")
+    assert [piece.strip() for piece in split_sentences(glued)] == [s.replace("[Music]", "[Music].") for s in sentences]
+
+
+@pytest.mark.parametrize(
+    "symbols", [":)", ":-(", ";-)", ":D", ":'(", "<3", "^_^", "😀", "👍🏽", "❤️ ❤️", "?", "***", "...", "♥", "\u00a0:)"]
+)
+def test_symbols_stay_with_the_sentence_before_them(symbols: str) -> None:
+    assert split_sentences(f"My sister is tired. {symbols}") == [f"My sister is tired. {symbols}"]
+    assert split_sentences(f"She is tired! {symbols}  She sleeps.") == [f"She is tired! {symbols}  ", "She sleeps."]
+    assert split_sentences(f"{symbols} She is tired. Yes.") == [f"{symbols} She is tired. ", "Yes."]
+
+
+def test_a_dash_or_an_opening_quote_begins_the_next_sentence() -> None:
+    assert split_sentences("Wer? – Ich. « Moi ? » * Nous.") == ["Wer? ", "– Ich. ", "« Moi ? » ", "* Nous."]
+
+
+def test_abbreviations_of_ones_own_end_no_sentence() -> None:
+    text = "Die Abt. Einkauf und die Fa. Meier, Kl. Anf. Nr. Sieben."
+    assert len(split_sentences(text)) > 1
+    assert split_sentences(text, ["Abt.", "fa", "Kl. Anf.", "Nr."]) == [text]
 
 
 def test_scripts_without_spaces_split_at_full_width_marks() -> None:

@@ -5,43 +5,70 @@ cuts a sentence that is too long at its clauses, at its spaces, or between any t
 stays whole. The time is linear in the length of the text. `join` makes one text of translated pieces.
 """
 
+import itertools
 import re
 import sys
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from dragoman.text.languages import SPACELESS
 
-# A mark that may end a sentence, with closing quotes and brackets behind it, and white space; or a full-width mark,
-# which needs no space; or a line break. The lookbehind and the possessive `++` read every run once, so that a megabyte
-# of full stops takes no longer than other text.
+# What stands in brackets, which is not cut; or a mark that may end a sentence, with closing quotes and brackets and
+# tokens without letters behind it, such as smileys, and white space; or a full-width mark, which needs no space; or a
+# line break. The lookbehind and the possessive `++` read every run once, so that a megabyte of full stops takes no
+# longer than other text.
 _END = re.compile(
-    r"""(?<![.!?…؟۔।။።])(?P<mark>[.!?…؟۔।။።]++) (?P<closing>(?:[ \u00a0\u202f]?[»›]|["'”’)\]}])*+) \s++
+    r"""(?P<aside>[(\[](?<![:;=-].)(?=\S)[^()\[\]\n]{1,100}?(?=[.!?…]*+["'”’»]*+[)\]]))
+      | (?<![.!?…؟۔।॥።])(?P<mark>[.!?…؟۔।॥።]++)
+        (?P<closing>(?:[ \u00a0\u202f]?[»›]|["'”’)\]}])*+
+            (?:[ \t\u00a0]++(?!(?:[-–—]++|[*•#«„“‘"'(\[¿¡])(?!\S))
+                (?:(?:[^\w\s]|_)++|[:;=]['’-]?[DPpOo]|[xX]D|<3)(?!\S))*+)
+        (?:\s++|\Z)
       | [。！？｡．]++ ["'”’」』）】〉》]*+ \s*+
       | [\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*+""",
     re.VERBOSE,
 )
 _OPENING = re.compile(r"[\"'“‘„‚«‹(\[{¿¡\-–—*• ]*+")
+_NO_BEGINNING = tuple("/.,;:=+%")
 
-# Abbreviations that stand before a name and so seldom end a sentence, without their last full stop. Those of single
-# letters (z.B., p.m.) need no list.
-_BEFORE_NAMES = frozenset(
+# Abbreviations of many languages that seldom end a sentence, without spaces and their last full stop. What is also a
+# word that may end one (ill., red., Phil.) is left out, and those of single letters (z.B., p.m.) need no list.
+_ABBREVIATIONS = frozenset(
     """
-    mr mrs ms messrs dr prof st sr rev hon gen capt lt sgt gov sen rep pres mt ft vs approx dept cf viz resp eds
-    sig sigg sig.ra sig.na dott dott.ssa prof.ssa ing avv arch geom egr gent spett ad.es p.es cfr vd
-    hr fr frl bzw ca o.ä vgl evtl ggf inkl exkl zzgl str bd bspw sog geb gest
-    mme mlle mgr av p.ex c.-à-d env
+    mr mrs ms messrs dr prof st rev hon gen col capt Maj Brig lt cmdr adm sgt cpl pvt supt gov sen rep pres jr mt ft
+    v vs approx dept cf viz resp eds hr fr frl dipl ing bzw ca vgl evtl ggf inkl exkl zzgl str bd bspw sog geb gest
+    einschl betr Fa Fam Hrsg Mio Mrd Tsd dipl.-ing engl v.chr n.chr mme MM mlle mgr av env ste p.ex c.-à-d sig sigg
+    sig.ra sig.na sig.ri dott dott.ssa prof.ssa avv arch geom egr gent spett ad.es p.es cfr sr sra sres srta Dra dña
+    vd vds ud uds p.ej ej lic arq avda ee profa exmo exma dhr mevr drs bijv np tj tzn tzw zob ang niem łac św ks płk
+    kpt mjr inż m.in woj przyp tłum ul např tzv příp popř cca srov angl judr phdr mudr sv pl ld vö ún özv
+    ifj см ср напр проф акад доц тов ул англ див вул t.ex bl.a f.eks dvs esim npr örn bkz doç δηλ βλ pvz
     """.split()
 )
-_BEFORE_NUMBERS = frozenset("no nos n nn nr num p pp pag pagg s abs art artt cap chap ch sec vol fig figs tel".split())
-_ORDINAL = re.compile(
-    r"(?:januar|jänner|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember|jahrhundert|klasse|"
-    r"stock|geburtstag)\b",
+_BEFORE_NUMBERS = frozenset(
+    """
+    no nos n nn nr num núm nro p pg pp ppg pag pagg pág págs s blz σελ стр с art artt ст abs § kap cap capp chap ch гл
+    sec sez vol fig figs abb rys obr рис tab tel ok godz hod kl ust poz pkt č čj tř op rev jan feb febr mar apr jun jul
+    aug sep sept oct okt nov dec dez janv févr avr juil déc ene abr ago dic genn febbr lug ott
+    """.split()
+)
+_ENDING = ("т.д", "т.п")  # of single letters, and yet the last words of a sentence
+_BEFORE_ORDINAL = re.compile(
+    r"\b(?:der|die|das|des|dem|den|am|im|vom|zum|zur|beim|eine?[mnrs]?|jede[mnrs]?|seine?[mnrs]?|ihre?[mnrs]?|az)\s$",
     re.IGNORECASE,
 )
-_BEFORE_WORD = re.compile(r"[\s\"'“”‘’„«»()\[\]{}¿¡/]")
+_ORDINAL = re.compile(
+    r"(?:januar|jänner|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember|jahrhundert|klasse|"
+    r"stock|geburtstag|auflage|etage|weltkrieg|(?:bundes)?liga|fc|dünya)\b|(?:jan|feb|apr|jun|jul|aug|sept?|okt|nov|dez)\.",
+    re.IGNORECASE,
+)
+# The last word of a text, and what may belong to it: `z. B`, `Dr. med`.
+_LAST = re.compile(r"""(?:(?<!\w)[^\W\d_]{1,3}\.\s)*(?P<word>[^\s"'“”‘’„«»()\[\]{}¿¡/]*)$""", re.IGNORECASE)
+_FOR_EXAMPLE = re.compile(r"\b(?:p[aeo]r|ad)\s+e[sxj]$", re.IGNORECASE)
+_LETTERS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]")
+_SHORT = re.compile(r"[^\W\d_]{1,3}\.")
 _SPACES = re.compile(r"\s*+")
+_WORD = re.compile(r"[^\W_]")
 _LONGEST_ABBREVIATION = 20
 _LONGEST_ORDINAL = 40  # characters after a full stop that tell whether it makes an ordinal number
 _LONGEST_CHARACTER = 64  # accents on one letter, or parts of one emoji
@@ -66,14 +93,15 @@ _CUTS = (
 )
 
 
-def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, each with the white space behind it.
+def split_sentences(text: str, abbreviations: Collection[str] = ()) -> list[str]:
+    """The sentences of a text, each with the white space behind it. None ends with one of these abbreviations.
 
     >>> split_sentences("Dr. Rossi paid 3.50 euros. “Why?” No one asked.")
     ['Dr. Rossi paid 3.50 euros. ', '“Why?” ', 'No one asked.']
     """
+    own = {word.rstrip(".").lower() for each in abbreviations for word in each.split()}
     pieces, begin = [], 0
-    for end in _ends(text):
+    for end in _ends(text, _ABBREVIATIONS | own if own else _ABBREVIATIONS):
         pieces.append(text[begin:end])
         begin = end
     return [*pieces, text[begin:]] if begin < len(text) else pieces
@@ -116,16 +144,17 @@ def split_to_fit(text: str, fits: Callable[[str], bool], at_most: int = sys.maxs
     return list(cut(0, len(text)))
 
 
-def join(pieces: Iterable[str]) -> str:
-    """Translated pieces as one text.
+def join(pieces: Iterable[str], spaces: Iterable[str] = itertools.repeat("")) -> str:
+    """Translated pieces as one text, with the white space that stood before each in the source.
 
-    >>> join(["Hello.", "", "Bye."])
-    'Hello. Bye.'
+    >>> join(["Hello.", "", "Bye.", "Hm."], ["", " ", " ", "\u00a0 "])
+    'Hello. Bye.\xa0 Hm.'
     """
     parts, last = [], ""
-    for piece in filter(None, pieces):
-        parts += [separator(last, piece), piece]
-        last = piece
+    for piece, space in zip(pieces, spaces, strict=False):
+        if piece:
+            parts += [separator(last, piece, space), piece]
+            last = piece
     return "".join(parts)
 
 
@@ -135,13 +164,23 @@ def one_line(text: str) -> tuple[str, int]:
     return text.strip(), count
 
 
-def separator(before: str, after: str) -> str:
-    """What to put between two translated pieces: a space, or nothing next to a script that writes none.
+def separator(before: str, after: str, space: str = "") -> str:
+    """What to put between two translated pieces: the white space between their sources, if it is more than a space;
+    else a space, or nothing next to a script that writes none. Before the first piece stands what stood there.
 
-    >>> separator("Hello.", "Bye."), separator("你好。", "再见。")
-    (' ', '')
+    >>> separator("Hello.", "Bye."), separator("你好。", "再见。", " "), separator("Hello.", "Bye.", "  ")
+    (' ', '', '  ')
     """
-    return "" if not before or not after or spaceless(before[-1]) or spaceless(after[0]) else " "
+    if not after:
+        return ""
+    if not before or space not in ("", " "):
+        return space
+    return "" if spaceless(before[-1]) or spaceless(after[0]) else " "
+
+
+def space_in_line(between: str) -> str:
+    """What stands between two pieces of a text, if it is white space and no line break."""
+    return between if not between.strip() and not _BREAKS.search(between) else ""
 
 
 def spaceless(character: str) -> bool:
@@ -149,11 +188,16 @@ def spaceless(character: str) -> bool:
     return _SPACELESS_CHARACTER.match(character) is not None
 
 
-def _ends(text: str) -> Iterator[int]:
+def _ends(text: str, abbreviations: frozenset[str]) -> Iterator[int]:
     """Where sentences end, white space included."""
-    begin = _after_space(text, 0)
+    begin, word = _after_space(text, 0), -1  # where a sentence begins, and the first letter or digit in it
     for match in _END.finditer(text):
-        if match["mark"] and not _is_end(text, begin, match):
+        if word < begin:
+            found = _WORD.search(text, begin)
+            word = found.start() if found else len(text)
+        if match["aside"]:
+            continue
+        if match["mark"] and (match.start() < word or not _is_end(text, begin, match, abbreviations)):
             continue
         if match.end() > begin:
             yield match.end()
@@ -166,24 +210,38 @@ def _after_space(text: str, place: int) -> int:
     return spaces.end() if spaces else place
 
 
-def _is_end(text: str, begin: int, match: re.Match[str]) -> bool:
+def _is_end(text: str, begin: int, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
     """Whether a mark followed by white space ends the sentence whose first word is at `begin`."""
     opening = _OPENING.match(text, match.end())
     place = opening.end() if opening else match.end()
     after = text[place : place + _LONGEST_ORDINAL]
-    if after and after[0].islower():
+    if after[:1].islower() or after.startswith(_NO_BEGINNING):
         return False
-    if match["mark"] != "." or match["closing"]:
+    before = text[max(begin, match.start() - _LONGEST_ABBREVIATION) : match.start()]
+    last = _LAST.search(before)
+    if match["mark"] != "." or match["closing"] or not last:
         return True
-    word = _BEFORE_WORD.split(text[max(begin, match.start() - _LONGEST_ABBREVIATION) : match.start()])[-1]
-    if len(word) == 1 and word.isupper():
-        return False  # an initial
-    if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):
-        return False  # e.g., U.S., z.B.
+    word = last["word"]
     if word.isdigit():
         listed = match.start() - len(word) == begin
-        return not (listed or (len(word) <= 2 and _ORDINAL.match(after)))
-    return word.lower() not in _BEFORE_NAMES and not (word.lower() in _BEFORE_NUMBERS and after[:1].isdigit())
+        ordinal = _BEFORE_ORDINAL.search(before[: -len(word)]) or _ORDINAL.match(after)
+        return not (listed or (len(word) <= 2 and ordinal))
+    if word.lower() in _BEFORE_NUMBERS and after[:1].isdigit():
+        return False
+    return not _is_abbreviation(word, "".join(last[0].split()).lower(), before, after, abbreviations)
+
+
+def _is_abbreviation(word: str, whole: str, before: str, after: str, abbreviations: frozenset[str]) -> bool:
+    """Whether a full stop belongs to the word before it, or to the `whole` abbreviation that the word is the end of."""
+    if whole in _ENDING:
+        return False
+    if _LETTERS.fullmatch(word) and (len(whole) > 1 or word.isupper() or _SHORT.match(after)):
+        return True  # an initial, U.S., z. B., and its z.
+    if whole == "г":
+        return not before[:-1].rstrip()[-1:].isdigit()  # a town, not a year
+    if whole.startswith("dr.") and word.islower():
+        return True  # Dr. med.
+    return bool(_FOR_EXAMPLE.search(before)) or not abbreviations.isdisjoint((word, word.lower(), whole))
 
 
 def _cut(text: str, begin: int, end: int, kinds: Sequence[Sequence[int]]) -> int:
