@@ -100,7 +100,13 @@ def test_no_texts_give_no_translations(translator: Translator) -> None:
 @pytest.mark.parametrize("width", [1, 3])
 def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
     translator, options = make(kind), asked(beam_size=width)
-    for text in [*lines(4), "Hello. Where is the cat? Good morning, Anna! ", "the cat\nthe dog", "xyz"]:
+    for text in [
+        *lines(4),
+        "Hello. Where is the cat? Good morning, Anna! ",
+        "the cat\nthe dog",
+        "xyz",
+        "  Hello.\u3000\u3000Hello. ",
+    ]:
         stretches = list(translator.stream(text, options))
         assert "".join(stretches) == translator.translate([text], options)[0].text
         assert all(stretches)
@@ -153,13 +159,30 @@ def test_the_score_of_a_translation_is_what_score_says_of_it(translator: Transla
 
 def test_several_sentences_are_translated_each_by_itself_and_joined(translator: Translator) -> None:
     one, two = "Where is the cat ?", "The dog is old ."
-    (joined,) = translator.translate([f" {one}  {two} "])
+    (joined,) = translator.translate([f"{one} {two}"])
     first, second = translator.translate([one, two])
-    assert joined.text == f"{first.text} {second.text}".strip()
+    assert joined.text == f"{first.text} {second.text}"
     assert joined.flags[0] == "split"
     assert joined.tokens == first.tokens + second.tokens
     assert joined.score == pytest.approx(first.score + second.score, abs=1e-4)
     assert "split" not in translator.translate([f"{one} {two}"], asked(split="long"))[0].flags
+
+
+def test_white_space_around_and_between_sentences_is_kept(translator: Translator) -> None:
+    one, two = "Where is the cat ?", "The dog is old ."
+    first, second = (each.text for each in translator.translate([one, two]))
+    for before, between, after in [(" ", "  ", " "), ("\u3000", " \u00a0", ""), ("", "   ", "\u2003"), ("", "\t", "")]:
+        (found,) = translator.translate([f"{before}{one}{between}{two}{after}"])
+        assert found.text == f"{before}{first}{between}{second}{after}"
+    assert translator.translate([f"{one}\n\n{two}\n"])[0].text == f"{first} {second}", "one line in, one line out"
+    (copied,) = translator.translate([f"  {one} {'x' * 101}  {two} "], asked(prefix="il gatto"))
+    assert copied.text.startswith("  il gatto") and copied.text.endswith(f" {'x' * 101}  {second} ")
+
+
+def test_abbreviations_of_ones_own_keep_a_sentence_whole(translator: Translator) -> None:
+    text = "the cat sees Abt. Anna"
+    assert "split" in translator.translate([text])[0].flags
+    assert "split" not in translator.translate([text], asked(abbreviations=("Abt.",)))[0].flags
 
 
 def test_alternatives_of_several_sentences_are_the_best_combinations(translator: Translator) -> None:
@@ -495,9 +518,9 @@ def test_a_word_that_no_vocabulary_holds_is_copied_to_its_place(translator: Tran
 @pytest.mark.parametrize("prefix", ["", "il gatto"])
 def test_a_copied_word_streams_and_follows_the_prefix(kind: str, prefix: str) -> None:
     translator, options = make(kind), asked(beam_size=2, prefix=prefix)
-    for text in [BLOB, f"{BLOB} the cat .", f"the cat {BLOB}", f"{BLOB}\n{BLOB} . "]:
+    for text in [BLOB, f"  {BLOB}  the cat .", f"the cat {BLOB}", f"{BLOB}\n{BLOB} . "]:
         (found,) = translator.translate([text], options)
-        assert found.text.startswith(prefix) and found.text.count(BLOB) == text.count(BLOB)
+        assert found.text.lstrip().startswith(prefix) and found.text.count(BLOB) == text.count(BLOB)
         assert "".join(translator.stream(text, options)) == found.text
 
 

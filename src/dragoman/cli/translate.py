@@ -265,7 +265,8 @@ class Work:
         for rank, each in enumerate((translation, *translation.alternatives), 1):
             ranked = [str(number), str(rank), f"{each.score:.4f}"] if self.options.n_best > 1 else []
             aligned = [pharaoh(each)] if self.options.align else []
-            lines.append("\t".join([*ranked, each.text, *aligned]))
+            text = each.text.replace("\t", " ") if ranked or aligned else each.text
+            lines.append("\t".join([*ranked, text, *aligned]))
         return lines
 
 

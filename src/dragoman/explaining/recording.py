@@ -143,7 +143,7 @@ class Recorder:
         _check_lengths([segment.ids for segment in segments.translated], "the text")
         (segment,) = segments.translated
         with plain_attention(self.model):
-            return segment.text, translator.translate([text])[0].text
+            return segment.text, translator.translate([text])[0].text.strip()
 
     def _record_translated(self, translator: Translator, source: str, weights: str | None) -> Record:
         """The record of a text that the model translates."""

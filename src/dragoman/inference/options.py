@@ -66,6 +66,8 @@ class SearchOptions(Settings):
     """What is translated at a time. "sentence": each sentence of a line; models trained on single sentences leave out
     the others. "long": a line, or its sentences where it is longer than max_source_tokens. "never": a line; a longer
     one is refused."""
+    abbreviations: tuple[str, ...] = ()
+    """Abbreviations that end no sentence where one is cut, beside those that are known, such as "Abt."."""
     max_source_tokens: int = pydantic.Field(default=200, ge=8, le=1_000_000)
     """Longest source that the model is given, at least 8 tokens; fewer where its positions end before."""
     batch_tokens: int = pydantic.Field(default=4096, ge=1, le=10**9)

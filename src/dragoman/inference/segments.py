@@ -3,12 +3,12 @@
 Many texts are cut into chunks that are worked on together.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DecodeError
-from dragoman.inference.sentences import part_long_words, split_sentences, split_to_fit
+from dragoman.inference.sentences import part_long_words, space_in_line, split_sentences, split_to_fit
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 Split = Literal["sentence", "long", "never"]
@@ -80,18 +80,30 @@ class Segments:
         return [segment for segment in self.all if not segment.copied]
 
     @property
+    def spaces(self) -> list[str]:
+        """The white space before each segment, and behind the last."""
+        spaces, end = [], 0
+        for segment in self.all:
+            begin = self.text.index(segment.text, end)
+            spaces.append(space_in_line(self.text[end:begin]))
+            end = begin + len(segment.text)
+        return [*spaces, space_in_line(self.text[end:])]
+
+    @property
     def begins_with_copy(self) -> bool:
         return bool(self.all) and self.all[0].copied
 
 
-def read_segments(texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: Split) -> list[Segments]:
+def read_segments(
+    texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: Split, abbreviations: Collection[str] = ()
+) -> list[Segments]:
     """Each text in segments of at most `longest` tokens, not counting the symbols around them.
 
     Raises:
         DecodeError: a text is longer and may not be split, or is not a string.
         TokenizerError: a text is not Unicode.
     """
-    parts = [_split(number, text, split) for number, text in enumerate(texts, 1)]
+    parts = [_split(number, text, split, abbreviations) for number, text in enumerate(texts, 1)]
     ids = iter(tokenizer.encode_batch([part.text for text_parts in parts for part in text_parts if not part.copied]))
     segmented: list[Segments] = []
     for number, (text, text_parts) in enumerate(zip(texts, parts, strict=True), 1):
@@ -104,7 +116,7 @@ def read_segments(texts: Sequence[str], tokenizer: Tokenizer, longest: int, spli
                     f"text {number} has {tokens:,} tokens, but the model is given at most {longest:,}; "
                     "set decode.split = 'long', or raise decode.max_source_tokens"
                 )
-            segments, broken = _break(segments, tokenizer, longest)
+            segments, broken = _break(segments, tokenizer, longest, abbreviations)
         kept = tuple(segment for segment in segments if segment.ids or segment.copied)
         flags: dict[Flag, bool] = {
             "broken": broken,
@@ -116,13 +128,13 @@ def read_segments(texts: Sequence[str], tokenizer: Tokenizer, longest: int, spli
     return segmented
 
 
-def _split(number: int, text: str, split: Split) -> list[Segment]:
+def _split(number: int, text: str, split: Split, abbreviations: Collection[str]) -> list[Segment]:
     """A text's segments, without ids yet."""
     if not isinstance(text, str):
         raise DecodeError(f"text {number} should be a string, but is {text!r}")
     if split == "never":
         return [Segment(text.strip())] if text.strip() else []
-    sentences = split_sentences(text) if split == "sentence" else [text]
+    sentences = split_sentences(text, abbreviations) if split == "sentence" else [text]
     segments = [
         Segment(part.strip(), copied=copied) for sentence in sentences for part, copied in part_long_words(sentence)
     ]
@@ -133,7 +145,9 @@ def _split(number: int, text: str, split: Split) -> list[Segment]:
     return [segment for segment in segments if segment.text]
 
 
-def _break(segments: Sequence[Segment], tokenizer: Tokenizer, longest: int) -> tuple[list[Segment], bool]:
+def _break(
+    segments: Sequence[Segment], tokenizer: Tokenizer, longest: int, abbreviations: Collection[str]
+) -> tuple[list[Segment], bool]:
     """The segments, those that are too long cut into sentences that fit; and whether that broke a sentence."""
 
     def fits(text: str) -> bool:
@@ -145,7 +159,7 @@ def _break(segments: Sequence[Segment], tokenizer: Tokenizer, longest: int) -> t
         if len(segment.ids) <= longest:
             fitting.append(segment)
             continue
-        sentences = [sentence.strip() for sentence in split_sentences(segment.text)]
+        sentences = [sentence.strip() for sentence in split_sentences(segment.text, abbreviations)]
         for sentence, ids in zip(sentences, tokenizer.encode_batch(sentences), strict=True):
             if len(ids) <= longest:
                 fitting.append(Segment(sentence, ids))

@@ -161,10 +161,12 @@ class Writer:
         if cleaned:
             logger.warning("%d control characters in a translation became spaces", cleaned)
         prefix = options.prefix.strip() if segments.begins_with_copy else ""
+        lead, *spaces = segments.spaces
+        text = join([prefix, *texts], [lead, "" if prefix else lead, *spaces])
         ids = [token for part in parts for token in part.tokens]
         translation = Translation(
             source=segments.text,
-            text=join([prefix, *texts]),
+            text=text + spaces[-1] if text else "",
             log_prob=sum((part.total for part in parts), 0.0),
             score=sum((part.score(options.length_penalty) for part in parts), 0.0),
             tokens=tuple(self.tokenizers.target.tokens(ids)),

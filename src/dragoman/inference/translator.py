@@ -220,19 +220,22 @@ class Translator:
         (segments,) = self.read([text], options)
         requests = iter(self.requests.of([segments], options)[0])
         hypotheses: list[list[Hypothesis]] = []  # of each segment that is translated
-        before = ""
+        before, (space, *spaces) = "", segments.spaces
         if segments.begins_with_copy and options.prefix:
             before = options.prefix.strip()
-            yield before
-        for segment in segments.all:
+            yield space + before
+            space = ""
+        for segment, space_behind in zip(segments.all, spaces, strict=True):
             growing = [one_line(segment.text)[0]] if segment.copied else self._grow(next(requests), options, hypotheses)
             written, yielded = "", 0
             for written in growing:
-                piece = separator(before, written) + written
+                piece = separator(before, written, space) + written
                 if len(piece) > yielded:
                     yield piece[yielded:]
                     yielded = len(piece)
-            before = written or before
+            before, space = written or before, space_behind
+        if before and space:
+            yield space
         return self._aligned([segments], [self.writer.choose(hypotheses, options)], options)[0]
 
     def _grow(self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]]) -> Iterator[str]:
@@ -280,7 +283,7 @@ class Translator:
         if isinstance(texts, str):
             raise DecodeError("translate takes several texts, but was given one; put it in a list")
         longest = self.requests.longest_source(options)
-        return read_segments(list(texts), self.tokenizers.source, longest, options.split)
+        return read_segments(list(texts), self.tokenizers.source, longest, options.split, options.abbreviations)
 
     def engine(
         self,
