@@ -8,9 +8,11 @@ from typing import Any, get_args
 
 import pytest
 from exporting import COMBINATIONS, KINDS, make, outcome, phrases, told
+from families import Trained
 
 import dragoman
 from dragoman.errors import ConfigError, DataError
+from dragoman.evaluating.references import own_test_pairs
 from dragoman.exporting import Target, proof
 from dragoman.exporting.portable_tokenizer import names, portable
 from dragoman.inference.options import SearchOptions
@@ -128,6 +130,18 @@ def test_wrong_asking_is_refused_before_a_file_is_written(tmp_path: Path) -> Non
         dragoman.export(model, "ctranslate2", model)
     with pytest.raises(ConfigError, match="give others with --text"):
         dragoman.export(model, "ctranslate2", tmp_path / "out", [""])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("task", ["classify", "fill"])
+def test_a_model_that_does_not_translate_is_told_so(task: str, trained: Trained, tmp_path: Path) -> None:
+    """Also where its run has a test set, which holds no pairs."""
+    run = trained(task, tmp_path)
+    for target in get_args(Target):
+        with pytest.raises(ConfigError, match="does not translate, and only models that do can be exported"):
+            dragoman.export(run, target, tmp_path / "out")
+    with pytest.raises(ConfigError, match="has no test pairs, because its model labels texts or fills in words"):
+        own_test_pairs(run)
     assert not (tmp_path / "out").exists()
 
 

@@ -15,7 +15,10 @@ from dragoman.cli.main import main
 from dragoman.decoding.compiled_stepper import NativeModel, NativeStepper
 from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DataError
+from dragoman.model.adapters import adapt
+from dragoman.model.config import LoraSettings
 from dragoman.model.transformer import EncoderDecoder, build_model
+from dragoman.store.adapters import adapter_of
 from dragoman.store.description import WEIGHTS, Languages, ModelFiles
 from dragoman.store.folder import load_model, save_model
 from dragoman.store.manifest import write_manifest
@@ -149,6 +152,18 @@ def test_what_cannot_be_quantised_is_refused_before_anything_is_written(
     with pytest.raises(ConfigError, match="does not translate, so there is nothing to score"):
         dragoman.quantize(tmp_path / "encoder", tmp_path / "no", "test.tsv")
     assert not (tmp_path / "no").exists() and not (tmp_path / "twice").exists()
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_an_adapter_is_quantised_with_its_base(folder: Path, scored: bool, tmp_path: Path) -> None:
+    model, lora = load_model(folder).model, LoraSettings(rank=2)
+    adapt(model, lora, seed=3)
+    save_model(tmp_path / "adapter", model, ModelFiles(generation={"beam_size": 2}, adapter=adapter_of(folder, lora)))
+    test = tmp_path / "test.en-it.tsv"
+    test.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS * 4), encoding="utf-8")
+    found = dragoman.quantize(tmp_path / "adapter", tmp_path / "small", test if scored else None)
+    assert found.bytes_after < 0.32 * found.bytes_before and (found.scores is not None) == scored
+    assert load_model(tmp_path / "small").quantised
 
 
 def test_the_command_prints_bleu_before_and_after(

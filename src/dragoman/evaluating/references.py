@@ -19,7 +19,7 @@ from typing import TypeVar
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
 from dragoman.run_folder import RunFolder
-from dragoman.store.description import find_model
+from dragoman.store.description import USES, find_model, read_config
 from dragoman.text.columns import Naming
 from dragoman.text.formats import Format
 from dragoman.text.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
@@ -112,9 +112,11 @@ def own_test_set(run: Path | str) -> Path:
 
     Raises:
         CheckpointError: there is no model.
-        ConfigError: it is a model without a run, or a run without test pairs.
+        ConfigError: it is a model without a run, one that does not translate, or a run without test pairs.
     """
-    find_model(run)
+    family = read_config(find_model(run)).model.family
+    if family != "encoder_decoder":
+        raise ConfigError(f"{run} has no test pairs, because its model {USES[family]}")
     folder = RunFolder(run)
     path = folder.split("test")
     if not path.is_file():

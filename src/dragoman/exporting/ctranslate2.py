@@ -176,9 +176,6 @@ def _write_tokenizers(folder: Path, tokenizers: Tokenizers, framing: Framing) ->
 def obstacles(stored: StoredModel) -> Iterator[str]:
     """What CTranslate2 cannot hold, in the words of the settings."""
     config = stored.config
-    if config.family != "encoder_decoder":
-        yield "it does not translate"
-        return
     if config.norm_position == "post" and config.final_norm:
         yield "model.final_norm must be false where model.norm_position is 'post'"
     yield from tokenizer_obstacles(stored)

@@ -48,6 +48,8 @@ def export(
     out = Path(out)
     check_new_model(out)
     stored = load_model(model, adapter=adapter)
+    if stored.config.family != "encoder_decoder":
+        raise ConfigError(f"{model} does not translate, and only models that do can be exported")
     texts = own_texts(model) if texts is None else texts
     if target == "huggingface":
         proof, notes = export_huggingface(stored, out, texts)

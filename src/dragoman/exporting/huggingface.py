@@ -94,9 +94,6 @@ def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> t
 def obstacles(stored: StoredModel) -> Iterator[str]:
     """What `MarianMTModel` cannot hold, in the words of the settings."""
     config = stored.config
-    if config.family != "encoder_decoder":
-        yield "it does not translate, as every Marian model does"
-        return
     wanted: dict[str, Any] = {
         "positions": "sinusoidal",
         "position_base": 10_000.0,

@@ -9,7 +9,7 @@ from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.compare import CompareResult, compare
-from dragoman.store.description import WEIGHTS, default_card, find_model
+from dragoman.store.description import WEIGHTS, default_card
 from dragoman.store.folder import check_new_model, load_model, save_model
 
 
@@ -51,5 +51,5 @@ def quantize(
     if test is None and stored.config.family == "encoder_decoder" and RunFolder(model).split("test").is_file():
         test = own_test_set(model)
     scores = None if test is None else compare([model, to], test, progress=progress)
-    before, after = ((folder / WEIGHTS).stat().st_size for folder in (find_model(model), Path(to)))
-    return Quantized(before, after, scores)
+    before = sum(weight.nbytes for weight in stored.weights.values())  # an adapter's folder holds only some of them
+    return Quantized(before, (Path(to) / WEIGHTS).stat().st_size, scores)
