@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.batching import Batch, Batches, BatchSettings, build_batches, gather
+from dragoman.data.batching import Batch, Batches, gather
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError
@@ -231,12 +231,6 @@ def test_longer_sentences_are_left_out_counted_and_reported(corpus, caplog):
 def test_a_corpus_of_too_long_sentences_alone_is_refused(corpus):
     with pytest.raises(DataError, match=r"all 300 pairs .* raise batches.sentence_tokens"):
         Batches(corpus, sentence_tokens=0)
-
-
-def test_settings_build_the_same_batches(corpus):
-    built = build_batches(corpus, BatchSettings(batch_tokens=200, sentence_tokens=30), seed=1)
-    plain = Batches(corpus, 200, 30, seed=1)
-    assert [pairs.tolist() for pairs in built.epoch(0)] == [pairs.tolist() for pairs in plain.epoch(0)]
 
 
 def test_windows_of_running_text_have_no_source_and_no_special_symbols(tmp_path: Path):

@@ -17,7 +17,7 @@ from families import Trained
 from small import parse, small_config
 from small_runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
-from dragoman.data.batching import build_batches
+from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMemory
 from dragoman.inference.translator import Translator
@@ -223,7 +223,8 @@ def train_within(folder: Path, limit: str, **options: Any) -> tuple[RunResult, s
 def test_epochs_become_steps_once(finished: Path, tmp_path: Path) -> None:
     kept = parse((finished / "recipe.toml").read_text(), "", Recipe)
     corpus = EncodedCorpus.open(finished / "corpus" / "train")
-    epochs = [len(build_batches(corpus, kept.batches, kept.train.seed).epoch(number)) for number in (0, 1)]
+    batches = Batches(corpus, kept.batches.batch_tokens, kept.batches.sentence_tokens, kept.train.seed)
+    epochs = [len(batches.epoch(number)) for number in (0, 1)]
     result, text = train_within(tmp_path, "train.epochs=1.5")
     assert result.steps == epochs[0] + round(epochs[1] / 2)
     assert f"steps = {result.steps} # 1.5 epochs, as asked for" in text

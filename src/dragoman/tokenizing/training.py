@@ -1,4 +1,5 @@
-"""Learns a vocabulary from text: `learn_tokenizer` for one, `learn_tokenizers` for both sides of a translation.
+"""Learns a vocabulary from text: `learn_tokenizer` for one, `learn_tokenizers` for both sides of a translation,
+`train_tokenizer` for the two sides of parallel text or prepared data, saved in a folder.
 
 Texts are read once, from any iterator; memory grows only with the number of different words. The same texts give the
 same vocabulary of words, BPE or byte-level BPE. Unigram training sums in an order of its own and may differ in a few
@@ -10,21 +11,28 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import pydantic
 from tokenizers import normalizers, trainers
 
 from dragoman.config import Settings
 from dragoman.errors import ConfigError, TokenizerError
+from dragoman.files import new_folder
 from dragoman.progress import Advance, Progress, silent
+from dragoman.text.addresses import Address
+from dragoman.text.prepared import read_split
+from dragoman.text.readers import Reading, open_pairs
+from dragoman.text.report import REPORT, read_report
+from dragoman.text.settings import ReadingSettings
 from dragoman.tokenizing.pretokenizing import spacy_split
 from dragoman.tokenizing.special_tokens import SYMBOLS, Specials
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, WHOLE_WORDS, Kind, Vocabulary, build_library
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _BYTES = 256
 _CHUNK = 1_000
@@ -93,7 +101,7 @@ def learn_tokenizer(
     tokenizer = Tokenizer(Vocabulary(**rules, specials=settings.specials, **learnt))
     if settings.vocabulary_size and tokenizer.size < settings.vocabulary_size:
         found, wanted = f"{tokenizer.size:,}", f"{settings.vocabulary_size:,}"
-        logger.info("the text gives a vocabulary of %s, fewer than the %s asked for", found, wanted)
+        log.info("the text gives a vocabulary of %s, fewer than the %s asked for", found, wanted)
     return tokenizer
 
 
@@ -103,11 +111,7 @@ def learn_tokenizers(
     progress: Progress = silent,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Tokenizers:
-    """Learns the vocabulary of both sides. Each call of `pairs` returns all sentence pairs, from the first.
-
-    Raises:
-        TokenizerError, ConfigError: as `learn_tokenizer` does.
-    """
+    """Learns the vocabulary of both sides. Each call of `pairs` returns all sentence pairs, from the first."""
     settings = settings or TokenizerSettings()
     if settings.joint:
         both = learn_tokenizer(chain.from_iterable(pairs()), settings, progress)
@@ -219,3 +223,59 @@ def _in_order(numbers: dict[str, int]) -> tuple[str, ...]:
 def _frequent(pieces: Iterable[str], count: Counter[str], minimum: int) -> Iterator[str]:
     """The single characters that occur often enough, and the space, which is added to every text."""
     return (piece for piece in pieces if len(piece) == 1 and (piece == " " or minimum <= count[piece]))
+
+
+class TokenizerResult(NamedTuple):
+    """The tokenizers of both sides, their folder, and the first pair that they learnt from."""
+
+    folder: Path
+    tokenizers: Tokenizers
+    example: tuple[str, str]
+
+
+def train_tokenizer(
+    data: Address,
+    folder: Path | str,
+    settings: TokenizerSettings | None = None,
+    reading: ReadingSettings | None = None,
+    progress: Progress = silent,
+) -> TokenizerResult:
+    """Learns a vocabulary for both sides of `data`, and saves the tokenizers in a new `folder`.
+
+    `data` is the address of parallel text, read as `reading` says, or a folder of prepared data.
+
+    Raises:
+        DataError: the text cannot be read, or `folder` exists already.
+        TokenizerError: there is no text, or it is not Unicode.
+        ConfigError: spaCy's rules are asked for without a known language.
+    """
+    with new_folder(folder) as aside:
+        text = _TrainingText.of(data, reading or ReadingSettings())
+        tokenizers = learn_tokenizers(text.pairs, settings, progress, text.languages)
+        tokenizers.save(aside)
+    return TokenizerResult(Path(folder), tokenizers, next(text.pairs()))
+
+
+class _TrainingText(NamedTuple):
+    """Parallel text, or the training split of prepared data."""
+
+    source: Reading | Path
+    languages: tuple[str, str]
+
+    @classmethod
+    def of(cls, data: Address, settings: ReadingSettings) -> "_TrainingText":
+        if isinstance(data, str) and (Path(data) / REPORT).is_file():
+            report = read_report(data)
+            return cls(Path(data), (report.source_language, report.target_language))
+        reading = open_pairs(data, settings.naming, settings.format, settings.encoding_errors)
+        for choice, reason in reading.reasons.items():
+            log.info("%s: %s", choice, reason)
+        for doubt in reading.doubts:
+            log.warning("%s", doubt)
+        return cls(reading, reading.languages)
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The pairs, from the first on, at each call."""
+        if isinstance(self.source, Path):
+            return read_split(self.source, "train")
+        return ((pair.source, pair.target) for pair in self.source if not pair.fault)
