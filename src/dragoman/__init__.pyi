@@ -34,7 +34,7 @@ from dragoman.store.marian import convert as convert
 from dragoman.store.merging import average as average
 from dragoman.store.merging import merge as merge
 from dragoman.text.prepare import prepare_data as prepare_data
-from dragoman.tokenizing.train_tokenizer import train_tokenizer as train_tokenizer
+from dragoman.tokenizing.training import train_tokenizer as train_tokenizer
 
 __version__: str
 __all__: list[str]

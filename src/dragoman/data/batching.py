@@ -23,7 +23,6 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dragoman.data.batch_settings import BatchSettings
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.errors import DataError
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
@@ -138,14 +137,6 @@ class LabelledBatch:
         parts = {"source": self.source, "chosen": self.chosen, "labels": self.labels}
         moved = {name: part.to(device, non_blocking=is_cuda) for name, part in parts.items() if part is not None}
         return replace(self, **moved)
-
-
-def build_batches(
-    corpus: EncodedCorpus, settings: BatchSettings, seed: int | None, framing: Framing = DEFAULT_FRAMING
-) -> "Batches":
-    """The batches of a corpus that the settings ask for."""
-    assert settings.batch_tokens != "auto", "resolved before training"
-    return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed, framing)
 
 
 class Batches:

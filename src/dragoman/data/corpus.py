@@ -119,11 +119,7 @@ class EncodedCorpus:
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
-        """Opens a corpus that a function of `encoding` wrote. Checks its sizes, but does not read its contents.
-
-        Raises:
-            DataError: there is no encoded corpus, or it is cut or newer.
-        """
+        """Opens a corpus that a function of `encoding` wrote. Checks its sizes, but does not read its contents."""
         path = Path(folder) / "corpus.json"
         return cls(Path(folder), read_json_as(path, Facts, FORMAT, error=DataError, advice="encode the corpus again"))
 

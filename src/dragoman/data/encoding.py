@@ -80,9 +80,6 @@ def encode_labelled(
 
     The targets of a text are the id of its label. Those of words have one id for each piece: 0 if it continues a word,
     else the id of the word's label, counted from 1.
-
-    Raises:
-        DataError: a label is unknown.
     """
     of_words = labels.task == "tag"
 

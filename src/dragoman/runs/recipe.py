@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 import pydantic
 
 from dragoman.config import SettingFacts, Settings, check, describe, flatten, nearest_setting, read
-from dragoman.data.batch_settings import BatchSettings
 from dragoman.errors import ConfigError
 from dragoman.files import nearest
 from dragoman.inference.options import SearchOptions
@@ -19,7 +18,7 @@ from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
-from dragoman.training.settings import TrainSettings, TuningSettings
+from dragoman.training.settings import BatchSettings, TrainSettings, TuningSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
 LABELLING_TASKS = ("classify", "tag")

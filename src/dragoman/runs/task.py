@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import dragoman
-from dragoman.data.batching import build_batches
+from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.files import new_folder
@@ -216,7 +216,9 @@ class Task(ABC):
 
     def batches_of(self, corpus: EncodedCorpus, seed: int | None = None) -> Any:
         """The batches of a corpus; without a seed, in an order that is always the same."""
-        return build_batches(corpus, self.recipe.batches, seed, self.framing)
+        settings = self.recipe.batches
+        assert settings.batch_tokens != "auto", "resolved before training"
+        return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed, self.framing)
 
     def make_objective(self, batches: Any) -> Objective:
         """The objective on these batches."""

@@ -67,11 +67,7 @@ def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
 
 
 def listed_hash(folder: Path | str, name: str) -> str | None:
-    """The SHA-256 of a file as the manifest of its folder lists it; None if it is not listed.
-
-    Raises:
-        CheckpointError: the folder has no manifest, or a damaged one.
-    """
+    """The SHA-256 of a file as the manifest of its folder lists it; None if it is not listed."""
     listed = read_json_as(Path(folder) / MANIFEST, Manifest).files
     return listed[name].sha256 if name in listed else None
 

@@ -468,9 +468,6 @@ def choose_label_columns(names: Sequence[str], rows: Sequence[Sequence[str]], na
     >>> rows = [["1", "I like it.", "good"], ["2", "I hate it so.", "bad"], ["3", "Never again.", "bad"]]
     >>> choose_label_columns(["id", "what", "why"], rows, Naming(), "table.csv")[:3]
     ('what', 'why', "'what' holds the longest texts and 'why' few different values")
-
-    Raises:
-        DataError: nothing tells the label from the text, or several columns may be the label.
     """
     if not any(naming.columns) and (seen := naming.seen_in(names)):
         return Columns.at(names, seen, "the columns of the training text")

@@ -45,11 +45,7 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
 
 
 def files_of(settings: DataSettings) -> dict[str, list[Path]]:
-    """The files of labelled text.
-
-    Raises:
-        DataError: a file is missing, or an address names two aligned files or a data set of the hub.
-    """
+    """The files of labelled text."""
     for setting in ("path", "dev_path", "test_path"):
         _refuse_pairs(setting, getattr(settings, setting))
     addresses = _with_sets_beside(settings, _training(settings, files_in))

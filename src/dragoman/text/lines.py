@@ -37,9 +37,6 @@ def read_lines(
     """The lines of a file without their ends; a last line without `\\n` is a line too.
 
     Without `encoding_errors`, invalid UTF-8 is an error as with "strict", but the message does not name the setting.
-
-    Raises:
-        DataError: the file cannot be read (see `open_bytes`), or is not UTF-8; names the line and byte offset.
     """
     with open_bytes(path) as file:
         yield from lines_of(file, str(path), encoding_errors, repairs)

@@ -60,11 +60,7 @@ class LabelledText:
 
     @classmethod
     def read(cls, settings: DataSettings, task: Task, progress: Progress) -> Self:
-        """Reads all examples.
-
-        Raises:
-            DataError: a file cannot be read, or what it holds is not labelled text.
-        """
+        """Reads all examples."""
         text = cls(settings, task)
         if settings.path == PHRASEBOOK:
             text.examples, text._reasons = _phrasebook(settings, task), {"train": "the built-in phrasebook"}

@@ -15,11 +15,7 @@ T = TypeVar("T")
 
 
 def read_split(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
-    """The pairs of one split of prepared data, in order.
-
-    Raises:
-        DataError: the folder has no such split, or a line of it is damaged.
-    """
+    """The pairs of one split of prepared data, in order."""
     return read_pairs(_file_of(Path(folder), name))
 
 

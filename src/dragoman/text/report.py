@@ -108,11 +108,7 @@ class DataReport(Settings):
 
 
 def read_report(folder: Path | str) -> DataReport:
-    """The report in a folder of prepared data that this or an earlier version made.
-
-    Raises:
-        DataError: the report is missing, damaged, foreign or of a newer format.
-    """
+    """The report in a folder of prepared data that this or an earlier version made."""
     return read_json_as(
         Path(folder) / REPORT,
         DataReport,
@@ -217,11 +213,7 @@ class LabelledReport(Settings):
 
 
 def read_labelled_report(folder: Path | str) -> LabelledReport:
-    """Reads the report on prepared labelled text.
-
-    Raises:
-        DataError: there is none, or it is damaged or of another kind.
-    """
+    """Reads the report on prepared labelled text."""
     return read_json_as(Path(folder) / REPORT, LabelledReport, LABELLED_FORMAT, error=DataError)
 
 
@@ -257,9 +249,5 @@ class TextReport(Settings):
 
 
 def read_text_report(folder: Path | str) -> TextReport:
-    """Reads the report on prepared running text.
-
-    Raises:
-        DataError: there is none, or it is damaged or of another kind.
-    """
+    """Reads the report on prepared running text."""
     return read_json_as(Path(folder) / REPORT, TextReport, TEXT_FORMAT, error=DataError)

@@ -74,11 +74,7 @@ class Labels(Settings):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Reads what `save` wrote.
-
-        Raises:
-            CheckpointError: it is missing, damaged or newer.
-        """
+        """Reads what `save` wrote."""
         return read_json_as(folder / FILE, cls, FORMAT)
 
 

@@ -58,12 +58,7 @@ class SentencePieceTokenizer(Tokenizer):
     kind = "sentencepiece"
 
     def __init__(self, vocabulary: SentencePieces, model: bytes) -> None:
-        """`model` is the content of a `.spm` file.
-
-        Raises:
-            MissingExtra: the library is not installed.
-            TokenizerError: the bytes are no such model.
-        """
+        """`model` is the content of a `.spm` file."""
         self.vocabulary, self.model = vocabulary, model
         self._processor = _processor(model)
         first = len(vocabulary.specials.names)
@@ -118,12 +113,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Reads what `save` wrote.
-
-        Raises:
-            MissingExtra: the library is not installed.
-            TokenizerError: naming the file and what is wrong with it.
-        """
+        """Reads what `save` wrote."""
         vocabulary = read_json_as(path, SentencePieces, FORMAT, error=TokenizerError)
         return cls(vocabulary, read_model(beside(path)))
 

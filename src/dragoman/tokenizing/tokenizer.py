@@ -69,11 +69,7 @@ class Tokenizer:
         self.size = len(self._spelling)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without start and end.
-
-        Raises:
-            TokenizerError: the text is not Unicode, because it holds half of a surrogate pair.
-        """
+        """The ids of a text, without start and end."""
         return self.encode_batch([text])[0]
 
     def encode_running(self, text: str | Iterable[str]) -> Iterator[list[int]]:
@@ -190,11 +186,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Reads what `save` wrote. Every part is checked, and nothing is executed.
-
-        Raises:
-            TokenizerError: naming the file and what is wrong with it.
-        """
+        """Reads what `save` wrote. Every part is checked, and nothing is executed."""
         advice = "dragoman train-tokenizer makes tokenizers"
         return cls(read_json_as(path, Vocabulary, FORMAT, error=TokenizerError, advice=advice))
 
@@ -277,9 +269,6 @@ def split_words(text: str) -> list[tuple[str, int]]:
 
     >>> split_words("The dog barks.")
     [('The', 0), ('dog', 4), ('barks', 8), ('.', 13)]
-
-    Raises:
-        TokenizerError: the text is not Unicode, because it holds half of a surrogate pair.
     """
     with only_unicode([text]):
         return [(word, first) for word, (first, _) in _CUT.pre_tokenize_str(text)]

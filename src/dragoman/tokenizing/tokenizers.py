@@ -44,9 +44,5 @@ class Tokenizers(NamedTuple):
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer that was saved at `path`; one of SentencePiece has that library's model beside it.
-
-    Raises:
-        TokenizerError: naming the file and what is wrong with it.
-    """
+    """The tokenizer that was saved at `path`; one of SentencePiece has that library's model beside it."""
     return SentencePieceTokenizer.load(path) if beside(path).exists() else Tokenizer.load(path)

@@ -1,4 +1,5 @@
-"""How long, how fast and how carefully to train, and what of a finished model: `[train]` and `[tuning]` of a recipe.
+"""How large batches are; how long, how fast and how carefully to train, and what of a finished model: `[batches]`,
+`[train]` and `[tuning]` of a recipe.
 The learning rate is a pure function of the step, so nothing of it is saved.
 """
 
@@ -22,6 +23,16 @@ Optimiser = Literal["adamw", "adam", "muon"]
 `optimiser.py` makes them; `runs/steps.py` knows the best rate of each.
 """
 Decay = Annotated[float, pydantic.Field(ge=0, lt=1)]
+
+
+class BatchSettings(Settings):
+    """How sentence pairs are put into batches."""
+
+    batch_tokens: Annotated[int, pydantic.Field(ge=1, le=10**9)] | Literal["auto"] = 4_096
+    """Most tokens in a batch on each side, special symbols included; a longer sentence is a batch of its own. auto: as
+    many as suit the amount of data, in as many batches a step (train.accumulate) as the memory demands."""
+    sentence_tokens: int = pydantic.Field(default=256, ge=1, le=1_000_000)
+    """Longest sentence in tokens, on either side; pairs with a longer one are left out, counted and reported."""
 
 
 class TrainSettings(Settings):
