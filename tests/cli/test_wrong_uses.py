@@ -57,7 +57,7 @@ WRONG = [
     ("merge MODELS/adapter --to new --base MODELS/classifier", "put back the model that it was trained on", 4),
     ("average MODELS/classifier MODELS/others --to new --share 0.5", "have other labels", 2),
     ("export MODELS/classifier --out new ctranslate2", "does not translate, and only models that do", 2),
-    ("convert MODELS/bert --to new", "is not a complete Marian folder: vocab.json is missing", 4),
+    ("convert MODELS/bert --to new", "with model_type 'bert'; only 'marian' is read", 4),
     ("convert pairs.tsv --to new", "convert takes a Marian folder of transformers", 4),
 ]
 
