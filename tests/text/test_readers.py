@@ -650,3 +650,52 @@ def test_a_column_is_found_in_other_case_and_the_nearest_is_suggested(tmp_path):
     with pytest.raises(DataError, match="columns 1 and 2 are both called 'A'; name one by its number"):
         choose_columns(["A", "A", "b"], Naming("A", "b"), "x")
     assert choose_columns(["A", "a"], Naming("a", "A"), "x")[:2] == ("a", "A")
+
+
+# Quotes that belong to the format
+
+
+QUOTED = {
+    "pandas.tsv": csv_text([("en", "it"), *PAIRS], delimiter="\t"),
+    "breaks.tsv": csv_text([("en", "it"), ("Good\nmorning.", "Buon\ngiorno."), *PAIRS], delimiter="\t"),
+    "all.tsv": csv_text([("en", "it"), *PAIRS[::2]], delimiter="\t", quoting=csv.QUOTE_ALL),
+    "text.tsv": csv_text([(1, *PAIRS[0]), (2, *PAIRS[2])], delimiter="\t", quoting=csv.QUOTE_NONNUMERIC),
+    "windows.tsv": csv_text([("en", "it"), *PAIRS], delimiter="\t").replace("\n", "\r\n"),
+    "pandas.txt": csv_text(PAIRS, delimiter="\t"),
+}
+
+
+@pytest.mark.parametrize("name", QUOTED)
+def test_quoted_cells_of_tsv_are_read_as_pandas_wrote_them_and_said(tmp_path, name):
+    path = write(tmp_path / name, QUOTED[name])
+    naming = Naming("2", "3") if name == "text.tsv" else Naming()
+    assert set(texts(path, naming)) <= {*PAIRS, ("Good\nmorning.", "Buon\ngiorno.")}
+    assert "--set data.quoted=false" in open_pairs(str(path), naming).reasons["format"]
+    literal = texts(path, Naming("1", "2", header=False, quoted=False)) if name != "breaks.tsv" else [('"',)]
+    assert any('"' in side for pair in literal for side in pair)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ['"Come in," he said.\t«Avanti», disse.', '"Come in."\t"Avanti."'],
+        ['"Come in.\t«Avanti.', 'Sit down."\tSi sieda.»'] * 5,
+        ['«Come in.\t"Avanti.', 'Sit down.»\tSi sieda."'] * 5,
+        ['A 5" pipe.\tUn tubo da 5".', '"Yes."\t"Sì."'],
+        ['"Yes."\t"Sì."', "No.\tNo."],
+    ],
+)
+def test_quotes_that_stand_as_in_text_are_text(tmp_path, rows):
+    path = write(tmp_path / "a.tsv", "".join(f"{row}\n" for row in rows))
+    assert texts(path) == [tuple(row.split("\t")) for row in rows]
+    assert "quoted" not in open_pairs(str(path)).reasons["format"]
+
+
+def test_quotes_can_be_said_to_be_text_or_not(tmp_path):
+    tsv = write(tmp_path / "a.tsv", '"Yes."\t"Sì."\nNo.\tNo.\n')
+    assert texts(tsv, Naming(quoted=True)) == [("Yes.", "Sì."), ("No.", "No.")]
+    table = write(tmp_path / "a.csv", '"Come in" she said.,"Avanti" disse.\nYes.,Sì.\n')
+    assert "--set data.quoted=false" in refusal(table)
+    assert texts(table, Naming(quoted=False))[0] == ('"Come in" she said.', '"Avanti" disse.')
+    broken = write(tmp_path / "b.tsv", 'a "b"\tc\nd\n')
+    assert "needs quotes, and --set data.quoted=true" in refusal(broken)

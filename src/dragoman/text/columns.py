@@ -64,7 +64,7 @@ _SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 class Naming(NamedTuple):
     """What is known about the columns before the text is opened; None where it is to be guessed.
 
-    A column is named by its header or key (`translation.en` for a nested one), or by its number, from 1. The first five
+    A column is named by its header or key (`translation.en` for a nested one), or by its number, from 1. The first six
     fields are what the user says, which wins over everything else.
     """
 
@@ -76,6 +76,8 @@ class Naming(NamedTuple):
     target_language: str | None = None
     header: bool | None = None
     """Whether the first row of a table names the columns."""
+    quoted: bool | None = None
+    """Whether quotes around a cell belong to the format."""
     expected: tuple[str, str] | None = None
     """The languages that the text must have: those of a model, or of the training text beside it."""
     owner: str = "the model"

@@ -100,7 +100,12 @@ def open_label_table(table: Table, settings: DataSettings, seen: tuple[str, str]
 def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming:
     """What is known about the columns of labelled text."""
     return Naming(
-        settings.text_column, settings.label_column, header=settings.header, seen=seen, roles=("text", "label")
+        settings.text_column,
+        settings.label_column,
+        header=settings.header,
+        quoted=settings.quoted,
+        seen=seen,
+        roles=("text", "label"),
     )
 
 
@@ -116,7 +121,9 @@ def _open_texts(path: Path, settings: DataSettings, seen: tuple[str, str] | None
                 "data.label_column out, or say which format it has: --set data.format=tsv"
             )
         return Source(str(path), f"{reason}: lines of a label and a text", partial(_labelled_lines, path, settings))
-    named = open_label_table(open_table(path, format, reason, settings.encoding_errors), settings, seen)
+    named = open_label_table(
+        open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings, seen
+    )
     columns = choose_label_columns(named.names, named.sample, label_naming(settings, seen), str(path))
     read = partial(_examples, path, named, columns.positions, settings)
     reason = f"{format}, {named.table.reason}; {named.reason}; {columns.reason}"

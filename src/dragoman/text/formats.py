@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from dragoman.errors import DataError, missing_extra
 from dragoman.text.addresses import HUB
 from dragoman.text.header import names_columns
-from dragoman.text.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines, without_gz
+from dragoman.text.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines, read_running, without_gz
 
 Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
 
@@ -38,6 +38,11 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # pairs of them, a whole c
 # holds a lone surrogate, so nothing else is changed back.
 _CARRIAGE_RETURN = "\udc0d"
 _ROWS_OF_DELIMITER = 100
+_PIECES_JUDGED = 64
+"""Pieces of about a million characters whose quotes are judged."""
+# A cell between tabs or line ends that is quoted as a whole, or else holds a quote.
+_CELL_WITH_QUOTES = re.compile(r'(?<![^\t\n])(?:"([^"]*(?:""[^"]*)*)"(?=[\t\n]|\Z)|[^\t\n"]*"[^\t\n]*)')
+_UNQUOTED = "; if all quotes are text: --set data.quoted=false"
 LONGEST_CELL = 1 << 24
 """Characters of a CSV cell. A quote that is never closed would otherwise fill the memory. Python's csv module has one
 limit for the whole process, by default 131,072; it is raised, and never lowered."""
@@ -92,12 +97,22 @@ def format_of(path: Path, format: Format | None = None) -> tuple[Format, str]:
     return "plain", "its first line holds no tab"
 
 
-def open_table(path: Path, format: Format, reason: str, encoding_errors: EncodingErrors) -> Table:
-    """The rows of a file of a format that is known, and why."""
-    if format == "csv":
-        delimiter = csv_delimiter(path, encoding_errors)
-        reason += "" if delimiter == "," else f", with {delimiter!r} between the cells"
-        return Table(str(path), (path,), format, reason, partial(csv_rows, path, encoding_errors, delimiter=delimiter))
+def open_table(
+    path: Path, format: Format, reason: str, encoding_errors: EncodingErrors, quoted: bool | None = None
+) -> Table:
+    """The rows of a file of a format that is known, and why. `quoted` says whether quotes around cells are no text."""
+    if format == "tsv" and quoted is None and (count := quoted_cells(path, encoding_errors)):
+        reason += (
+            f"; {count:,} cells are quoted as in CSV, and their quotes are not taken for text "
+            "(--set data.quoted=false takes them for text)"
+        )
+        quoted = True
+    if format == "csv" or quoted:
+        quoted = quoted is not False
+        delimiter = "\t" if format == "tsv" else csv_delimiter(path, encoding_errors, quoted)
+        reason += f", with {delimiter!r} between the cells" if format == "csv" and delimiter != "," else ""
+        rows = partial(csv_rows, path, encoding_errors, delimiter=delimiter, quoted=quoted)
+        return Table(str(path), (path,), format, reason, rows)
     return Table(str(path), (path,), format, reason, partial(FORMATS[format].rows, path, encoding_errors))
 
 
@@ -117,13 +132,35 @@ def _is_list(line: str) -> bool:
 
 
 def tsv_rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, list[str]]]:
-    """Cells between tabs; quotes are text."""
+    """Cells between tabs, whose quotes are text."""
     for number, line in enumerate(read_lines(path, encoding_errors, repairs), 1):
         yield number, line.split("\t")
 
 
+def quoted_cells(path: Path, encoding_errors: EncodingErrors) -> int:
+    """How many cells of a TSV file stand in quotes that belong to the format; 0 if quotes are text.
+
+    The format quotes a cell that holds quotes, which it doubles, or line breaks; other cells never, or a whole column
+    of them. In text, quotes stand anywhere.
+    """
+    needed = text = lines = 0
+    needless = Counter[bool]()  # whether the cell is the last of its line
+    for piece in islice(read_running(path, encoding_errors), _PIECES_JUDGED):
+        lines += piece.count("\n")
+        for cell in _CELL_WITH_QUOTES.finditer(piece) if '"' in piece else ():
+            inside = cell[1]
+            if inside is None or "\t" in inside:
+                text += 1
+            elif '""' in inside or "\n" in inside:
+                needed += 1
+            else:
+                needless[piece.startswith("\n", cell.end())] += 1
+    is_column = not text and max(needless.values(), default=0) >= 0.9 * lines
+    return needed + needless.total() if needed > text or is_column else 0
+
+
 def csv_rows(
-    path: Path, encoding_errors: EncodingErrors, repairs: Counter[str], delimiter: str = ","
+    path: Path, encoding_errors: EncodingErrors, repairs: Counter[str], delimiter: str = ",", quoted: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
     """Cells of a CSV file (RFC 4180): a quoted cell may hold line breaks, and a quote in it is doubled.
 
@@ -142,7 +179,8 @@ def csv_rows(
             yield (line.replace("\r", _CARRIAGE_RETURN) if "\r" in line else line) + "\n"
         repairs[CARRIAGE_RETURNS] = before
 
-    rows = csv.reader(lines(), delimiter=delimiter, strict=True)
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    rows = csv.reader(lines(), delimiter=delimiter, quoting=quoting, strict=True)
     while True:
         number = taken + 1
         try:
@@ -154,13 +192,13 @@ def csv_rows(
         yield number, [cell.replace(_CARRIAGE_RETURN, "\r") if _CARRIAGE_RETURN in cell else cell for cell in cells]
 
 
-def csv_delimiter(path: Path, encoding_errors: EncodingErrors) -> str:
+def csv_delimiter(path: Path, encoding_errors: EncodingErrors, quoted: bool = True) -> str:
     """The delimiter of cells: comma, semicolon or tab, whichever gives a header, or else rows of equal width."""
     fits: dict[str, tuple[bool, float, bool]] = {}
     for delimiter in ",;\t":
         sample: list[list[str]] = []
         with suppress(DataError):  # if this is the delimiter, reading will complain
-            rows = csv_rows(path, encoding_errors, Counter(), delimiter)
+            rows = csv_rows(path, encoding_errors, Counter(), delimiter, quoted)
             sample.extend(islice((cells for _, cells in rows if any(cells)), _ROWS_OF_DELIMITER))
         first = sample[0] if sample else []
         alike = sum(len(cells) == len(first) > 1 for cells in sample) / max(1, len(sample))
@@ -289,10 +327,10 @@ def kind_of(value: object) -> str:
 def _csv_complaint(path: Path, start: int, end: int, complaint: str) -> str:
     if "field larger" in complaint or "unexpected end" in complaint:
         how = "never closed" if "unexpected end" in complaint else f"not closed within {LONGEST_CELL:,} characters"
-        return f"{path}:{start} opens a quote that is {how}; close it, or double a quote that is text"
+        return f"{path}:{start} opens a quote that is {how}; close it, or double a quote that is text{_UNQUOTED}"
     if "expected after" in complaint:
         lines = f"{path}:{end}" if start == end else f"{path}:{end} (in the row that begins on line {start})"
-        return f"{lines} goes on after a closing quote; a quote that is text is doubled, and the cell quoted"
+        return f"{lines} goes on after a closing quote; a quote that is text is doubled, and the cell quoted{_UNQUOTED}"
     return f"{path}:{start} is not CSV: {complaint}"
 
 

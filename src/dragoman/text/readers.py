@@ -106,7 +106,7 @@ def open_pairs(
     chosen, reason = format_of(path, format)
     if chosen == "plain":
         raise DataError(f"{path} is one side of a pair; give two files, or what their names begin with, as in train")
-    table = open_table(path, chosen, reason, encoding_errors)
+    table = open_table(path, chosen, reason, encoding_errors, naming.quoted)
     return _open_records(table, naming, path.name) if table.has_records else _open_cells(table, naming, path.name)
 
 
@@ -318,8 +318,15 @@ def _pairs(table: Table, fault: str, sides: Callable[[Counter[str]], _Sides], re
         share = f"{broken:,} of {rows:,} rows" if broken > 1 else f"1 of {rows:,} rows"
         raise DataError(
             f"{'; '.join(complaints)}{'; …' if broken > len(complaints) else ''} ({share} of {table.name}: {fault}; up "
-            f"to {MOST_BROKEN:.0%} would be dropped): mend the rows; a cell that holds the delimiter needs quotes"
+            f"to {MOST_BROKEN:.0%} would be dropped): mend the rows{_of_delimiters(table)}"
         )
+
+
+def _of_delimiters(table: Table) -> str:
+    if table.has_records:
+        return ""
+    quotes = ", and --set data.quoted=true" if table.format == "tsv" else ""
+    return f"; a cell that holds the delimiter or a line break needs quotes{quotes}"
 
 
 def _cell_sides(table: Table, width: int, positions: tuple[int, int], header: bool, repairs: Counter[str]) -> _Sides:

@@ -16,7 +16,7 @@ from dragoman.text.lines import EncodingErrors
 
 PHRASEBOOK = "phrasebook"
 
-_ADDED = ("header", "text_column", "label_column", "label_depth")
+_ADDED = ("header", "quoted", "text_column", "label_column", "label_depth")
 
 
 def _named(column: Any) -> Any:
@@ -32,6 +32,9 @@ class ReadingSettings(Settings):
 
     header: bool | None = None
     """Whether the first row of a TSV or CSV file names the columns; left out, it is judged by what it says."""
+    quoted: bool | None = None
+    """Whether quotes around a cell of a TSV or CSV file belong to the format, as pandas writes them, and not to the
+    text; left out, they do in CSV, and in TSV it is judged by how they stand."""
     source_language: LanguageTag | None = None
     """Language code of the source, as in en; left out, it comes from column or file names."""
     target_language: LanguageTag | None = None
@@ -59,7 +62,8 @@ class ReadingSettings(Settings):
 
     @property
     def naming(self) -> Naming:
-        return Naming(self.source_column, self.target_column, self.source_language, self.target_language, self.header)
+        languages = self.source_language, self.target_language
+        return Naming(self.source_column, self.target_column, *languages, self.header, self.quoted)
 
 
 def reading_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
