@@ -447,7 +447,7 @@ def test_the_script_beside_a_marian_model_in_ctranslate2_translates_without_us(
 ) -> None:
     out = dragoman.export(folders / "ours" / form, "ctranslate2", tmp_path / "theirs", ENGLISH).folder
     asked = [sys.executable, str(out / "translate.py"), "1"]
-    lines = [*ENGLISH, f">>fra<< {ENGLISH[0]}", f">>xyz<<{ENGLISH[0]}", ""]
+    lines = [*ENGLISH, f">>fra<< {ENGLISH[0]}", f">>no tag<< {ENGLISH[0]}", ""]
     given = "".join(f"{line}\n" for line in lines)
     said = subprocess.run(asked, input=given, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     options = SearchOptions(beam_size=1, split="never", length_ratio=2.0, length_extra=20)

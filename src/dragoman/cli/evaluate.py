@@ -24,6 +24,7 @@ from dragoman.cli.options import (
     Precision,
     Quiet,
     Set,
+    TargetLanguage,
     Threads,
     one_or_two,
     search_overrides,
@@ -63,6 +64,7 @@ def evaluate(
     threads: Threads = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
+    target_language: TargetLanguage = None,
     settings: Set = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
@@ -105,7 +107,7 @@ def evaluate(
         [path for path in (system, against) if path is not None],
         test,
         references or (),
-        overrides=search_overrides(beam_size, length_penalty, settings),
+        overrides=search_overrides(beam_size, length_penalty, settings, target_language),
         output=output,
         scores=scores,
         device=device,
@@ -213,6 +215,7 @@ def score(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write to this file, whole or not at all.")] = None,
     length_penalty: LengthPenalty = None,
+    target_language: TargetLanguage = None,
     settings: Set = None,
     adapter: Adapter = None,
     output_format: Format = "text",
@@ -228,7 +231,7 @@ def score(
     scored = dragoman.score(
         model,
         typed_pairs() if reading is None else reading,
-        search_overrides(None, length_penalty, settings),
+        search_overrides(None, length_penalty, settings, target_language),
         device,
         precision,
         threads,

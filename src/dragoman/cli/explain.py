@@ -10,7 +10,7 @@ import typer
 
 import dragoman
 from dragoman.cli.console import note, open_screen, write, write_json, write_json_line, write_table, write_text
-from dragoman.cli.options import Format, Model, Quiet, Threads
+from dragoman.cli.options import Format, Model, Quiet, TargetLanguage, Threads
 from dragoman.errors import ConfigError
 from dragoman.files import check_output
 
@@ -86,6 +86,7 @@ def explain(
             show_default="our own of English and Italian",
         ),
     ] = None,
+    target_language: TargetLanguage = None,
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
@@ -93,7 +94,10 @@ def explain(
     progress = open_screen(quiet)
     of_page = {"output": output, "weights": weights, "head": head, "aligned": aligned}
     if heads:
-        refuse("--heads judges a test set, and takes no", {"target": target, "instead": instead, **of_page})
+        refuse(
+            "--heads judges a test set, and takes no",
+            {"target": target, "instead": instead, "target-language": target_language, **of_page},
+        )
         check_printed(form)
         count = {} if sentences is None else {"sentences": sentences}
         table = dragoman.judge_heads(model, text, references or (), threads=threads, progress=progress, **count)
@@ -111,7 +115,9 @@ def explain(
         refuse("--instead prints its answer, and takes no", of_page)
         check_printed(form)
         word, other = read_choice(instead)
-        why = dragoman.explain_choice(model, text, word, other, target, threads=threads)
+        why = dragoman.explain_choice(
+            model, text, word, other, target, target_language=target_language, threads=threads
+        )
         if form == "json":
             write_json(why.facts())
         else:
@@ -125,7 +131,9 @@ def explain(
     if output is not None:
         check_output(output, aligned)
     started = time.monotonic()
-    record = dragoman.record(model, text, target, weights=weights, aligned=aligned, threads=threads)
+    record = dragoman.record(
+        model, text, target, weights=weights, aligned=aligned, target_language=target_language, threads=threads
+    )
     if output is None:
         show_record(record, form, head)
         return

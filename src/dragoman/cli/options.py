@@ -58,6 +58,13 @@ LengthPenalty = Annotated[
         show_default="the model's own, usually 0.6",
     ),
 ]
+TargetLanguage = Annotated[
+    str | None,
+    typer.Option(
+        help="The language to translate into, for a model that has several; as fra for its tag >>fra<<.",
+        show_default="as each text's tag says",
+    ),
+]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
 Precision = Annotated[
     Literal["auto", "float32", "bf16", "int8"],
@@ -78,14 +85,24 @@ def as_overrides(options: Mapping[str, Any], settings: Sequence[str] | None) -> 
     return [*given, *(settings or ())]
 
 
-def search_overrides(beam_size: int | None, length_penalty: float | None, settings: Sequence[str] | None) -> list[str]:
+def search_overrides(
+    beam_size: int | None,
+    length_penalty: float | None,
+    settings: Sequence[str] | None,
+    target_language: str | None = None,
+) -> list[str]:
     """How to search, as `dotted.key=value`."""
     from dragoman.inference.options import DRAWS
 
     drawn = [text for text in settings or () if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
     if drawn and (beam_size or 1) > 1:
         raise ConfigError(f"{drawn[0]} draws samples and --beam-size {beam_size} searches; leave one of them out")
-    return as_overrides({"decode.beam_size": beam_size, "decode.length_penalty": length_penalty}, settings)
+    options = {
+        "decode.beam_size": beam_size,
+        "decode.length_penalty": length_penalty,
+        "decode.target_language": target_language,
+    }
+    return as_overrides(options, settings)
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:

@@ -22,6 +22,7 @@ from dragoman.cli.options import (
     Precision,
     Quiet,
     Set,
+    TargetLanguage,
     Texts,
     Threads,
     search_overrides,
@@ -53,6 +54,7 @@ def translate(
     threads: Threads = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
+    target_language: TargetLanguage = None,
     settings: Set = None,
     text: Texts = None,
     input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
@@ -99,7 +101,7 @@ def translate(
     resumes = output is not None and can_resume(input_file, output)
     total = None if input_file is None else sum(1 for _ in read(input_file))  # to its end: a damaged file is refused
     pair = None if item is None else test_pair(model, item)
-    overrides = search_overrides(beam_size, length_penalty, settings)
+    overrides = search_overrides(beam_size, length_penalty, settings, target_language)
 
     translator = dragoman.Translator.load(model, device, precision, progress, adapter, ensemble or (), threads)
     options = choose(
@@ -107,7 +109,8 @@ def translate(
     )
     count = translator.workers(options)
     workers = "1 worker" if count == 1 else f"up to {count} workers"
-    note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}, {workers}")
+    source, target = translator.languages
+    note(f"{source} → {options.target_language or target}, {translator.device}, {translator.precision}, {workers}")
 
     work = Work(progress, translator, options, output_format == "json")
     if pair is not None:

@@ -98,6 +98,8 @@ def _scored(
 
 
 def _scored_chunk(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
+    languages = translator.target_languages
+    languages.warn_of_forgotten(languages.split([pair.source for pair in chunk], options.target_language))
     problems = [_problem(translator, pair, options) for pair in chunk]
     whole = [pair for pair, problem in zip(chunk, problems, strict=True) if not problem]
     scores = iter(translator.score([pair.source for pair in whole], [pair.target for pair in whole], options))
@@ -116,8 +118,9 @@ def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:
     if pair.fault:
         return pair.fault
     tokenizers, symbols = translator.tokenizers, translator.framing
+    (source,) = translator.target_languages.tagged([pair.source], options.target_language)
     sides = (
-        ("source", pair.source, tokenizers.source, symbols.source_symbols),
+        ("source", source, tokenizers.source, symbols.source_symbols),
         ("target", pair.target, tokenizers.target, symbols.target_symbols),
     )
     for side, text, tokenizer, around in sides:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import evenly_spread, own_test_set, read_references
+from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.teacher_forcing import ForcedText, passes, teacher_force
 from dragoman.model.attention import Attention
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
@@ -222,7 +223,9 @@ def _pairs(
     for source, row in zip(test_set.sources, test_set.references, strict=True):
         if source.strip():
             first.setdefault(source, row[0])
-    sources = stored.tokenizers.source.encode_batch(list(first))
+    languages = TargetLanguages(stored.tokenizers.source.target_languages)
+    tagged = languages.tagged(list(first), stored.files.generation.get("target_language"))
+    sources = stored.tokenizers.source.encode_batch(tagged)
     targets = stored.tokenizers.target.encode_batch(list(first.values()))
     return [ForcedText.of(stored.files.framing, *each) for each in zip(sources, targets, strict=True)]
 

@@ -48,6 +48,7 @@ def record(
     *,
     weights: str | None = None,
     aligned: Path | str | None = None,
+    target_language: str | None = None,
     threads: int | None = None,
 ) -> Record:
     """Everything that happened while a model translated a text, or while it read a given translation of it.
@@ -55,7 +56,7 @@ def record(
     `model` is a model folder or a run folder. A language model reads `source`, and the record holds what it expected
     next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned` is a
     file of aligned pairs (`explaining.gold_alignment`) by which the head that aligns words is chosen; between English
-    and Italian, our own serve. `threads` counts for this call alone.
+    and Italian, our own serve. `target_language` is for a model that has several. `threads` counts for this call alone.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -65,11 +66,18 @@ def record(
     """
     pairs = read_gold(aligned) if aligned is not None else None
     with use_threads(threads):
-        return Recorder(load_model(model), pairs).record(source, target, weights=weights)
+        return Recorder(load_model(model), pairs, target_language).record(source, target, weights=weights)
 
 
 def explain_choice(
-    model: Path | str, source: str, word: str, other: str, target: str | None = None, *, threads: int | None = None
+    model: Path | str,
+    source: str,
+    word: str,
+    other: str,
+    target: str | None = None,
+    *,
+    target_language: str | None = None,
+    threads: int | None = None,
 ) -> Why:
     """Why a model wrote one word of a translation, or of a given one, rather than another: what each word that it had
     read says to the choice. In a language model, the word stands in `source`.
@@ -80,7 +88,7 @@ def explain_choice(
         DecodeError: a text that is blank, too long or of several sentences, or a target for a language model.
     """
     with use_threads(threads):
-        return Recorder(load_model(model)).why(source, word, other, target)
+        return Recorder(load_model(model), target_language=target_language).why(source, word, other, target)
 
 
 class Searched(NamedTuple):
@@ -93,12 +101,19 @@ class Searched(NamedTuple):
 class Recorder:
     """Records with one model, which is prepared once."""
 
-    def __init__(self, stored: StoredModel, aligned: Sequence[AlignedPair] | None = None) -> None:
+    def __init__(
+        self,
+        stored: StoredModel,
+        aligned: Sequence[AlignedPair] | None = None,
+        target_language: str | None = None,
+    ) -> None:
         self.stored = stored
         self.tokenizers = stored.tokenizers
         self.translator: Translator | None = None
         if isinstance(stored.model, EncoderDecoder):
             self.translator = Translator(stored, "cpu", "float32")
+            if target_language is not None:
+                self.translator.options = self.translator.options.but(target_language=target_language)
             self.model: EncoderDecoder | LanguageModel = self.translator.model
         elif isinstance(stored.model, LanguageModel):
             self.model = prepare_for_decoding(stored.model, "cpu", torch.float32)
@@ -120,7 +135,7 @@ class Recorder:
             ids = self._encode_alone(source, target)
             return self._record(source, None, False, [self._read_by_itself(source, ids, weights)])
         if target is not None:
-            return self._record_given(self.translator, source, target, weights)
+            return self._record_given(self.translator, self._tagged(source), target, weights)
         return self._record_translated(self.translator, source, weights)
 
     def why(self, source: str, word: str, other: str, target: str | None = None) -> Why:
@@ -129,11 +144,17 @@ class Recorder:
         if self.translator is None:
             self._encode_alone(source, target)  # refuses what can't be explained, as the pair below
             return why(self.model, self.tokenizers, framing, None, source, word, other)
-        called = "the translation" if target is None else "the target"
+        source, called = self._tagged(source), "the translation" if target is None else "the target"
         if target is None:
             source, target = self._translate_sentence(self.translator, source)
         self._encode_pair(source, target, called)
         return why(self.model, self.tokenizers, framing, source.strip(), target, word, other)
+
+    def _tagged(self, text: str) -> str:
+        """A text with the tag of its target language, in a model that has several."""
+        if self.translator is None:
+            return text
+        return self.translator.target_languages.tagged([text], self.translator.options.target_language)[0]
 
     def _translate_sentence(self, translator: Translator, text: str) -> tuple[str, str]:
         """A text of one sentence, as the model is given it, and its translation."""
@@ -143,7 +164,8 @@ class Recorder:
         _check_lengths([segment.ids for segment in segments.translated], "the text")
         (segment,) = segments.translated
         with plain_attention(self.model):
-            return segment.text, translator.translate([text])[0].text.strip()
+            tag = text[: len(text) - len(segments.text)]
+            return f"{tag}{segment.text}", translator.translate([text])[0].text.strip()
 
     def _record_translated(self, translator: Translator, source: str, weights: str | None) -> Record:
         """The record of a text that the model translates."""

@@ -33,6 +33,8 @@ def _left_out(options: SearchOptions) -> Iterator[str]:
         yield f"decode.{drawn[0]} draws samples here, but transformers will search; samples are left out"
     if options.prefix:
         yield f'decode.prefix = "{options.prefix}" is left out: translations there begin as the model likes'
+    if options.target_language:
+        yield f"decode.target_language is left out: begin each text there with >>{options.target_language}<<"
     if options.banned_words:
         yield "decode.banned_words are left out: transformers bans tokens, not words"
     if options.length_ratio:

@@ -159,8 +159,9 @@ def align(
     ]
     for batch in alike([text.source or () for text in texts], [text.target for text in texts], tokens_at_once):
         for number, weights in zip(batch, cross_weights(model, [texts[i] for i in batch]), strict=True):
-            (text, tokens), _ = different[number]
-            source = words_in_tokens(tokenizers.source, text, split_words(text), len(framing.source_before))
+            (text, tokens), segment = different[number]
+            before = len(framing.source_before) + segment.tags
+            source = words_in_tokens(tokenizers.source, text, split_words(text), before)
             target = words_written(tokenizers.target, tokens, one_line(tokenizers.target.decode(tokens))[0])
             links[text, tokens] = align_words(list(weights), source, target, choice).links
     return links

@@ -55,6 +55,9 @@ class SearchOptions(Settings):
     too."""
     seed: int = pydantic.Field(default=1, ge=0, lt=2**63)
     """Another seed draws other samples."""
+    target_language: str | None = pydantic.Field(default=None, max_length=60)
+    """The language to translate into, for a model that has several: the name in its tag, such as fra of >>fra<<. A text
+    may name another by its own tag. Left out: each text names one."""
     prefix: str = pydantic.Field(default="", max_length=2_000)
     """Text that every translation begins with."""
     align: bool = False

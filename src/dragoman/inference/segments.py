@@ -59,6 +59,8 @@ class Segment(NamedTuple):
     text: str
     ids: Sequence[int] = ()
     copied: bool = False
+    tags: int = 0
+    """How many of the ids stand before the text, and name the language to translate into."""
 
     @property
     def says_something(self) -> bool:
@@ -73,6 +75,8 @@ class Segments:
     text: str
     all: tuple[Segment, ...]
     flags: tuple[Flag, ...]
+    given: str
+    """The text with the tag that it was given with, if it was."""
 
     @property
     def translated(self) -> list[Segment]:
@@ -124,7 +128,7 @@ def read_segments(
             "copied": any(segment.copied for segment in segments),
             "untranslatable": len(kept) < len(segments),
         }
-        segmented.append(Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so)))
+        segmented.append(Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so), text))
     return segmented
 
 

@@ -165,7 +165,7 @@ class Writer:
         text = join([prefix, *texts], [lead, "" if prefix else lead, *spaces])
         ids = [token for part in parts for token in part.tokens]
         translation = Translation(
-            source=segments.text,
+            source=segments.given,
             text=text + spaces[-1] if text else "",
             log_prob=sum((part.total for part in parts), 0.0),
             score=sum((part.score(options.length_penalty) for part in parts), 0.0),

@@ -26,6 +26,7 @@ from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
 from dragoman.inference.segments import Segments, read_segments
 from dragoman.inference.sentences import one_line, separator
+from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation, Writer
 from dragoman.progress import Progress, silent
 from dragoman.store.description import USES, StoredModel
@@ -75,6 +76,7 @@ class Translator:
         threads: how many compute.
         requests, writer: from segments of text to requests of the search, and from what it found to translations.
         languages: of the sources and of the translations.
+        target_languages: those that a text may ask for, if there are several.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Translator:
         self.framing = stored.files.framing
         self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
         self.writer = Writer(self.tokenizers)
+        self.target_languages = TargetLanguages(self.tokenizers.source.target_languages)
 
     @property
     def model(self) -> "EncoderDecoder":
@@ -266,7 +269,8 @@ class Translator:
                 f"score takes one target for each source, but was given {len(sources)} and {len(targets)}"
             )
         options = options or self.options
-        rows = [self.framing.source(ids) for ids in self._whole(sources)]
+        sources_read = self.target_languages.tagged(sources, options.target_language)
+        rows = [self.framing.source(ids) for ids in self._whole(sources_read)]
         labels = [self.framing.labels(ids) for ids in self._whole(targets, target=True)]
         with self._computing(options):
             workers = 1 if self._runs_in_torch() else self.threads
@@ -282,8 +286,14 @@ class Translator:
         """Each text in the segments that are translated one by one."""
         if isinstance(texts, str):
             raise DecodeError("translate takes several texts, but was given one; put it in a list")
-        longest = self.requests.longest_source(options)
-        return read_segments(list(texts), self.tokenizers.source, longest, options.split, options.abbreviations)
+        given, languages = list(texts), self.target_languages
+        split = languages.split(given, options.target_language)
+        longest = self.requests.longest_source(options) - bool(languages.ids)
+        plain = [wanted.text for wanted in split]
+        lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations)
+        languages.warn_of_forgotten(split)
+        rows = zip(lines, given, split, strict=True)
+        return [languages.mark(line, text, wanted.language) for line, text, wanted in rows]
 
     def engine(
         self,

@@ -89,9 +89,12 @@ def fine_tune(
     if not world.is_first or (not result.evaluations and _is_scored(run.scores)):
         return FineTuneResult(result.folder, result.steps, (), ())
     tests = {"new": run.split("test")} | ({"old": split_of(plan.old, "test")} if plan.old else {})
+    translators = [Translator.load(folder, options.device) for folder in (plan.start, find_model(result.folder))]
+    language = translators[1].options.target_language
+    translators[0].options = translators[0].options.but(target_language=language)
     before, after = (
-        _score(Translator.load(folder, options.device), tests, word, options.progress)
-        for folder, word in ((plan.start, BEFORE), (find_model(result.folder), AFTER))
+        _score(translator, tests, word, options.progress)
+        for translator, word in zip(translators, (BEFORE, AFTER), strict=True)
     )
     write_scores(run.scores, [*before, *after])
     _tell_distance(plan.start, result.folder)

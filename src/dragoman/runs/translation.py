@@ -17,6 +17,7 @@ from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.scores import write_scores
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.sentences import split_sentences
+from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runs.choices import FEW_PAIRS, Prepared, TextFacts
@@ -96,6 +97,10 @@ class TranslationTask(Task):
 
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
         pairs = _training_pairs(self.run.data, self.recipe.start) if name == "train" else self.dev_pairs
+        languages, wanted = TargetLanguages(tokenizers.source.target_languages), self.recipe.decode.target_language
+        if wanted is not None or languages.ids:
+            languages.warn_of_forgotten(languages.split([source for source, _ in self.dev_pairs], wanted))
+            pairs = ((languages.tagged([source], wanted)[0], target) for source, target in pairs)
         return encode_corpus(pairs, tokenizers, folder, self.progress)
 
     @property
@@ -150,7 +155,8 @@ class TranslationTask(Task):
         loss, pairs = mean_loss(model, self._dev_batches), self._translated_pairs
         stored = StoredModel(model, model.config, self.model_files._replace(generation={}), Path("validation"))
         translator = Translator(stored, self.device, self.recipe.train.precision)
-        translations = translator.translate([source for source, _ in pairs], check(BRIEF, "validation", SearchOptions))
+        options = check(BRIEF, "validation", SearchOptions).but(target_language=self.recipe.decode.target_language)
+        translations = translator.translate([source for source, _ in pairs], options)
         references = [[target] for _, target in pairs]
         scores = bleu_and_chrf([each.text for each in translations], references, self.languages.target)
         facts = {"dev_loss": loss, "dev_bleu": scores["bleu"], "dev_chrf": scores["chrf"], **_shares(translations)}

@@ -332,6 +332,11 @@ def _float(path: Path, name: str, tensor: Tensor) -> Tensor:
 
 _NAMED = re.compile(r"opus-mt-(?:.*[-_])?([a-z]{2,3})-([a-z]{2,3})$")
 """`opus-mt-en-it`, or `opus-mt-tc-big-en-it`."""
+_GROUPS = frozenset(
+    "mul romance afa art bat bnt cau ccs cel celtic cpf cpp cus dra euq fiu gem gmq gmw grk iir inc ine ira itc map "
+    "mkh nah nic phi poz qwe roa sal scandinavia sem sit sla tai trk tut urj wen zle zls zlw".split()
+)
+"""What OPUS-MT calls a side of several languages: codes of families (ISO 639-5), in lower case."""
 
 
 class _Languages(Settings):
@@ -380,9 +385,15 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
     save_model(to, model, files, from_marian(marian.weights, marian.config, marian.vocabularies))
     weights = sum(tensor.numel() for tensor in marian.weights.values())
     what = f"a model folder, {languages.source} to {languages.target}: {weights:,} weights"
+    several = list(marian.tokenizers.source.target_languages)
+    if several:
+        notes.append(
+            f"it translates into {', '.join(several)}; begin each text with a tag such as >>{several[0]}<<, or give "
+            "--target-language"
+        )
     if marian.unnamed:
         notes.append(f"{marian.unnamed:,} embeddings of no piece are left out; no text has them")
-    if "und" in languages:
+    if languages == Languages() and not several:
         notes.append("the folder does not say its languages; give them, as in: --languages en it")
     return Conversion(to, what, tuple(notes))
 
@@ -396,7 +407,7 @@ def _pair(languages: Sequence[str]) -> Languages:
 
 def _stated(marian: MarianFolder, folder: Path) -> Languages:
     """The languages that the tokenizer's settings name, else those at the end of a name as OPUS-MT gives it, else
-    `und`.
+    `und`, as for a side of several languages.
     """
     named = _NAMED.match(folder.resolve().name)
     for languages in (marian.stated_languages, named.groups() if named else (None, None)):
@@ -404,14 +415,17 @@ def _stated(marian: MarianFolder, folder: Path) -> Languages:
             tags = _Languages.model_validate(dict(zip(Languages._fields, languages, strict=True)))
         except pydantic.ValidationError:
             continue
-        return Languages(tags.source, tags.target)
+        source, target = ("und" if tag.lower() in _GROUPS else tag for tag in (tags.source, tags.target))
+        return Languages(source, "und" if len(marian.tokenizers.source.target_languages) > 1 else target)
     return Languages()
 
 
 def _card(marian: MarianFolder, languages: Languages, folder: Path) -> str:
     config = marian.config
+    several = ", ".join(marian.tokenizers.source.target_languages)
     return (
         f"# Translation, {languages.source} to {languages.target}\n\n"
         f"The Marian model in {folder.resolve().name}, converted to Dragoman: width {config.d_model}, "
         f"{config.encoder_layers} + {config.decoder_layers} layers. Its authors' licence applies.\n"
+        + (f"\nEach text begins with the tag of its target language, such as >>ita<<: {several}.\n" if several else "")
     )

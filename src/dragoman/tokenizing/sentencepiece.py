@@ -63,6 +63,7 @@ class SentencePieceTokenizer(Tokenizer):
         self._processor = _processor(model)
         first = len(vocabulary.specials.names)
         self._table = {piece: id_ for id_, piece in enumerate(vocabulary.pieces, first)}
+        self.target_languages = {piece[2:-2]: id_ for piece, id_ in self._table.items() if _LANGUAGE.fullmatch(piece)}
         self._spelling = [name.encode() for name in vocabulary.specials.names]
         self._spelling += [_spelled(piece) for piece in vocabulary.pieces]
         self.size = len(self._spelling)

@@ -14,11 +14,12 @@ import hashlib
 import json
 import re
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from tokenizers import Regex, normalizers, pre_tokenizers
@@ -48,9 +49,11 @@ class Tokenizer:
 
     Attributes:
         size: number of ids V, special symbols included.
+        target_languages: the id of each piece that asks a model for a language, by the name that stands in it.
     """
 
     unknown = UNKNOWN
+    target_languages: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
