@@ -1,6 +1,8 @@
 """Small translators of random weights, and texts for them."""
 
+import itertools
 import random
+import re
 from pathlib import Path
 
 import torch
@@ -58,6 +60,8 @@ def make_plain(kind: str = "word") -> Translator:
 
 
 def lines(count: int) -> list[str]:
-    words = random.Random(1)
+    """So many lines of words and marks, none of marks alone."""
+    draw = random.Random(1)
     vocabulary = " ".join(SOURCES).split()
-    return [" ".join(words.choices(vocabulary, k=words.randint(1, 12))) for _ in range(count)]
+    drawn = (" ".join(draw.choices(vocabulary, k=draw.randint(1, 12))) for _ in itertools.count())
+    return [*itertools.islice((line for line in drawn if re.search(r"\w", line)), count)]

@@ -97,10 +97,17 @@ def test_a_choice_of_a_translation_is_that_of_its_target(model: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["The cat sees. The dog sees.", f"the cat sees {'x' * 101}"])
-def test_a_choice_belongs_to_one_sentence(text: str, model: Path) -> None:
+@pytest.mark.parametrize("between", [" ", f" {'x' * 101} ", " :) "])
+def test_a_choice_belongs_to_one_sentence(between: str, model: Path) -> None:
     with pytest.raises(DecodeError, match="the text is translated in 2 parts; give one sentence, or a target"):
-        dragoman.explain_choice(model, text, "a", "b")
+        dragoman.explain_choice(model, f"The cat sees.{between}The dog sees.", "a", "b")
+
+
+@pytest.mark.parametrize("copied", [" :)", " 😀", f" {'x' * 101}"])
+def test_a_choice_in_a_sentence_beside_what_is_copied(copied: str, model: Path) -> None:
+    word = f"{split_words(dragoman.record(model, TEXT).target or '')[0]}#1"
+    alone = dragoman.explain_choice(model, TEXT, word, "gatto")
+    assert dragoman.explain_choice(model, TEXT + copied, word, "gatto") == alone
 
 
 @pytest.mark.parametrize("generation", [{}, {"split": "never"}])
@@ -120,6 +127,7 @@ def test_a_choice_is_explained_for_the_text_that_was_translated(generation: dict
         (" ", "il gatto", "the text holds nothing that the model reads"),
         (TEXT, " ", "the target holds nothing that the model reads"),
         ("x" * 101, None, "the text holds nothing that the model reads"),
+        ("42 :)", None, "the text holds nothing that the model reads"),
         ("cat " * 129, None, "the text has 129 tokens, but at most 128 can be explained; shorten it"),
         ("cat " * 129, "il gatto", "the text has 129 tokens, but at most 128 can be explained; shorten it"),
         (TEXT, "gatto " * 129, "the target has 129 tokens, but at most 128 can be explained; shorten it"),

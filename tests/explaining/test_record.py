@@ -53,7 +53,7 @@ TEXTS = [
     "where is the old cat ? The dog drinks water . ",
     "Good morning, Anna! Where is the station? I drink.",
     "the zebra sees the cat .",
-    "?",
+    "the cat sees Anna. :)",
     f"the cat sees {'x' * 101} and the dog .",
     "  the cat\tand the dog ",
 ]
@@ -108,6 +108,9 @@ def test_a_part_stands_for_each_sentence_and_each_copied_word(folder: Path) -> N
     assert [part.copied for part in found.parts] == [False, True, False]
     assert found.target == " ".join(part.target for part in found.parts)
     assert found.parts[1].target == "x" * 101 and not found.parts[1].stacks and not found.parts[1].searches
+    with_smiley = record(folder, "where is the cat ? :)")
+    assert [(part.source, part.copied) for part in with_smiley.parts] == [("where is the cat ?", False), (":)", True)]
+    assert with_smiley.target == f"{found.parts[0].target} :)"
 
 
 @pytest.mark.usefixtures("numbers_alone")
@@ -174,6 +177,9 @@ def test_a_blank_text_is_refused(model: str, text: str, request: pytest.FixtureR
 @pytest.mark.parametrize("model", ["folder", "speller"])
 def test_a_blank_source_or_target_is_refused(model: str, request: pytest.FixtureRequest) -> None:
     path = request.getfixturevalue(model)
+    for source, target in (("42 %", None), ("42 %", "42 %")):
+        with pytest.raises(DecodeError, match="the text holds nothing that the model reads"):
+            record(path, source, target)
     with pytest.raises(DecodeError, match="the text holds nothing that the model reads"):
         record(path, " ", "il gatto")
     with pytest.raises(DecodeError, match="the target holds nothing that the model reads"):

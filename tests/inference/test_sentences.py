@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.segments import part_long_words, split_sentences, split_to_fit
-from dragoman.inference.sentences import LONGEST_WORD, join, separator, spaceless
+from dragoman.inference.sentences import (
+    LONGEST_WORD,
+    has_words,
+    join,
+    part_copies,
+    part_long_words,
+    separator,
+    spaceless,
+    split_sentences,
+    split_to_fit,
+)
 
 Texts = st.text(st.sampled_from("ab A1.,;!?…\"'“”«»() \t\n\u00a0\u2028。！，你は\u0301Dr") | st.characters())
 
@@ -21,6 +30,14 @@ def test_words_joined_are_the_text(text: str) -> None:
     pieces = part_long_words(long)
     assert "".join(piece for piece, _ in pieces) == long
     assert all(len(piece) > LONGEST_WORD and not any(map(str.isspace, piece)) for piece, word in pieces if word)
+
+
+@given(text=st.text(st.sampled_from("aD :;)-_xX^?!. 1\u200d\ufe0f😀❤1️⃣\n") | st.characters()))
+def test_copies_and_sentences_joined_are_the_text(text: str) -> None:
+    pieces = part_copies(text)
+    assert "".join(piece for piece, _ in pieces) == text
+    assert not any(has_words(piece) for piece, copied in pieces if copied and len(piece.strip()) <= LONGEST_WORD)
+    assert has_words(text) or all(copied for _, copied in pieces)
 
 
 @pytest.mark.parametrize("word", ["x" * 101, "https://example.com/" + "a1/" * 40, "Z" * 10_000, "=" * 200, "é" * 150])

@@ -456,10 +456,9 @@ def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: s
         assert "".join(translator.stream(text, options)) == found.text
 
 
-def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
+def test_a_prefix_is_enough_to_be_no_empty_translation() -> None:
     translator = make_plain("bpe")
     favour(translator, ([END], 40.0))
-    assert [each.text for each in translator.translate(["!", "...", "— ? —"], asked(beam_size=1))] == ["", "", ""]
     (found,) = translator.translate(["the cat"], asked(beam_size=1, prefix="il gatto"))
     assert found.text == "il gatto"
     (longer,) = translator.translate(["the cat"], asked(beam_size=1, minimum_length=4))
@@ -494,6 +493,76 @@ def test_what_the_model_itself_finds_unlikely_is_doubtful() -> None:
 
 def test_every_flag_has_a_meaning() -> None:
     assert list(MEANINGS) == list(get_args(Flag))
+
+
+# What says nothing in words
+
+WORDLESS = [
+    *("42", "100%", "€ 5", "12/05/2024", "10:30–11:45", "+39 02 1234-567", "1,234.50", "#3", "5 × 7 = 35", "½", "⅔ ℃"),
+    *("---", "***", "?", "!", "...", "— ? —", "؟", "。。。", "§ 5.", "•", "\\", "[ ]", "{0}", "50°", "1. 2! 3?"),
+    *(":)", ":-(", ";-P", ":D", "xD", "<3", "^_^", "T_T", "😀", "👍🏽 👨‍👩‍👧", "🇮🇹", "❤️", "5️⃣", "→", "✓✓", "♪ ♫"),
+    *("٤٢", "४२", "๔๒", "४२ ৳", "￥５", "₹ १०", "①", "Ⅳ", "1   2", "7\t8", "\u200b", "\u2066:)\u2069"),
+]
+
+
+@pytest.mark.parametrize("split", ["sentence", "long", "never"])
+def test_a_line_without_words_is_copied_and_the_model_is_not_asked(
+    translator: Translator, split: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NativeStepper, "admit", lambda *_: pytest.fail("the model was asked"))
+    for search in ({"beam_size": 2, "n_best": 2}, {"temperature": 1.0, "n_best": 2}, {"align": True}):
+        options = asked(split=split, **search)
+        for text, found in zip(WORDLESS, translator.translate(WORDLESS, options), strict=True):
+            assert (found.text, found.tokens, found.score, found.alternatives) == (text, (), 0.0, ())
+            assert found.flags == ("copied",)
+            assert "".join(translator.stream(text, options)) == text
+            if options.align:
+                assert found.alignment == tuple((word, word) for word in range(len(found.source_words)))
+
+
+@pytest.mark.parametrize(
+    "text", ["7 cats", "5 km", "I", "è", "猫", "2024年", "한", "A.", "¿Y?", "(a cat)", "XS", "Ωμέγα 3"]
+)
+def test_a_line_with_a_word_is_given_to_the_model(translator: Translator, text: str) -> None:
+    (segments,) = translator.read([text], asked())
+    assert not any(segment.copied for segment in segments.all)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        *[("", sign) for sign in (" :)", " 😀", "😀", " ;-P 👍🏽", "  <3", " 🇮🇹🇮🇹", " ?", " ---", " ^_^")],
+        *[(sign, "") for sign in ("😀 ", "🎉", ":) ", "→ ", "✓  ", "👨‍👩‍👧 :D ")],
+        ("⭐ ", " ⭐"),
+    ],
+)
+@pytest.mark.parametrize("split", ["sentence", "long"])
+def test_pictures_and_smileys_beside_a_sentence_are_copied(kind: str, before: str, behind: str, split: str) -> None:
+    translator, options = make(kind), asked(split=split)
+    (alone,) = translator.translate(["the cat sees Anna."], options)
+    text = f"{before}the cat sees Anna.{behind}"
+    (found,) = translator.translate([text], options)
+    assert found.text == f"{before}{alone.text}{behind}"
+    assert (found.tokens, found.score) == (alone.tokens, alone.score)
+    assert found.flags == ("copied", *alone.flags)
+    assert "".join(translator.stream(text, options)) == found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Is it here ?", "« the cat »", "- the cat", "the cat . . .", "it is 42", "it costs 5 €", "( the cat. )", "a :b"],
+)
+def test_marks_that_belong_to_a_sentence_stay_in_it(translator: Translator, text: str) -> None:
+    (segments,) = translator.read([text], asked())
+    assert [(segment.text, segment.copied) for segment in segments.all] == [(text, False)]
+
+
+def test_a_piece_of_a_long_line_without_words_is_copied(translator: Translator) -> None:
+    numbers = " ".join(map(str, range(100)))
+    (segments,) = translator.read([f"the cat , {numbers} :) the dog"], asked(max_source_tokens=8))
+    assert not any(segment.ids for segment in segments.all if segment.copied)
+    assert all(any(map(str.isalpha, segment.text)) for segment in segments.translated)
 
 
 # Words that no vocabulary holds, and giant lines

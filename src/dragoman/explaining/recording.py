@@ -159,8 +159,9 @@ class Recorder:
     def _translate_sentence(self, translator: Translator, text: str) -> tuple[str, str]:
         """A text of one sentence, as the model is given it, and its translation."""
         (segments,) = translator.read([text], translator.options)
-        if len(segments.all) > 1:
-            raise DecodeError(f"the text is translated in {len(segments.all)} parts; give one sentence, or a target")
+        if len(segments.translated) > 1:
+            parts = len(segments.translated)
+            raise DecodeError(f"the text is translated in {parts} parts; give one sentence, or a target")
         _check_lengths([segment.ids for segment in segments.translated], "the text")
         (segment,) = segments.translated
         with plain_attention(self.model):
@@ -193,6 +194,7 @@ class Recorder:
         options = translator.options.searching(n_best=1, split="never")
         ids, target_ids = self._encode_pair(source, target)
         (segments,) = translator.read([source], options)
+        _check_lengths([segment.ids for segment in segments.translated], "the text")
         (translation,) = translator.score([source.strip()], [target], options)
         (by_width,) = self._search(translator, segments, options)
         part = self._part(source, target, ForcedText.of(translator.framing, ids, target_ids), by_width, weights)

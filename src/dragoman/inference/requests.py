@@ -32,14 +32,13 @@ class RequestBuilder:
     def of(self, texts: Sequence[Segments], options: SearchOptions) -> list[list[Request]]:
         """The requests of each text, one for each segment that is translated."""
         prefix = self._prefix(options)
-        usual = tuple(self._processors(options))
-        forced = (*usual, ForcedPrefix(prefix))
-        speaking = (*usual, self._not_blank)
+        usual = self._processors(options)
+        forced, speaking = (*usual, ForcedPrefix(prefix)), (*usual, self._not_blank)
 
         def request(segment: Segment, is_first: bool) -> Request:
             if is_first and prefix:
                 return self._request(segment, options, forced, len(prefix))
-            return self._request(segment, options, speaking if segment.says_something else usual)
+            return self._request(segment, options, speaking)
 
         return [[request(segment, segment is text.all[0]) for segment in text.translated] for text in texts]
 

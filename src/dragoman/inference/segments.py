@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DecodeError
-from dragoman.inference.sentences import part_long_words, space_in_line, split_sentences, split_to_fit
+from dragoman.inference.sentences import has_words, part_copies, space_in_line, split_sentences, split_to_fit
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 Split = Literal["sentence", "long", "never"]
@@ -54,18 +54,13 @@ def chunks(texts: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
 
 
 class Segment(NamedTuple):
-    """A part of a text that is translated by itself, or `copied` as it stands because it is too long to be a word."""
+    """A part of a text that is translated by itself, or `copied`: it has no words, or is too long to be a word."""
 
     text: str
     ids: Sequence[int] = ()
     copied: bool = False
     tags: int = 0
     """How many of the ids stand before the text, and name the language to translate into."""
-
-    @property
-    def says_something(self) -> bool:
-        """Whether it holds a letter or a digit; punctuation alone may have no translation."""
-        return any(map(str.isalnum, self.text))
 
 
 @dataclass(frozen=True)
@@ -124,7 +119,7 @@ def read_segments(
         kept = tuple(segment for segment in segments if segment.ids or segment.copied)
         flags: dict[Flag, bool] = {
             "broken": broken,
-            "split": len(segments) > 1,
+            "split": sum(not segment.copied for segment in segments) > 1,
             "copied": any(segment.copied for segment in segments),
             "untranslatable": len(kept) < len(segments),
         }
@@ -136,12 +131,12 @@ def _split(number: int, text: str, split: Split, abbreviations: Collection[str])
     """A text's segments, without ids yet."""
     if not isinstance(text, str):
         raise DecodeError(f"text {number} should be a string, but is {text!r}")
-    if split == "never":
-        return [Segment(text.strip())] if text.strip() else []
-    sentences = split_sentences(text, abbreviations) if split == "sentence" else [text]
-    segments = [
-        Segment(part.strip(), copied=copied) for sentence in sentences for part, copied in part_long_words(sentence)
-    ]
+    if split == "never" or not has_words(text):
+        parts = [(text, not has_words(text))]
+    else:
+        sentences = split_sentences(text, abbreviations) if split == "sentence" else [text]
+        parts = [part for sentence in sentences for part in part_copies(sentence)]
+    segments = [Segment(part.strip(), copied=copied) for part, copied in parts]
     for segment in segments:
         if segment.copied:
             with only_unicode([segment.text]):
@@ -166,10 +161,14 @@ def _break(
         sentences = [sentence.strip() for sentence in split_sentences(segment.text, abbreviations)]
         for sentence, ids in zip(sentences, tokenizer.encode_batch(sentences), strict=True):
             if len(ids) <= longest:
-                fitting.append(Segment(sentence, ids))
+                fitting.append(_segment(sentence, ids))
                 continue
             parts = split_to_fit(sentence, fits, at_most=CHARACTERS_A_TOKEN * longest)
             broken = broken or len(parts) > 1
             texts = [part.strip() for part in parts if part.strip()]
-            fitting += [Segment(text, ids) for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)]
+            fitting += map(_segment, texts, tokenizer.encode_batch(texts))
     return fitting, broken
+
+
+def _segment(text: str, ids: Sequence[int]) -> Segment:
+    return Segment(text, ids) if has_words(text) else Segment(text, copied=True)

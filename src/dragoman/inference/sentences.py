@@ -83,6 +83,20 @@ address, a key or an encoded file.
 """
 _LONGER_WORD = re.compile(rf"(?<![^\s{SPACELESS}])[^\s{SPACELESS}]{{{LONGEST_WORD + 1},}}+")
 
+# What says nothing in words: a picture, with what changes its look or joins it to the next; or a smiley.
+_PICTURES, _OF_A_PICTURE = "\u2190-\u2bff\U0001f000-\U0001faff", "\ufe0f\u200d\u20e3\U000e0020-\U000e007f"
+_PICTURE = rf"[{_PICTURES}][{_PICTURES}{_OF_A_PICTURE}]*+"
+_SMILEY = (
+    r"(?:[:;=]['’^o-]?[()\[\]<>DPpOoSs3*|/\\]+|[()\[\]<>D]['’-]?[:;=]|[xX]D+|<3+"
+    r"|\(?(?:[\^>-][_.o]+[\^<-]|[TtOoUu]_+[TtOoUu])\)?)" + rf"(?![^\s{_PICTURES}])"
+)
+_SIGN = re.compile(f"{_PICTURE}|{_SMILEY}")
+_PLAIN = re.compile(r"[^\W\dDPpOoSsXx_]{2}")  # letters that no smiley holds side by side
+_SIGNS_BEFORE = re.compile(rf"(?:{_PICTURE}|{_SMILEY}|\s++)*+")
+_TOKEN = re.compile(rf"{_PICTURE}|[^\s{_PICTURES}]+")
+_LONE_MARKS = re.compile(r"(?!\.+\Z)[^\w\"'“”‘’»›)\]}」』]+|_+")
+_MARKED_END = re.compile(r"[.!?…؟。！？][\"'”’»›)\]}]*\Z")
+
 # One line in, one line out: NUL, and whatever any program might take for the end of a line.
 _BREAKS = re.compile("[\0\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -118,6 +132,34 @@ def part_long_words(text: str) -> list[tuple[str, bool]]:
         pieces += [(text[begin : match.start()], False), (match[0], True)]
         begin = match.end()
     return [piece for piece in [*pieces, (text[begin:], False)] if piece[0]]
+
+
+def has_words(text: str) -> bool:
+    """Whether a text holds a letter that is not part of a smiley.
+
+    >>> has_words("7 cats"), has_words("7:30 😀 :D")
+    (True, False)
+    """
+    if _PLAIN.search(text):
+        return True
+    return any(any(map(str.isalpha, word)) and not _SIGNS_BEFORE.fullmatch(word) for word in text.split())
+
+
+def part_copies(text: str) -> list[tuple[str, bool]]:
+    """A sentence in pieces, and whether each is to be copied: words of more than `LONGEST_WORD` characters, pictures
+    and smileys before and behind the others, marks that stand alone after their end, and what has no words.
+
+    >>> part_copies("🎉 We won!😀 :)"), part_copies("100 %")
+    ([('🎉 ', True), ('We won!', False), ('😀 :)', True)], [('100 %', True)])
+    """
+    pieces: list[tuple[str, bool]] = []
+    for piece, is_long_word in part_long_words(text):
+        if is_long_word or not has_words(piece):
+            pieces.append((piece, True))
+        else:
+            begin, end = _without_signs(piece)
+            pieces += [(piece[:begin], True), (piece[begin:end], False), (piece[end:], True)]
+    return [piece for piece in pieces if piece[0]]
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool], at_most: int = sys.maxsize) -> list[str]:
@@ -173,7 +215,7 @@ def separator(before: str, after: str, space: str = "") -> str:
     """
     if not after:
         return ""
-    if not before or space not in ("", " "):
+    if not before or space not in ("", " ") or _SIGN.match(before[-1]) or _SIGN.match(after[0]):
         return space
     return "" if spaceless(before[-1]) or spaceless(after[0]) else " "
 
@@ -186,6 +228,20 @@ def space_in_line(between: str) -> str:
 def spaceless(character: str) -> bool:
     """Whether the character belongs to a script written without spaces between words, such as Han, kana or Thai."""
     return _SPACELESS_CHARACTER.match(character) is not None
+
+
+def _without_signs(text: str) -> tuple[int, int]:
+    """Where the sentence begins and ends in a text with words, without the signs before and behind it."""
+    signs = None if _PLAIN.match(text) else _SIGNS_BEFORE.match(text)
+    begin, last = signs.end() if signs else 0, text.rsplit(None, 1)[-1]
+    if last[-1] < _PICTURES[0] and _PLAIN.search(last):
+        return begin, len(text)
+    tokens = [*_TOKEN.finditer(text, begin)]
+    while _SIGN.fullmatch(tokens[-1][0]) or (
+        len(tokens) > 1 and _LONE_MARKS.fullmatch(tokens[-1][0]) and _MARKED_END.search(tokens[-2][0])
+    ):
+        tokens.pop()
+    return begin, tokens[-1].end()
 
 
 def _ends(text: str, abbreviations: frozenset[str]) -> Iterator[int]:

@@ -30,11 +30,11 @@ those of their training data; below it stand loops and words without meaning.
 MEANINGS: dict[Flag, str] = {
     "split": "translated in several pieces, each by itself",
     "broken": "a sentence was longer than the model takes, and was cut into pieces",
-    "copied": f"a word of more than {LONGEST_WORD} characters was copied, not translated",
+    "copied": f"text without words, or a word of more than {LONGEST_WORD} characters, was copied, not translated",
     "truncated": "the longest length allowed was reached before the translation ended",
     "repetition": "some words come four times or more in a row, and more often than in the source",
     "doubtful": f"the model finds it unlikely: the mean log-probability of its tokens is below {DOUBTFUL_LOG_PROB:g}",
-    "cleaned": "control characters or line separators that the model wrote were replaced by spaces",
+    "cleaned": "control characters or line separators in the output were replaced by spaces",
     "untranslatable": "there is text, but the tokenizer finds no token in it",
 }
 """Each flag in plain words."""
