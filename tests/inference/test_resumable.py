@@ -121,6 +121,33 @@ def test_a_damaged_part_is_refused_and_a_lost_one_is_made_again(tmp_path: Path) 
     assert out.read_text("utf-8") == WHOLE and list(tmp_path.iterdir()) == [out]
 
 
+def test_no_changed_bit_of_a_part_or_its_record_gets_into_the_output(tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    part = stopped(out, LINES[:8])
+    begun = {path: path.read_bytes() for path in (part, record_of(part))}
+    for path, content in begun.items():
+        for place in range(len(content)):
+            changed = bytearray(content)
+            changed[place] ^= 1 << place % 7
+            path.write_bytes(changed)
+            with pytest.raises(DataError, match=r"out\.txt\.part"):
+                make(out, LINES[:8])
+        path.write_bytes(content)
+    part.write_text("".join(reversed(part.read_text("utf-8").splitlines(keepends=True))), "utf-8")
+    with pytest.raises(DataError, match=r"out\.txt\.part was changed"):
+        make(out, LINES[:8])
+
+
+@pytest.mark.parametrize(("name", "by"), [("lines", 1), ("bytes", 100), ("bytes", -7), ("bytes", -1000)])
+def test_a_wrong_number_in_a_record_is_noticed(name: str, by: int, tmp_path: Path) -> None:
+    part = stopped(tmp_path / "out.txt", LINES)
+    record = json.loads(record_of(part).read_text("utf-8"))
+    record[name] += by
+    record_of(part).write_text(json.dumps(record), "utf-8")
+    with pytest.raises(DataError, match=r"out\.txt\.part\.json was changed: it is not what this command wrote there"):
+        make(tmp_path / "out.txt", LINES)
+
+
 def test_a_file_that_was_not_begun_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     stopped(out, LINES, 0)
@@ -141,7 +168,12 @@ def standing(folder: Path) -> dict[str, object]:
     }
 
 
-RECORD = json.dumps(Record(asked=ASKED, lines=1, bytes=7, results=hashlib.sha256(b"LINE 0\n").hexdigest()).model_dump())
+def recorded(**facts: object) -> str:
+    record = Record.model_validate({"asked": ASKED, **facts})
+    return json.dumps(record.but(check=record.right_check).model_dump())
+
+
+RECORD = recorded(lines=1, bytes=7, results=hashlib.sha256(b"LINE 0\n").hexdigest())
 STRANGERS: dict[str, Callable[[Path], object]] = {
     "a part": lambda out: (out / "out.txt.part").write_text("precious"),
     "an empty part": lambda out: (out / "out.txt.part").touch(),
@@ -155,7 +187,7 @@ STRANGERS: dict[str, Callable[[Path], object]] = {
     ],
     "a part beside a record of nothing": lambda out: [
         (out / "out.txt.part").write_text("precious"),
-        (out / "out.txt.part.json").write_text(json.dumps(Record(asked=ASKED).model_dump())),
+        (out / "out.txt.part.json").write_text(recorded()),
     ],
     "a link to a part": lambda out: (out / "out.txt.part").symlink_to("precious.txt"),
     "a link astray": lambda out: (out / "out.txt.part").symlink_to("nowhere"),

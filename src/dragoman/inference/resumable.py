@@ -10,6 +10,7 @@ same bytes, in one go or in many.
 """
 
 import hashlib
+import json
 import logging
 import os
 from collections import Counter
@@ -49,6 +50,13 @@ class Record(Settings):
     """SHA-256 of the results; None before the first are written, while the part is empty."""
     counts: dict[str, int] = pydantic.Field(default_factory=dict)
     """What was counted in these results, such as flags."""
+    check: str = ""
+    """SHA-256 of all the above."""
+
+    @property
+    def right_check(self) -> str:
+        content = self.model_dump(mode="json", exclude={"check"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 class ResumableFile:
@@ -182,7 +190,7 @@ def check_working_files(path: Path, *inputs: Path | None) -> None:
 
 
 def _write_record(part: Path, record: Record) -> None:
-    write_json(record_of(part), record.model_dump(mode="json"))
+    write_json(record_of(part), record.but(check=record.right_check).model_dump(mode="json"))
 
 
 def _read_record(part: Path) -> Record:
@@ -192,7 +200,10 @@ def _read_record(part: Path) -> Record:
             raise DataError(f"{path} is no regular file, so this command did not make it; {MOVE}")
     if is_plain_file(record_of(part)) is None:
         raise DataError(f"{part} was not made by this command: there is no {record_of(part).name} beside it; {MOVE}")
-    return read_json_as(record_of(part), Record, FORMAT, error=DataError, advice=MOVE)
+    record = read_json_as(record_of(part), Record, FORMAT, error=DataError, advice=MOVE)
+    if record.check != record.right_check:
+        raise DataError(f"{record_of(part)} was changed: it is not what this command wrote there; {MOVE}")
+    return record
 
 
 def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -> "tuple[Record, hashlib._Hash]":
