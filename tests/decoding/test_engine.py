@@ -20,6 +20,7 @@ from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, Min
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling
 from dragoman.errors import DecodeError, Interrupted
+from dragoman.inference.sentences import is_blank
 
 SIZE, START, END = 6, 0, 1
 
@@ -93,7 +94,7 @@ def visited(engine: Engine, guests: Sequence[Visit]) -> list[list[Hypothesis] | 
 def test_requests_of_any_settings_that_come_and_go_find_what_they_find_alone(
     wishes: list[dict[str, Any]], batch_tokens: int, ties: bool
 ) -> None:
-    ban, not_blank = Ban([2]), NotBlank([3], END, SIZE)
+    ban, not_blank = Ban([2]), NotBlank([b"", b"", b"a", b" ", b"\xc2", b"\xa0"], END, is_blank)
     guests = [visit(each, ban, not_blank) for each in wishes]
     toy = Toy(SIZE, ties=ties)
     together = visited(Engine(toy, start=START, end=END, batch_tokens=batch_tokens), guests)
@@ -131,7 +132,7 @@ class Failing(Toy):
 def test_a_request_that_fails_disturbs_no_other(
     wishes: list[dict[str, Any]], fails: list[int | None], batch_tokens: int
 ) -> None:
-    ban, not_blank = Ban([2]), NotBlank([3], END, SIZE)
+    ban, not_blank = Ban([2]), NotBlank([b"", b"", b"a", b" ", b"\xc2", b"\xa0"], END, is_blank)
     wishes = [{**each, "source": [*each["source"], number]} for number, each in enumerate(wishes)]
     guests = [visit(each, ban, not_blank) for each in wishes]
     failing = {tuple(each["source"]): at for each, at in zip(wishes, fails, strict=False) if at is not None}

@@ -1,5 +1,6 @@
 """Rules by themselves, against plain loops, and inside a search."""
 
+import codecs
 import itertools
 from collections.abc import Sequence
 
@@ -15,8 +16,10 @@ from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.model_stepper import TensorStep
 from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, MinimumLength, NoRepeatedNgram, NotBlank
 from dragoman.decoding.request import Request
+from dragoman.inference.sentences import is_blank
 
 SIZE, START, END = 6, 0, 1
+SPELLINGS = [b"", b"", b"a", b"b", b" ", b"c"]
 Rows = st.lists(st.lists(st.integers(2, SIZE - 1), max_size=7), min_size=1, max_size=4)
 
 
@@ -57,7 +60,7 @@ def written_by(rows: Sequence[Sequence[int]]) -> Outputs:
 
 
 def test_every_rule_is_a_rule() -> None:
-    not_blank = NotBlank([START, 3], END, SIZE)
+    not_blank = NotBlank(SPELLINGS, END, is_blank)
     for rule in (Ban([2]), MinimumLength(3, END), NoRepeatedNgram(2), ForcedPrefix([3]), not_blank):
         assert isinstance(rule, LogitsProcessor)
 
@@ -72,14 +75,29 @@ def test_no_end_before_the_minimum_length(rows: list[list[int]], length: int) ->
     assert [END in left for left in allowed(MinimumLength(length, END), rows)] == [len(row) >= length for row in rows]
 
 
-@given(rows=Rows)
-def test_no_end_and_one_blank_at_most_before_the_first_visible_token(rows: list[list[int]]) -> None:
-    blank = {3, 4}
-    for row, left in zip(rows, allowed(NotBlank(sorted(blank), END, SIZE), rows), strict=True):
-        if set(row) - blank or len(row) > 1:  # the rule itself rules out that the first two tokens are blank
-            assert left == set(range(SIZE))
-        else:
-            assert left == set(range(SIZE)) - {END} - (blank if row else set())
+BLANKS = [" ", "\t", "\u00a0", "\u3000", "\u0085", "\u2028", "\u200b", "\ufeff", "\u00ad", "\U000e0041", "\u3164"]
+BYTES = sorted({bytes([value]) for blank in BLANKS for value in blank.encode()})
+PIECES = [*BYTES, b"a", "é".encode(), b" a", b" \xc2", b"\xa0b", "\u00a0\u3000".encode(), b"\x80\xe3", b""]
+
+
+@given(draw=st.data())
+def test_the_first_characters_of_an_output_are_not_all_blank(draw: st.DataObject) -> None:
+    spellings = [b"", b"", *PIECES]  # of the start and of the end
+    rule = NotBlank(spellings, END, is_blank)
+    tokens: list[int] = []
+    for length in range(rule.until + 1):
+        step = TensorStep(torch.zeros(3, len(spellings)))
+        rule(step, np.array([1]), written_by([[], tokens, [2] * 9]))
+        left = {token for token, value in enumerate(step.log_prob[1].tolist()) if value == 0}
+        assert not step.log_prob[[0, 2]].any()
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")  # which waits for the other bytes of a character
+        text = decoder.decode(b"".join(spellings[token] for token in tokens))
+        assert (END in left) == (not is_blank(text))
+        assert {spellings.index(b"a"), spellings.index("é".encode())} <= left, "a visible token may always follow"
+        if not is_blank(text):
+            assert left == {*range(len(spellings))}
+        assert length < rule.until or END in left
+        tokens.append(draw.draw(st.sampled_from(sorted(left - {END}))))
 
 
 @given(rows=Rows, size=st.integers(1, 4))
@@ -102,7 +120,7 @@ def test_a_search_with_rules_is_the_search_of_a_model_that_obeys_them(width: int
     sources = [[7] * length for length in (2, 5, 3, 1)]
     prefixes = [[4, 2], [], [3], []]
     everywhere = (Ban([0]), MinimumLength(3, END), NoRepeatedNgram(2))
-    not_blank = NotBlank([START, 4], END, SIZE)
+    not_blank = NotBlank(SPELLINGS, END, is_blank)
     requests = [
         Request(source, 8, width, 1, 0.6, (*everywhere, ForcedPrefix(prefix) if prefix else not_blank))
         for source, prefix in zip(sources, prefixes, strict=True)

@@ -18,6 +18,7 @@ from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemo
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
 from dragoman.inference.segments import read_segments
+from dragoman.inference.sentences import is_blank
 from dragoman.inference.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, Translation, most_loops, repeats
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import EncoderDecoder
@@ -454,6 +455,18 @@ def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: s
         (alone,) = translator.translate([text], options)
         assert (alone.text, alone.tokens) == (found.text, found.tokens)
         assert "".join(translator.stream(text, options)) == found.text
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "character", "byte_bpe"])
+@pytest.mark.parametrize(
+    "blank", ["\u00a0", "\u3000", "\u0085", "\u2028", "\u200b", "\ufeff", "\u00ad", "\u2800", "\u3164"]
+)
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 3, "n_best": 3}, {"temperature": 1.0, "n_best": 2}])
+def test_bytes_that_spell_a_blank_are_no_translation(kind: str, blank: str, search: dict[str, Any]) -> None:
+    translator = make_plain(kind)
+    favour(translator, ([END], 40.0), (sorted({*translator.tokenizers.target.encode(blank)}), 60.0))
+    (found,) = translator.translate(["the cat"], asked(**search))
+    assert not any(is_blank(each.text) for each in (found, *found.alternatives))
 
 
 def test_a_prefix_is_enough_to_be_no_empty_translation() -> None:

@@ -4,8 +4,10 @@ It leaves the other log-probabilities as they are, so that scores stay those of 
 in any order.
 """
 
+import codecs
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -50,25 +52,53 @@ class MinimumLength:
 
 
 class NotBlank:
-    """Forbids an empty output: before the first visible token there is no end symbol and at most one blank token, such
-    as the space that some vocabularies set before a rare letter.
+    """Forbids an output that is blank as a text, whatever its tokens: two bytes may spell a no-break space.
+
+    Before the first visible character there is no end symbol. The first token may be blank, such as the space that some
+    vocabularies set before a rare letter; no later one makes the blank longer.
     """
 
-    until = 2  # one of the first two tokens is visible
+    until = 5  # a blank token, three that each begin a character further, and one that makes it visible
 
-    def __init__(self, blank: Sequence[int], end: int, vocabulary: int) -> None:
-        """`blank` are the invisible tokens of a vocabulary of this size, the end symbol aside."""
-        self.blank, self.end = np.array(blank, np.int64), np.array(end)
-        self.is_blank: Bool[np.ndarray, "V"] = np.zeros(vocabulary, np.bool_)
-        self.is_blank[self.blank] = True
+    def __init__(self, spellings: Sequence[bytes], end: int, is_blank: Callable[[str], bool]) -> None:
+        """`spellings` are what each token adds to the text, in UTF-8."""
+        self.spellings, self.end, self.is_blank = spellings, np.array(end), is_blank
+        self._is_open: Bool[np.ndarray, "V"] = np.array([self._may_be_blank(spelled) for spelled in spellings])
+        self._forbidden = lru_cache(1_024)(self._find_forbidden)
 
     def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
-        lengths, first = outputs.lengths[rows], outputs.tokens[rows, 0]
-        begun = lengths == 1
-        begun_blank = begun & self.is_blank[np.where(begun, first, 0)]
-        step.forbid(rows[(lengths == 0) | begun_blank], self.end)
-        if len(self.blank):
-            step.forbid(rows[begun_blank][:, None], self.blank)
+        lengths = outputs.lengths[rows]
+        step.forbid(rows[lengths == 0], self.end)
+        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
+        first = outputs.tokens[rows, : self.until]
+        is_open = self._is_open[first] | (np.arange(first.shape[1]) >= lengths[:, None])
+        for row in rows[is_open.all(1)].tolist():
+            written = b"".join(self.spellings[token] for token in outputs.written(row).tolist())
+            step.forbid(np.array([[row]]), self._forbidden(written))
+
+    def _may_be_blank(self, spelled: bytes) -> bool:
+        """Whether a token may be part of a blank output: it is blank, or goes on with a character."""
+        if spelled.strip()[:1].isalnum():
+            return False  # most tokens, quickly
+        return b"\x80" <= spelled[:1] < b"\xc0" or self.is_blank(_begin_characters(spelled)[0])
+
+    def _find_forbidden(self, written: bytes) -> Int[np.ndarray, "N"]:
+        """The tokens that may not follow what is written."""
+        text, begun = _begin_characters(written)
+        if not self.is_blank(text):
+            return np.empty(0, np.int64)
+        forbidden = [int(self.end)]
+        for token in self._is_open.nonzero()[0].tolist():
+            added, _ = _begin_characters(begun + self.spellings[token])
+            if self.is_blank(added) and (added or not self.spellings[token]):
+                forbidden.append(token)
+        return np.array(forbidden, np.int64)
+
+
+def _begin_characters(spelled: bytes) -> tuple[str, bytes]:
+    """The characters of a text in UTF-8, and the bytes at its end that begin another."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    return decoder.decode(spelled), decoder.getstate()[0]
 
 
 class NoRepeatedNgram:

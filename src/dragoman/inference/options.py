@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 
 from dragoman.config import Settings
+from dragoman.inference.sentences import is_blank
 
 if TYPE_CHECKING:
     from dragoman.decoding.sampling import Sampling
@@ -113,7 +114,7 @@ class SearchOptions(Settings):
             problems.append(
                 f"decode.n_best must be at most decode.beam_size, but is {self.n_best} with a beam of {self.beam_size}"
             )
-        if self.prefix and not self.prefix.strip():
+        if self.prefix and is_blank(self.prefix):
             problems.append("decode.prefix must hold more than spaces; leave it out for none")
         if not all(re.search(r"[^\s\0]", each) for each in self.banned_words):
             problems.append("decode.banned_words must hold words, but one of them is blank")

@@ -1,6 +1,5 @@
 """What the search is asked for each segment: its ids and their symbols, its longest output, what it may not write."""
 
-import unicodedata
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
@@ -10,6 +9,7 @@ from dragoman.errors import DecodeError
 from dragoman.inference.banned_words import BannedWords, NoBannedEnd
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segment, Segments
+from dragoman.inference.sentences import is_blank
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 
@@ -76,9 +76,10 @@ class RequestBuilder:
 
     @cached_property
     def _not_blank(self) -> NotBlank:
-        target, end = self.tokenizers.target, self.framing.target_end
-        blank = [token for token in range(target.size) if token != end and _is_blank(target.decode([token]))]
-        return NotBlank(blank, end, target.size)
+        target = self.tokenizers.target
+        unwritten = {token for token in range(target.size) if target.is_special(token) and not target.decode([token])}
+        spellings = [b"" if token in unwritten else target.spelling(token) for token in range(target.size)]
+        return NotBlank(spellings, self.framing.target_end, is_blank)
 
     def _prefix(self, options: SearchOptions) -> list[int]:
         """The ids that every translation begins with."""
@@ -100,8 +101,3 @@ class RequestBuilder:
                 f"the model writes at most {most:,} tokens; shorten decode.prefix or lower decode.minimum_length"
             )
         return ids
-
-
-def _is_blank(text: str) -> bool:
-    """Whether nothing of a text is visible: it holds only white space, control and format characters."""
-    return all(unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc", "Cf") for character in text)

@@ -100,6 +100,12 @@ _MARKED_END = re.compile(r"[.!?…؟。！？][\"'”’»›)\]}]*\Z")
 # One line in, one line out: NUL, and whatever any program might take for the end of a line.
 _BREAKS = re.compile("[\0\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
+# Letters, marks and a symbol that are blank: Hangul and Khmer fillers, variation selectors, the empty Braille pattern.
+_FILLING = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
+
 # Where a sentence that is too long is cut, the gentlest kind first. Each place is the end of a match.
 _CUTS = (
     re.compile(r"[,;:—–]\s++|[，；：、،؛]|(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s++|(?<!\s)\s++[—–-]\s++"),
@@ -204,6 +210,13 @@ def one_line(text: str) -> tuple[str, int]:
     """A text as one line, and how many characters became spaces for it."""
     text, count = _BREAKS.subn(" ", text)
     return text.strip(), count
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text is visible: it holds only white space, and control, format and filling characters."""
+    return all(
+        unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc", "Cf") or character in _FILLING for character in text
+    )
 
 
 def separator(before: str, after: str, space: str = "") -> str:
