@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.batching import Batch, Batches, gather
-from dragoman.data.corpus import EncodedCorpus, Rows
+from dragoman.data.corpus import EncodedCorpus, Pool, Rows
 from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError
 from dragoman.tokenizing.special_tokens import END, START
@@ -266,3 +266,34 @@ def test_the_ids_of_a_batch_move_to_a_device_and_its_lengths_stay_with_the_host(
     for name, tensor in vars(moved).items():
         assert tensor.device.type == ("meta" if name in ("source", "target", "labels") else "cpu"), name
     assert moved.source_tokens == batch.source_tokens
+
+
+@pytest.fixture(scope="module", params=[(60, 20), (64, 7), (1, 1)])
+def pooled(request: pytest.FixtureRequest, corpus: EncodedCorpus) -> EncodedCorpus:
+    """The same corpus, of whose last rows an epoch has some."""
+    rows, drawn = request.param
+    pool = Pool(rows=rows, drawn=drawn)
+    return EncodedCorpus(corpus.folder, corpus.facts.model_copy(update={"pool": pool}))
+
+
+@pytest.mark.parametrize("windows", [False, True])
+@pytest.mark.parametrize("seed", [None, 0, 7])
+def test_an_epoch_has_other_rows_of_a_pool(
+    pooled: EncodedCorpus, seed: int | None, windows: bool, request: pytest.FixtureRequest
+) -> None:
+    if windows:
+        request.getfixturevalue("small_windows")
+    pool, batches = pooled.facts.pool, Batches(pooled, 400, seed=seed)
+    assert pool is not None
+    first, seen = len(pooled) - pool.rows, set[int]()
+    for epoch in range(pool.rows):
+        pairs = np.sort(np.concatenate(list(batches.epoch(epoch))))
+        assert len(pairs) == len(set(pairs.tolist())) == len(batches) == first + pool.drawn
+        assert np.array_equal(pairs[:first], np.arange(first)), "all others are in every epoch"
+        drawn = set(pairs[first:].tolist())
+        if epoch < pool.rows // pool.drawn:
+            assert not drawn & seen, "no row comes again before the others had their turn"
+        seen |= drawn
+    assert seen == set(range(first, len(pooled)))
+    sizes = [batches.size_of(each).tokens for each in batches.epoch(0)]
+    assert sum(sizes) == batches.tokens

@@ -1,21 +1,26 @@
 """Fine-tuning: a finished model goes on learning from other text, and is scored before and after."""
 
 import json
+import re
 import shutil
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from families import Trained
-from small_runs import AtSteps, some_pairs, terminate, times, weights, write_corpus
+from small_runs import AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
 import dragoman
 from dragoman.cli.main import main
+from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runs import fine_tune as naming
+from dragoman.runs import translation, trial
 from dragoman.runs.fine_tune import FineTuneResult, fine_tune
 from dragoman.runs.recipe import read_recipe
 from dragoman.runs.train import train
@@ -123,20 +128,96 @@ def test_without_a_rate_half_of_the_text_is_old_if_there_is_any(old: Path, tmp_p
     assert plain is not None and plain.mix_data is None
 
 
+def rows_of_epoch(run: Path, epoch: int) -> set[int]:
+    """The rows of the run's corpus that an epoch has: first those of new text, in any epoch, then old ones."""
+    return set(
+        np.concatenate(list(Batches(EncodedCorpus.open(run / "corpus" / "train"), seed=1).epoch(epoch))).tolist()
+    )
+
+
 @pytest.mark.parametrize("rate", [0.5, 0.2])
-def test_old_pairs_are_mixed_in_at_the_rate(rate: float, old: Path, tmp_path: Path) -> None:
-    result = tune(old, tmp_path, mix_rate=rate)
-    new = list(read_split(result.folder / "data", "train"))
-    tokenizers = Tokenizers.load(result.folder / "tokenizer")
-    corpus = EncodedCorpus.open(result.folder / "corpus" / "train")
-    texts = [
-        tokenizer.decode(side.row(number).tolist())
-        for tokenizer, side in ((tokenizers.source, corpus.source), (tokenizers.target, corpus.target))
-        if side is not None
-        for number in range(len(corpus))
-    ]
-    share_of_new = sum(len(source) + len(target) for source, target in new) / sum(map(len, texts))
-    assert 1 - share_of_new == pytest.approx(rate, abs=0.05)
+def test_old_pairs_are_mixed_in_at_the_rate_other_ones_in_each_epoch(rate: float, old: Path, tmp_path: Path) -> None:
+    run = tune(old, tmp_path, mix_rate=rate).folder
+    corpus, tokenizers = EncodedCorpus.open(run / "corpus" / "train"), Tokenizers.load(run / "tokenizer")
+    assert corpus.source is not None
+    sides = list(zip(tokenizers, (corpus.source, corpus.target), strict=True))
+    new = list(read_split(run / "data", "train"))
+    written = {"".join(pair) for pair in read_split(old / "data", "train")}
+    epochs = [rows_of_epoch(run, epoch) for epoch in range(4)]
+    for rows in epochs:
+        assert rows >= set(range(len(new)))
+        mixed_in = [
+            "".join(one.decode(side.row(row).tolist()) for one, side in sides) for row in rows if row >= len(new)
+        ]
+        assert written.issuperset(mixed_in)
+        share_of_old = len("".join(mixed_in)) / len("".join([*mixed_in, *chain(*new)]))
+        assert share_of_old == pytest.approx(rate, abs=0.05)
+    assert epochs[0] & epochs[1] == set(range(len(new)))
+
+
+def test_a_run_that_began_with_the_same_old_pairs_in_each_epoch_goes_on_so(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(translation, "EPOCHS_OF_POOL", 1)
+        unbroken = tune(old, tmp_path / "one", mix_rate=0.25)
+        with pytest.raises(Interrupted):
+            tune(old, tmp_path / "other", mix_rate=0.25, progress=AtSteps({4: terminate}))
+    with caplog.at_level("INFO", "dragoman"):
+        resumed = tune(old, tmp_path / "other", mix_rate=0.25)
+    assert "old pairs, the same ones in each epoch" in caplog.text
+    assert weights(resumed.folder) == weights(unbroken.folder)
+    assert rows_of_epoch(resumed.folder, 0) == rows_of_epoch(resumed.folder, 1)
+
+
+def test_a_tuning_can_be_forecast_and_goes_on_from_its_text(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(trial, "TRIAL_SECONDS", 0.1)
+    monkeypatch.chdir(tmp_path)
+    write_corpus(tmp_path / "new.tsv", some_pairs(60, verbs=["loves", "fears"]))
+    command = ["fine-tune", str(old), "new.tsv", "--device", "cpu", *chain(*(["--set", each] for each in SETTINGS))]
+    assert main([*command, "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert re.search(r"steps +6 ", shown.out) and "the same command without --dry-run trains on it" in shown.err
+    assert not (tmp_path / "runs/corpus-new/checkpoints").exists()
+    corpus = tmp_path / "runs/corpus-new/corpus/train/corpus.json"
+    prepared = corpus.stat().st_mtime_ns
+    assert main(command) == 0
+    assert corpus.stat().st_mtime_ns == prepared
+    assert "before, old test" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def in_pieces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of pieces of English and Italian words."""
+    pieces = ("tokenizer.kind=bpe", "tokenizer.vocabulary_size=400", "train.steps=1")
+    return train_small(tmp_path_factory.mktemp("pieces"), *pieces).folder
+
+
+@pytest.mark.parametrize(
+    ("texts", "sides"),
+    [
+        ([("机の上の本", "il libro")], ["source"]),
+        ([("the book", "Книга лежит на столе")], ["target"]),
+        ([("机の上の本", "箱の中の鳥"), ("a book", "un libro")], ["source", "target"]),
+        ([("the naïve café", "il caffè è così")], []),
+    ],
+)
+def test_text_that_the_vocabulary_cannot_write_is_said_before_training(
+    texts: list[tuple[str, str]], sides: list[str], in_pieces: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    numbered = [(f"{source} {number}", f"{target} {number}") for number in range(30) for source, target in texts]
+    write_corpus(tmp_path / "new.tsv", numbered)
+
+    def stop_at_once() -> None:
+        told.extend(record.getMessage() for record in caplog.records if "can hardly write" in record.getMessage())
+        terminate()
+
+    told: list[str] = []
+    with pytest.raises(Interrupted):
+        tune(in_pieces, tmp_path, progress=AtSteps({1: stop_at_once}))
+    assert [message.partition(" text: ")[0].rpartition(" ")[2] for message in told] == sides
 
 
 def test_a_tuning_that_was_stopped_ends_in_the_same_bytes(old: Path, tmp_path: Path) -> None:

@@ -156,6 +156,23 @@ def test_epochs_become_steps_by_the_batches_in_them() -> None:
     assert reasons["train.steps"] == "2.5 epochs, as asked for"
 
 
+@pytest.mark.parametrize(
+    ("batches", "steps", "reason"),
+    [
+        (600, 600, "6 epochs, the default"),
+        (60, 300, "30 epochs, the default for so little text"),
+        (6, 40, "40 epochs, the default for so little text"),
+    ],
+)
+def test_little_text_for_a_finished_model_gets_more_epochs(batches: int, steps: int, reason: str) -> None:
+    draft = Draft({"start": {"model": "old"}})
+    choose_length(draft, batches)
+    assert (draft.recipe.train.steps, draft.reasons["train.steps"]) == (steps, reason)
+    draft = Draft({"start": {"model": "old"}, "train": {"epochs": 6}})
+    choose_length(draft, batches)
+    assert draft.recipe.train.steps == batches
+
+
 def test_minutes_become_steps_by_a_trial_and_leave_room_for_validations() -> None:
     recipe, reasons = resolved(length={"seconds": (0.5, 60.0)})
     steps = round((30 * 60 * 0.97 - 6 * 60) / 0.5)

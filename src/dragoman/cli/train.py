@@ -62,6 +62,7 @@ USES = {
 
 TEST_SETS = {"test": "known patterns", "new_patterns": "new patterns"}
 """What the test sets of the phrasebook test."""
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only prepare the text, and estimate steps, memory and time.")]
 SAMPLES = 6
 NEXT = (
     "Next, with your own text: a FILE that has a sentence and its translation on each line (.tsv, .csv, .jsonl)",
@@ -171,9 +172,7 @@ def train(
         Literal["translate", "language_model", "classify", "tag", "fill"] | None,
         typer.Option(help="What is learnt from the text.", show_default="by the form of the text"),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only prepare the text, and estimate steps, memory and time.")
-    ] = False,
+    dry_run: DryRun = False,
     seeds: Annotated[
         int | None,
         typer.Option(min=1, help="Train this many runs, each from its own seed, and show how much they differ."),
@@ -293,7 +292,7 @@ def show_forecast(forecast: "Forecast") -> None:
     write_table(["", "expected", ""], rows)
     write(f"measured on {forecast.where}")
     if forecast.prepared is not None:
-        note(f"the text is prepared; train on it with: dragoman train {forecast.prepared}")
+        note(f"the text is prepared in {forecast.prepared}; the same command without --dry-run trains on it")
 
 
 def fine_tune(
@@ -309,7 +308,8 @@ def fine_tune(
     minutes: Annotated[
         float | None,
         typer.Option(
-            help="Minutes of training, converted to a number of steps before it begins.", show_default="6 epochs"
+            help="Minutes of training, converted to a number of steps before it begins.",
+            show_default="6 epochs; more of little text",
         ),
     ] = None,
     freeze: Annotated[
@@ -336,27 +336,30 @@ def fine_tune(
         Path | None,
         typer.Option(help="The old data, a folder of prepared data.", show_default="that of the model's run"),
     ] = None,
+    dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a finished model on new text; score it on the old and the new test set, before and after."""
     progress = open_screen(quiet)
     dragoman.keep_freed_memory()
-    result = dragoman.fine_tune(
-        model,
-        one_or_two(data),
-        mix_rate=mix_rate,
-        mix_data=mix_data,
-        overrides=as_overrides(
+    options: dict[str, Any] = {
+        "mix_rate": mix_rate,
+        "mix_data": mix_data,
+        "overrides": as_overrides(
             {"tuning.freeze": freeze or None, "tuning.lora.rank": lora, "train.minutes": minutes}, overrides
         ),
-        name=name,
-        runs=runs,
-        fresh=fresh,
-        anyway=anyway,
-        device=device,
-        threads=threads,
-        progress=progress,
-    )
+        "name": name,
+        "runs": runs,
+        "fresh": fresh,
+        "anyway": anyway,
+        "device": device,
+        "threads": threads,
+        "progress": progress,
+    }
+    if dry_run:
+        show_forecast(dragoman.forecast_fine_tune(model, one_or_two(data), **options))
+        return
+    result = dragoman.fine_tune(model, one_or_two(data), **options)
     if result.before or result.after:
         show_scores([*result.before, *result.after])
     else:

@@ -4,7 +4,8 @@ A batch holds pairs of similar length, up to a number of tokens. The order of an
 epoch), so there is no state to save. It comes from raw random bits, which are the same in every version of numpy.
 
 An epoch is made window by window, so memory holds one window of a corpus of any size. Each epoch deals blocks of pairs
-anew to the windows; the pairs of a window are sorted, cut into batches, and the batches shuffled.
+anew to the windows; the pairs of a window are sorted, cut into batches, and the batches shuffled. Of a corpus with a
+pool, an epoch has only some of the pool's pairs, and the next epoch others.
 
 `Batches` makes them of pairs and of running text, `LabelledBatches` of texts with labels for an encoder alone.
 """
@@ -144,7 +145,7 @@ class Batches:
 
     Attributes:
         left_out: number of pairs with a sentence of more than `sentence_tokens`.
-        tokens: number of tokens in an epoch on both sides, special symbols included.
+        tokens: number of tokens in the first epoch on both sides, special symbols included.
 
     Raises:
         DataError: every pair has a sentence that is too long.
@@ -164,11 +165,14 @@ class Batches:
         self.sentence_tokens = sentence_tokens
         self.seed = seed
         self._kept = self.tokens = 0
+        in_epoch = 0
         for first in range(0, len(corpus), _WINDOW):
-            kept = self._short_enough(np.arange(first, min(first + _WINDOW, len(corpus))))
+            pairs = self._of_epoch(0, np.arange(first, min(first + _WINDOW, len(corpus))))
+            in_epoch += len(pairs)
+            kept = self._short_enough(pairs)
             self._kept += len(kept)
             self.tokens += sum(int(side.sum()) for side in self._tokens(kept))
-        self.left_out = len(corpus) - self._kept
+        self.left_out = in_epoch - self._kept
         rows = "texts are" if corpus.labels_only else "pairs have a sentence"
         if not self._kept:
             raise DataError(
@@ -179,17 +183,17 @@ class Batches:
                 "%s of %s %s of more than %s tokens, and nothing is learnt from them; batches.sentence_tokens says how "
                 "long they may be",
                 f"{self.left_out:,}",
-                f"{len(corpus):,}",
+                f"{in_epoch:,}",
                 rows,
                 sentence_tokens,
             )
 
     def __len__(self) -> int:
-        """Number of pairs in an epoch."""
+        """Number of pairs in the first epoch."""
         return self._kept
 
     def epoch(self, epoch: int) -> "Epoch":
-        """The pairs of each batch of an epoch, in order: every pair that is not left out, exactly once."""
+        """The pairs of each batch of an epoch, in order: every pair of it that is not left out, exactly once."""
         blocks = np.arange(-(-len(self.corpus) // _BLOCK))
         count = -(-len(self.corpus) // _WINDOW)
         if self.seed is not None:
@@ -200,7 +204,7 @@ class Batches:
     def _window(self, epoch: int, windows: Sequence[Indices], number: int) -> list[Indices]:
         """The batches of one window, whose blocks are `windows[number]`."""
         pairs = (windows[number][:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
-        pairs = self._short_enough(pairs[pairs < len(self.corpus)])
+        pairs = self._short_enough(self._of_epoch(epoch, pairs[pairs < len(self.corpus)]))
         rng = None if self.seed is None else _rng(self.seed, epoch, number)
         source, target = self._tokens(pairs)
         order = _by_length(np.maximum(source, target), rng)
@@ -232,6 +236,18 @@ class Batches:
         source, target = self._tokens(pairs)
         longest = int(np.maximum(source, target).max())
         return BatchSize(int(source.sum()), int(target.sum()), longest, torch.from_numpy(pairs))
+
+    def _of_epoch(self, epoch: int, pairs: Indices) -> Indices:
+        """Those of the pairs that an epoch has: all that are not in the pool, and evenly spaced ones of the pool, which
+        move on by one from epoch to epoch, so that in time each has its turn.
+        """
+        pool = self.corpus.facts.pool
+        if pool is None:
+            return pairs
+        place = pairs - (len(self.corpus) - pool.rows)
+        moved = np.maximum(place, 0) + (epoch + (self.seed or 0)) % pool.rows
+        is_drawn = (moved + 1) * pool.drawn // pool.rows > moved * pool.drawn // pool.rows
+        return pairs[(place < 0) | is_drawn]
 
     def _short_enough(self, pairs: Indices) -> Indices:
         """Those of the pairs that have no sentence of more than `sentence_tokens`."""

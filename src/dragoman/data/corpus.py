@@ -46,6 +46,14 @@ class Side(Settings):
     """SHA-256 of the offsets."""
 
 
+class Pool(Settings):
+    """The last rows of a corpus, if an epoch has only some of them, each epoch others."""
+
+    rows: int = pydantic.Field(ge=1)
+    drawn: int = pydantic.Field(ge=1)
+    """Rows of the pool in one epoch."""
+
+
 class Facts(Settings):
     """The content of `corpus.json`."""
 
@@ -59,14 +67,17 @@ class Facts(Settings):
     """What has a label, if the targets are labels: each row, or each word of it."""
     source: Side | None = None
     """None in a corpus for a decoder-only model."""
+    pool: Pool | None = None
+    """None where every epoch has all rows."""
     target: Side | None
     """The side that is predicted; None where masked words of the source are."""
 
     def content(self) -> dict[str, Any]:
         """The same as plain values."""
         facts = self.model_dump(mode="json")
-        if self.labelled is None:
-            del facts["labelled"]  # identities of corpora without labels are older than labels
+        for name in ("labelled", "pool"):
+            if facts[name] is None:
+                del facts[name]  # identities of corpora without labels and pools are older than both
         return facts
 
     @property

@@ -12,7 +12,7 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.corpus import FORMAT, OFFSET, EncodedCorpus, Facts, Ids, Side
+from dragoman.data.corpus import FORMAT, OFFSET, EncodedCorpus, Facts, Ids, Pool, Side
 from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
@@ -36,10 +36,12 @@ def encode_corpus(
     tokenizers: Tokenizers,
     folder: Path | str,
     progress: Progress = silent,
+    pool: Pool | None = None,
 ) -> EncodedCorpus:
     """Encodes sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
-    `pairs` is any iterable, or a file of JSON lines, each a list of source and target.
+    `pairs` is any iterable, or a file of JSON lines, each a list of source and target. The last of them may be a `pool`
+    of which each epoch has other pairs.
     """
     total = None
     if isinstance(pairs, Path | str):
@@ -52,7 +54,7 @@ def encode_corpus(
                 "target": tokenizers.target.encode_batch([target for _, target in chunk]),
             }
 
-    return _write(folder, {"source": tokenizers.source, "target": tokenizers.target}, encoded())
+    return _write(folder, {"source": tokenizers.source, "target": tokenizers.target}, encoded(), pool=pool)
 
 
 def encode_text(
@@ -169,6 +171,7 @@ def _write(
     windows: bool = False,
     labelled: Literal["texts", "words"] | None = None,
     replace: bool = False,
+    pool: Pool | None = None,
 ) -> EncodedCorpus:
     """Writes the folder of a corpus from rows of ids, which come side by side."""
     with new_folder(folder, replace) as aside:
@@ -181,7 +184,7 @@ def _write(
                     writers[side].write(rows)
         sides = {side: writers[side].facts() if side in writers else None for side in ("source", "target")}
         (count,) = {writer.rows for writer in writers.values()}
-        facts = Facts(format=FORMAT, rows=count, windows=windows, labelled=labelled, **sides)
+        facts = Facts(format=FORMAT, rows=count, windows=windows, labelled=labelled, pool=pool, **sides)
         write_json(aside / "corpus.json", facts.content())
     return EncodedCorpus.open(folder)
 

@@ -23,6 +23,7 @@ from dragoman.files import nearest
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder, split_of
+from dragoman.runs.forecast import Forecast, forecast
 from dragoman.runs.lookup import RunOptions, apply_overrides, name_of
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import FAMILY_IN_WORDS
@@ -99,6 +100,20 @@ def fine_tune(
     write_scores(run.scores, [*before, *after])
     _tell_distance(plan.start, result.folder)
     return FineTuneResult(result.folder, result.steps, before, after)
+
+
+def forecast_fine_tune(
+    model: Path | str,
+    data: Address,
+    *,
+    mix_rate: float | None = None,
+    mix_data: Path | str | None = None,
+    **arguments: Any,
+) -> Forecast:
+    """Forecasts what `fine_tune` would take with the same arguments, as `forecast` does for `train`."""
+    options = RunOptions(**arguments)
+    plan = _look_up(model, data, mix_rate, mix_data, options.overrides)
+    return forecast(plan.recipe, **{**arguments, "name": options.name or plan.name})
 
 
 class _Plan(NamedTuple):

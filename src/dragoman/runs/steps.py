@@ -9,8 +9,12 @@ from dragoman.runs.choices import Draft
 from dragoman.runs.recipe import LABELLING_TASKS, LIMITS, Recipe
 from dragoman.training.settings import noam_peak
 
+DEFAULT = "the default"
 DEFAULT_MINUTES = 30.0
-FINE_TUNE_EPOCHS = 6.0
+FINE_TUNE_EPOCHS, FINE_TUNE_STEPS, MOST_EPOCHS = 6.0, 300, 40
+"""Passes over the text by default, and the steps that they should make: so little text that its passes are too short
+gets more of them, up to the last.
+"""
 LABELLED_EPOCHS = {False: 20.0, True: 10.0}
 """Passes over labelled text, of which there is little: from fresh weights, and from another model's encoder."""
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
@@ -43,10 +47,10 @@ def limit_of(recipe: Recipe) -> Limit:
         if (amount := getattr(recipe.train, name)) is not None:
             return Limit(name, amount, "as asked for")
     if recipe.task in LABELLING_TASKS:
-        return Limit("epochs", LABELLED_EPOCHS[recipe.start is not None], "the default")
+        return Limit("epochs", LABELLED_EPOCHS[recipe.start is not None], DEFAULT)
     if recipe.start is not None:
-        return Limit("epochs", FINE_TUNE_EPOCHS, "the default")
-    return Limit("minutes", DEFAULT_MINUTES, "the default")
+        return Limit("epochs", FINE_TUNE_EPOCHS, DEFAULT)
+    return Limit("minutes", DEFAULT_MINUTES, DEFAULT)
 
 
 def choose_length(
@@ -65,7 +69,11 @@ def choose_length(
         steps, reason = int(limit.amount), limit.reason
     elif limit.name == "epochs":
         assert batches is not None, "epochs become steps by the batches in them"
-        steps, reason = max(1, batches // train.accumulate), f"{limit.amount:,.10g} epochs, {limit.reason}"
+        steps, epochs, reason = max(1, batches // train.accumulate), limit.amount, limit.reason
+        if epochs == FINE_TUNE_EPOCHS and reason == DEFAULT and steps < FINE_TUNE_STEPS:
+            epochs = min(MOST_EPOCHS, round(epochs * FINE_TUNE_STEPS / steps))
+            steps, reason = round(steps * epochs / limit.amount), f"{DEFAULT} for so little text"
+        reason = f"{epochs:,.10g} epochs, {reason}"
     else:
         assert seconds is not None, "minutes become steps by a trial"
         step, validation = seconds

@@ -3,6 +3,7 @@
 The methods stand in the order in which a run calls them. All processes of a run execute them.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,10 @@ from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.objective import CrossEntropy, Objective
 
+log = logging.getLogger(__name__)
+
+LOOKED_AT, STRANGE = 1_000, 0.4
+"""Rows in which a finished model's vocabulary is tried, and the share of tokens from which on it does not suit them."""
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
 """What a model card says of the quality of a model that validation did not choose."""
 
@@ -125,7 +130,26 @@ class Task(ABC):
         tokenizers = self._find_tokenizers()
         train = self._find_corpus("train", tokenizers)
         dev = self._find_corpus("dev", tokenizers) if self.has_dev else None
+        if self.recipe.start is not None:
+            self._warn_of_strange_text(train, tokenizers)
         return replace(self, encoded=Corpora(tokenizers, train, dev))
+
+    def _warn_of_strange_text(self, train: EncodedCorpus, tokenizers: Tokenizers) -> None:
+        """Warns of text in words or a script that the vocabulary of a finished model was not learnt from."""
+        target = None if train.labels_only else train.target
+        first = min(LOOKED_AT, len(train) - (train.facts.pool.rows if train.facts.pool else 0))
+        for side, rows, tokenizer in zip(("source", "target"), (train.source, target), tokenizers, strict=True):
+            if rows is None:
+                continue
+            ids = rows.ids[: rows.offsets[first]].tolist()
+            strange = sum(not tokenizer.spells_characters(id_) for id_ in ids) / max(1, len(ids))
+            if strange > STRANGE:
+                log.warning(
+                    "the model's vocabulary can hardly write the %s text: %s of its tokens are unknown or single "
+                    "bytes, so training will help little; take a model of this language and script, or train a new one",
+                    side,
+                    f"{strange:.0%}",
+                )
 
     @property
     def corpora(self) -> Corpora:

@@ -5,12 +5,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
 from dragoman.config import check
-from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.corpus import EncodedCorpus, Pool
 from dragoman.data.encoding import encode_corpus
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.metrics import bleu_and_chrf
@@ -41,6 +41,8 @@ SAMPLE = 1_000_000
 """Most pairs that a vocabulary is learnt from, spread over all of the training text."""
 TRANSLATED = 400
 """Dev sentences that each validation translates, evenly spread over the dev set."""
+EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
+"""Old pairs are encoded for so many epochs before they come again, but not more than this if one epoch needs fewer."""
 SHOWN = 4
 """Translations that the log shows at each validation."""
 POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
@@ -93,15 +95,25 @@ class TranslationTask(Task):
 
     def encode(self) -> Self:
         self._warn_of_other_languages()
-        return super().encode()
+        task = super().encode()
+        if self.recipe.start is not None and self.recipe.start.mix_data is not None:
+            train = task.corpora.train
+            pool, old = train.facts.pool, len(train) - self.report.splits["train"].pairs
+            which = f"other ones in each epoch, out of {old:,}" if pool else "the same ones in each epoch"
+            log.info("mixing in %s old pairs, %s", f"{pool.drawn if pool else old:,}", which)
+        return task
 
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
-        pairs = _training_pairs(self.run.data, self.recipe.start) if name == "train" else self.dev_pairs
+        pairs: Iterator[tuple[str, str]] = iter(self.dev_pairs) if name == "dev" else read_split(self.run.data, name)
+        pool = None
+        if name == "train" and self.recipe.start is not None and self.recipe.start.mix_data is not None:
+            old, pool = _old_pairs(self.run.data, self.recipe.start)
+            pairs = chain(pairs, old)
         languages, wanted = TargetLanguages(tokenizers.source.target_languages), self.recipe.decode.target_language
         if wanted is not None or languages.ids:
             languages.warn_of_forgotten(languages.split([source for source, _ in self.dev_pairs], wanted))
             pairs = ((languages.tagged([source], wanted)[0], target) for source, target in pairs)
-        return encode_corpus(pairs, tokenizers, folder, self.progress)
+        return encode_corpus(pairs, tokenizers, folder, self.progress, pool)
 
     @property
     def has_dev(self) -> bool:
@@ -222,20 +234,20 @@ class TranslationTask(Task):
         return advice
 
 
-def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[str, str]]:
-    """The training pairs; when a model is fine-tuned, followed by old pairs at the rate asked for.
+def _old_pairs(data: Path, start: StartSettings) -> tuple[Iterator[tuple[str, str]], Pool | None]:
+    """The old pairs that are mixed in, and how many of them an epoch has, so that it has the rate asked for.
 
-    The rate counts characters, not pairs, because old sentences are often shorter and would weigh too little.
+    The rate counts characters, not pairs, because old sentences are often shorter and would weigh too little. The same
+    few pairs in each of many epochs would be learnt by heart, and the rest forgotten (LOG.md, T39).
     """
-    yield from read_split(data, "train")
-    if start is None or start.mix_data is None:
-        return
+    assert start.mix_data is not None, "old pairs are mixed in"
     _, new_characters = _pairs_and_characters(data)
     old_pairs, old_characters = _pairs_and_characters(start.mix_data)
     share = new_characters * start.mix_rate / (1 - start.mix_rate) / max(1, old_characters)
-    wanted = min(old_pairs, round(share * old_pairs))
-    log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old_pairs:,}")
-    yield from evenly_spaced(read_split(start.mix_data, "train"), old_pairs, wanted)
+    drawn = min(old_pairs, round(share * old_pairs))
+    rows = min(old_pairs, max(drawn, min(drawn * EPOCHS_OF_POOL, LARGEST_POOL)))
+    pool = Pool(rows=rows, drawn=drawn) if 0 < drawn < rows else None
+    return evenly_spaced(read_split(start.mix_data, "train"), old_pairs, rows), pool
 
 
 def _pairs_and_characters(data: Path | str) -> tuple[int, int]:

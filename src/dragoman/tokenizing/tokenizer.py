@@ -129,6 +129,10 @@ class Tokenizer:
         """What one id stands for in a text, as UTF-8; the name of a special symbol."""
         return self._spelling[id_]
 
+    def spells_characters(self, id_: int) -> bool:
+        """Whether an id stands for whole characters; it may be unknown, or bytes of a character."""
+        return id_ != UNKNOWN and "\ufffd" not in self._spelling[id_].decode(errors="replace")
+
     @property
     def whole_words(self) -> bool:
         """Whether each id is a word or a punctuation mark, around which spaces stand by rule."""
