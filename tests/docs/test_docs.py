@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
+import dragoman
 from dragoman.cli.main import app
 
 ROOT = Path(__file__).parents[2]
@@ -84,3 +85,11 @@ def test_an_entry_of_the_log_is_short() -> None:
         r"^\*\*[A-Z]\d+\..*?(?=\n\n|\Z)", (ROOT / "LOG.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     assert max(len(entry.splitlines()) for entry in entries) <= 4
+
+
+def test_the_readme_lists_the_functions_of_all_commands() -> None:
+    told = re.search(r"function of its name.*?Except: (.*?)\n\n", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert told is not None
+    names = re.findall(r"`([a-z_]+)`", told[1])
+    commands = {name.replace("-", "_") for name in typer.main.get_command(app).commands}  # pyright: ignore
+    assert {name for name in names if name not in dragoman.__all__} == commands - set(dragoman.__all__)

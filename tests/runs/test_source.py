@@ -9,8 +9,10 @@ import pytest
 
 from dragoman.config import Settings
 from dragoman.errors import ConfigError
-from dragoman.runs.lookup import apply_overrides, find_recipe, library, name_of
+from dragoman.runs.lookup import RunOptions, apply_overrides, find_recipe, identify_run, library, name_of
+from dragoman.runs.opening import open_run
 from dragoman.runs.recipe import Recipe
+from dragoman.runs.status import make_folder
 
 
 def test_a_limit_on_the_command_line_replaces_that_of_the_recipe() -> None:
@@ -109,3 +111,23 @@ def test_a_limit_on_the_command_line_does_not_hide_a_mistake_in_the_recipe(tmp_p
 )
 def test_a_run_is_named_after_its_data(data: Any, name: str) -> None:
     assert name_of(data) == name
+
+
+def test_runs_of_other_tasks_on_the_same_text_have_names_of_their_own(tmp_path: Path) -> None:
+    def folder(what: Any, *overrides: str, name: str | None = None) -> str:
+        request = identify_run(what, RunOptions(overrides, name, tmp_path / "runs"))
+        make_folder(request.run)
+        if not request.run.is_run:
+            open_run(request, None)
+        return request.run.path.name
+
+    assert folder("phrasebook", "task=classify") == "phrasebook-classify", "the demo may come later"
+    assert folder("phrasebook") == "phrasebook"
+    assert folder("phrasebook", "task=tag") == "phrasebook-tag"
+    assert folder("phrasebook", "task=translate") == "phrasebook"
+    (tmp_path / "book.txt").write_text("one line\nand another\n")
+    book = str(tmp_path / "book.txt")
+    assert folder(book, "task=fill") == "book"
+    assert folder(book) == folder(book, "task=language_model") == "book-language_model"
+    assert folder(book, "task=fill") == "book", "the same command goes on"
+    assert folder(book, name="mine") == "mine"

@@ -84,10 +84,10 @@ def find_recipe(what: What, overrides: Sequence[str] = ()) -> Source:
     if expected is not None:
         table = check(expected, f"{source.origin}, expected", Expected).model_dump(mode="json")
         source = source._replace(expectation=Expectation(table, changed_settings(source.tables, tables)))
-    if source.of_library and check(tables, COMMAND_LINE, Recipe).task != _task_of(source):
+    if source.of_library and (task := check(tables, COMMAND_LINE, Recipe).task) != _task_of(source):
         log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
         places = {key: value for key, value in source.tables["data"].items() if key in OF_EVERY_TASK}
-        source = source._replace(tables={"data": places}, expectation=None)
+        source = Source({"data": places}, source.origin, f"{source.name}-{task}")
         tables = apply_overrides(overrides, source.tables)
     try:
         recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
@@ -217,8 +217,18 @@ def identify_run(what: What, options: RunOptions) -> RunRequest:
             raise ConfigError(f"{what} is a run and has its name; --name goes with a recipe, data, or --fresh")
         return RunRequest(run, asked if overrides else None, expectation, more)
     source = find_recipe(what, overrides)
-    folder = Path(options.runs) / (options.name or source.name)
+    folder = Path(options.runs) / (options.name or default_name(source, options.runs))
     return RunRequest(RunFolder(free_name(folder) if options.fresh else folder), source.tables, source.expectation)
+
+
+def default_name(source: Source, runs: Path | str, seed: str = "") -> str:
+    """The name of a run that got none: that of its recipe or data, and of its task if a run of another task has that
+    name. Of several seeds, the name that they share; `seed` is the rest of the first one's.
+    """
+    run, task = RunFolder(Path(runs) / f"{source.name}{seed}"), _task_of(source)
+    if run.is_run and check(read_facts_to_go_on(run)["asked"], str(run.facts), Recipe).task != task:
+        return f"{source.name}-{task}"
+    return source.name
 
 
 def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[str, Any]]:

@@ -31,6 +31,7 @@ from dragoman.runs.lookup import (
     RunRequest,
     What,
     check_name,
+    default_name,
     find_recipe,
     identify_run,
     only_one,
@@ -207,7 +208,8 @@ def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> 
     if any(text.partition("=")[0].strip() == "train.seed" for text in options.overrides):
         raise ConfigError("train.seed cannot be set when several seeds are trained: it is 1, 2 and so on")
     check_name(options.name)
-    group = Path(options.runs) / (options.name or find_recipe(what, options.overrides).name)
+    name = options.name or default_name(find_recipe(what, options.overrides), options.runs, "-seed1")
+    group = Path(options.runs) / name
     if options.fresh:
         group = _free_group(group)
     results: list[RunResult] = []
