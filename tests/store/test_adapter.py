@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from small import random_batch, small_config
 from torch import Tensor
@@ -199,6 +200,14 @@ def too_large(config: dict[str, Any]) -> None:
     config["adapter"]["lora"]["rank"] = 9_000
 
 
+def too_strong(config: dict[str, Any]) -> None:
+    config["adapter"]["lora"]["alpha"] = 1e300
+
+
+def too_many_names(config: dict[str, Any]) -> None:
+    config["adapter"]["lora"]["projections"] = ["*a*a*a*a*b"] * 10_000
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -207,6 +216,11 @@ def too_large(config: dict[str, Any]) -> None:
         (other_projections, r"adapter.safetensors: tensor .* does not belong to this architecture"),
         (other_rank, r"adapter.safetensors: .* has shape \[2, 16\], but this architecture has \[3, 16\]"),
         (too_large, r"config.json: tuning.lora.rank is 9000, but .* is a matrix of"),
+        (
+            too_strong,
+            r"config.json is damaged: adapter.lora.alpha should be less than or equal to 1000000, but is 1e\+300",
+        ),
+        (too_many_names, r"config.json is damaged: adapter.lora.projections should have at most 100 items"),
     ],
 )
 def test_a_foreign_config_is_refused(change: Callable[[dict[str, Any]], None], message: str, adapter: Path) -> None:
@@ -216,6 +230,16 @@ def test_a_foreign_config_is_refused(change: Callable[[dict[str, Any]], None], m
     write_manifest(adapter)
     with pytest.raises(CheckpointError, match=message):
         load_model(adapter)
+
+
+def test_an_adapter_that_makes_numbers_infinite_is_refused(base: Path, adapter: Path) -> None:
+    weights = safetensors.torch.load_file(adapter / "adapter.safetensors")
+    safetensors.torch.save_file(
+        {name: weight * 1e30 for name, weight in weights.items()}, adapter / "adapter.safetensors"
+    )
+    write_manifest(adapter)
+    with pytest.raises(CheckpointError, match="with this adapter .* holds numbers that are not finite"):
+        load_model(base, adapter=adapter)
 
 
 def test_a_whole_model_does_not_become_an_adapter_by_a_stray_file(base: Path, adapter: Path) -> None:

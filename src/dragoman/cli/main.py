@@ -3,6 +3,7 @@
 import errno
 import sys
 import time
+import warnings
 from contextlib import suppress
 from typing import Annotated
 
@@ -63,6 +64,8 @@ def run() -> None:
     """The entry point of the command `dragoman`."""
     prepare_streams()
     system.prepare_environment()
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # those of libraries; our own are logged
     try:
         code = main(sys.argv[1:])
     finally:

@@ -188,11 +188,11 @@ class LoraSettings(Settings):
 
     rank: int = pydantic.Field(default=16, ge=1, le=65_536)
     """Rows of the matrix A and columns of B, whose product is added to a frozen matrix."""
-    alpha: float | None = pydantic.Field(default=None, gt=0)
+    alpha: float | None = pydantic.Field(default=None, gt=0, le=1_000_000)
     """The product counts alpha / rank times. Not given: twice the rank."""
     dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
     """Share of the input features that adapters do not see in a step; 0 turns it off."""
-    projections: tuple[Name, ...] = pydantic.Field(default=("all",), min_length=1)
+    projections: tuple[Name, ...] = pydantic.Field(default=("all",), min_length=1, max_length=100)
     """Which projections get an adapter: query, key, value, output, attention, cross_attention, feed_forward, all; parts
     joined by dots, such as decoder.value; or shell patterns over the names of modules.
     """

@@ -87,7 +87,11 @@ def with_adapter(base: StoredModel, folder: Path) -> StoredModel:
             raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     shapes = {name: tuple(weight.shape) for name, weight in _trained(adapted).items()}
     learnt = as_tensors(read_weights(folder / ADAPTER, shapes))
-    place_weights(plain, merged(adapted, named_weights(base.model) | learnt))
+    weights = merged(adapted, named_weights(base.model) | learnt)
+    for name, weight in weights.items():
+        if not weight.isfinite().all():
+            raise CheckpointError(f"{folder}: with this adapter {name} holds numbers that are not finite")
+    place_weights(plain, weights)
     files = base.files._replace(generation=read_object(folder / GENERATION))
     return StoredModel(plain.eval(), base.config, files, folder)
 

@@ -4,7 +4,9 @@ A folder may come from anyone, so only JSON, safetensors, models of SentencePiec
 after a look at sizes and shapes.
 """
 
+import math
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError  # noqa: TID251 (only the error of what torch refuses)
@@ -256,8 +258,11 @@ def _weights(folder: Path, config: ModelConfig, architecture: Architecture) -> d
     """Every tensor of the model under its first name, after a check of all names and shapes."""
     expected = _expected(config, architecture)
     safe = folder / WEIGHTS
-    tensors = _from_safetensors(safe, expected) if safe.is_file() else _from_pickle(folder / PICKLED, expected)
     path = safe if safe.is_file() else folder / PICKLED
+    if path == safe:
+        tensors = _from_safetensors(path, expected)
+    else:
+        tensors = _from_pickle(path, expected, [twin.names[0] for twin in twins(config).values()])
     weights: dict[str, Tensor] = {}
     for twin in twins(config).values():
         given = [tensors[name] for name in twin.names if name in tensors]
@@ -293,12 +298,23 @@ def _from_safetensors(path: Path, expected: Mapping[str, tuple[int, ...]]) -> di
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from None
 
 
-def _from_pickle(path: Path, expected: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """torch reads with `weights_only`, which makes tensors and plain containers and runs nothing."""
-    largest = 8 * sum(torch.Size(shape).numel() for shape in expected.values()) + (1 << 24)
-    if path.stat().st_size > largest:
-        raise CheckpointError(f"{path} is larger than its architecture can be ({largest:,} bytes)")
+def _from_pickle(path: Path, expected: Mapping[str, tuple[int, ...]], needed: Sequence[str]) -> dict[str, Tensor]:
+    """torch reads with `weights_only`, which makes tensors and plain containers and runs nothing.
+
+    The size of the file is compared with the weights that it must hold under the names `needed`, because a tensor may
+    repeat one number as often as it likes, and a record may be packed.
+    """
+    size, most = path.stat().st_size, 8 * sum(map(math.prod, expected.values())) + (1 << 24)
+    least = 2 * sum(math.prod(expected[name]) for name in needed if name != BIAS)
+    if not least <= size <= most:
+        raise CheckpointError(
+            f"{path} has {size:,} bytes, but the weights that {CONFIG} asks for need from {least:,} to {most:,}"
+        )
     try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as records:
+                if sum(record.file_size for record in records.infolist()) > size:
+                    raise ValueError("its records are packed, and torch writes them as they are")
         tensors = torch.load(path, map_location="cpu", weights_only=True)  # noqa: TID251 (the one pickle that we read)
     except UnpicklingError:
         raise CheckpointError(
@@ -311,6 +327,10 @@ def _from_pickle(path: Path, expected: Mapping[str, tuple[int, ...]]) -> dict[st
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise CheckpointError(f"{path} should hold tensors by name, and nothing else")
     for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.is_nested or tensor.device.type != "cpu":
+            raise CheckpointError(
+                f"{path}: {str(name)[:100]} is sparse, nested or without numbers; save it as safetensors"
+            )
         _refuse_shape(path, str(name), tuple(tensor.shape), expected)
     return {name: _float(path, name, tensor) for name, tensor in tensors.items() if name in expected}
 

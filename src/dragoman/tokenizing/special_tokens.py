@@ -16,6 +16,8 @@ from dragoman.config import Settings
 UNKNOWN, PADDING, START, END = range(4)
 SYMBOLS = 4
 """The number of special symbols, and so the id of the first token that is none."""
+MOST_AROUND = 16
+"""Most symbols around a source; models have two or three."""
 MASK = PADDING
 """Stands for a hidden word. Rows of tokens are never padded, so an encoder alone has no other use for this symbol, and
 a model of any family can start it without another vocabulary.
@@ -103,11 +105,16 @@ class Framing:
         return None if PADDING in around else PADDING
 
     def refuse_unknown(self, source_size: int | None, target_size: int | None) -> None:
-        """Refuses symbols that are not in vocabularies of these sizes; None if a size is not known.
+        """Refuses symbols that are not in vocabularies of these sizes, and more than a model needs; None if a size is
+        not known.
 
         Raises:
-            ValueError: one is not.
+            ValueError: one is not, or there are too many.
         """
+        if self.source_symbols > MOST_AROUND:
+            raise ValueError(
+                f"framing puts {self.source_symbols:,} symbols around a source; {MOST_AROUND} are the most"
+            )
         sides = (
             ("source", (*self.source_before, *self.source_after), source_size),
             ("target", (self.target_start, self.target_end), target_size),
