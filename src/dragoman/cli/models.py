@@ -76,7 +76,10 @@ def quantize(
 
 def convert(
     folder: Annotated[
-        Path, typer.Argument(help="A Marian folder of transformers, as OPUS-MT has it.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A Marian folder of transformers, as OPUS-MT has it, or hub:OWNER/NAME.", show_default=False
+        ),
     ],
     to: To,
     languages: Annotated[

@@ -12,7 +12,10 @@ from dragoman.system import MOST_THREADS
 
 Model = Annotated[
     Path,
-    typer.Argument(help="A model folder, or a run folder (its best/, else its final/).", show_default=False),
+    typer.Argument(
+        help="A model folder, a run folder (its best/, else its final/), or a Marian model of the hub, hub:OWNER/NAME.",
+        show_default=False,
+    ),
 ]
 To = Annotated[Path, typer.Option("--to", help="The new model folder.", show_default=False)]
 Folder = Annotated[Path, typer.Option(help="The new folder.", show_default=False)]

@@ -15,5 +15,5 @@ it was, and no tokenizer. Its `config.json` names that model by folder and SHA-2
 The names and shapes of the weights must match `config.json` before anything is built. A newer format is refused.
 
 Read `description`, then `weights`, `tensors`, `adapters` and `folder`; `merging` makes one model of several, and
-`marian` reads those of transformers.
+`marian` reads those of transformers, also from the `hub`.
 """

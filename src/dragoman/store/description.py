@@ -13,6 +13,7 @@ from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
 from dragoman.store.foreign import foreign
+from dragoman.store.hub import Address, hub_model
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
 from dragoman.text.languages import LanguageTag
@@ -172,11 +173,14 @@ class StoredModel:
 
 
 def find_model(path: Path | str) -> Path:
-    """The model folder that `MODEL` means: the folder itself, or `best/`, else `final/`, of a run folder.
+    """The model folder that `MODEL` means: the folder itself, or `best/`, else `final/`, of a run folder; of an address
+    on the hub, its folder in the cache.
 
     Raises:
         CheckpointError: there is no model at `path`.
     """
+    if (address := Address.of(path)) is not None:
+        return hub_model(address)
     path = Path(path)
     run = RunFolder(path)
     for folder in (path, run.best, run.final):

@@ -41,6 +41,11 @@ def foreign(path: Path) -> str | None:
     return None
 
 
+def is_marian(folder: Path) -> bool:
+    """Whether a folder looks like a Marian model of transformers."""
+    return (folder / CONFIG).is_file() and read_object(folder / CONFIG).get("model_type") == "marian"
+
+
 def is_pointer(path: Path) -> bool:
     """Whether Git has put a note in the place of a large file that is still to be fetched."""
     with path.open("rb") as file:

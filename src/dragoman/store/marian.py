@@ -23,9 +23,11 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object
-from dragoman.store.description import Languages, ModelFiles, find_model, verify_model
+from dragoman.store.description import CARD, Languages, ModelFiles, find_model, verify_model
 from dragoman.store.folder import check_new_model, save_model
-from dragoman.store.foreign import is_pointer
+from dragoman.store.foreign import is_marian, is_pointer
+from dragoman.store.hub import WEIGHTS as WEIGHT_FILES
+from dragoman.store.hub import Address, fetch
 from dragoman.store.marian_search import Symbols, options_from
 from dragoman.store.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.text.languages import LanguageTag
@@ -34,7 +36,7 @@ from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
-WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
+WEIGHTS, PICKLED = WEIGHT_FILES
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 MODELS = ("source.spm", "target.spm")
 UNKNOWN, PADDING, END = "<unk>", "<pad>", "</s>"
@@ -131,11 +133,6 @@ class MarianFolder(NamedTuple):
         row = self.vocabularies.target[self.tokenizers.target.unknown]
         assert row is not None, "only our start symbol has no row there"
         return row
-
-
-def is_marian(folder: Path) -> bool:
-    """Whether a folder looks like a Marian model of transformers."""
-    return (folder / CONFIG).is_file() and read_object(folder / CONFIG).get("model_type") == "marian"
 
 
 def read_marian(folder: Path) -> MarianFolder:
@@ -374,9 +371,9 @@ class Conversion(NamedTuple):
 
 
 def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None = None) -> Conversion:
-    """Converts a Marian model of transformers into a model folder, which translates as it does. `languages` are its
-    source and target; by default those that its folder states, or its name if that is one of OPUS-MT's. `export` is the
-    way back.
+    """Converts a Marian model of transformers, in a folder or on the hub (`hub:OWNER/NAME`), into a model folder, which
+    translates as it does. `languages` are its source and target; by default those that its folder states, or its name
+    if that is one of OPUS-MT's. `export` is the way back.
 
     Raises:
         CheckpointError, TokenizerError: a file is missing or damaged, or holds what our model cannot; it is named.
@@ -384,7 +381,9 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
         DataError: `to` exists already.
         MissingExtra: the SentencePiece library is not installed.
     """
-    folder, to = Path(folder), Path(to)
+    to, address = Path(to), Address.of(folder)
+    check_new_model(to)
+    folder = Path(folder) if address is None else fetch(address)
     if not is_marian(folder):
         try:
             verify_model(find_model(folder))
@@ -392,7 +391,6 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
             raise CheckpointError(f"{error}; convert takes a Marian folder of transformers") from None
         raise ConfigError(f"{folder} is a model of Dragoman already; dragoman export writes it for other toolkits")
     given = None if languages is None else _pair(languages)
-    check_new_model(to)
     marian = read_marian(folder)
     languages = given or _stated(marian, folder)
     facts = marian.architecture
@@ -401,7 +399,10 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
     options, notes = options_from(read_object(place), facts.max_position_embeddings, symbols, str(place))
     with torch.device("meta"):
         model = build_model(marian.config, seed=None)
-    files = ModelFiles(marian.tokenizers, languages, options, _card(marian, languages, folder), MARIAN_FRAMING)
+    name = folder.resolve().name if address is None else f"{address} (commit {folder.name})"
+    licence = _licence(folder)
+    card = _card(marian, languages, name, licence or "the one that its authors chose")
+    files = ModelFiles(marian.tokenizers, languages, options, card, MARIAN_FRAMING)
     save_model(to, model, files, from_marian(marian.weights, marian.config, marian.vocabularies))
     weights = sum(tensor.numel() for tensor in marian.weights.values())
     what = f"a model folder, {languages.source} to {languages.target}: {weights:,} weights"
@@ -411,6 +412,8 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
             f"it translates into {', '.join(several)}; begin each text with a tag such as >>{several[0]}<<, or give "
             "--target-language"
         )
+    if licence or address:
+        notes.append(f"licence: {licence or 'not stated; ask its authors'}")
     if marian.unnamed:
         notes.append(f"{marian.unnamed:,} embeddings of no piece are left out; no text has them")
     if languages == Languages() and not several:
@@ -429,7 +432,7 @@ def _stated(marian: MarianFolder, folder: Path) -> Languages:
     """The languages that the tokenizer's settings name, else those at the end of a name as OPUS-MT gives it, else
     `und`, as for a side of several languages.
     """
-    named = _NAMED.match(folder.resolve().name)
+    named = next(filter(None, map(_NAMED.search, reversed(folder.resolve().parts[-3:]))), None)  # or the hub's cache
     for languages in (marian.stated_languages, named.groups() if named else (None, None)):
         try:
             tags = _Languages.model_validate(dict(zip(Languages._fields, languages, strict=True)))
@@ -440,12 +443,21 @@ def _stated(marian: MarianFolder, folder: Path) -> Languages:
     return Languages()
 
 
-def _card(marian: MarianFolder, languages: Languages, folder: Path) -> str:
+def _licence(folder: Path) -> str | None:
+    """What the first lines of `README.md` say, as on the hub."""
+    if not (folder / CARD).is_file():
+        return None
+    _, _, facts = (folder / CARD).read_text("utf-8", errors="replace")[:10_000].partition("---\n")
+    found = re.search(r"^licen[sc]e:\s*(?:- *)?([\w.-]+)", facts.partition("\n---")[0], re.MULTILINE)
+    return found[1] if found else None
+
+
+def _card(marian: MarianFolder, languages: Languages, name: str, licence: str) -> str:
     config = marian.config
     several = ", ".join(marian.tokenizers.source.target_languages)
     return (
         f"# Translation, {languages.source} to {languages.target}\n\n"
-        f"The Marian model in {folder.resolve().name}, converted to Dragoman: width {config.d_model}, "
-        f"{config.encoder_layers} + {config.decoder_layers} layers. Its authors' licence applies.\n"
+        f"The Marian model in {name}, converted to Dragoman: width {config.d_model}, "
+        f"{config.encoder_layers} + {config.decoder_layers} layers. Its licence: {licence}.\n"
         + (f"\nEach text begins with the tag of its target language, such as >>ita<<: {several}.\n" if several else "")
     )

@@ -1,0 +1,102 @@
+"""A model that is named by its address on the Hugging Face hub, `hub:OWNER/NAME` or `hub:OWNER/NAME@REVISION`: fetched,
+converted once, and kept in the user's cache.
+"""
+
+import logging
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.compiled.libraries import cache_folder
+from dragoman.errors import CheckpointError, ConfigError, DataError, missing_extra
+from dragoman.store.foreign import is_marian
+from dragoman.text.addresses import HUB
+
+log = logging.getLogger(__name__)
+
+SMALL = ("*.json", "*.spm", "README.md")
+"""What is fetched of a model before its weights."""
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+"""Files that hold the weights; the first one that there is counts."""
+
+
+class Address(NamedTuple):
+    """A model of the hub."""
+
+    name: str
+    revision: str | None
+
+    @classmethod
+    def of(cls, path: Path | str) -> "Address | None":
+        """The address that stands in the place of a path; None if it is a path.
+
+        Raises:
+            ConfigError: it is the address of something else.
+        """
+        text = Path(path).as_posix()
+        if not text.startswith(HUB):
+            return None
+        found = re.fullmatch(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(\w[\w./-]*))?", text.removeprefix(HUB), re.A)
+        if found is None:
+            raise ConfigError(
+                f"a model of the hub is named hub:OWNER/NAME or hub:OWNER/NAME@REVISION, not {text[:100]}"
+            )
+        return cls(found[1], found[2])
+
+    def __str__(self) -> str:
+        return f"{HUB}{self.name}" + (f"@{self.revision}" if self.revision else "")
+
+
+def hub_model(address: Address) -> Path:
+    """The folder of a model in the cache. Nothing is asked of the hub once it is there.
+
+    Raises:
+        CheckpointError, TokenizerError: the hub does not give it, or it is no model that can be converted.
+        MissingExtra: the hub's library, or that of SentencePiece, is not installed.
+    """
+    cache = cache_folder()
+    if cache is None:
+        raise CheckpointError(f"there is no cache for {address}; convert it: dragoman convert {address} --to FOLDER")
+    kept = cache / "models" / str(address).removeprefix(HUB).replace("/", "--")
+    if not kept.is_dir():
+        from dragoman.store.marian import convert  # here, because it loads torch
+
+        try:
+            result = convert(str(address), kept)
+        except DataError:
+            if not kept.is_dir():  # else another process was faster
+                raise
+            return kept
+        for note in (f"{address} is kept as {kept}: {result.what}", *result.notes):
+            log.info("%s", note)
+    return kept
+
+
+def fetch(address: Address) -> Path:
+    """The folder in the hub's own cache with the files of a model.
+
+    Raises:
+        CheckpointError: the hub does not give them.
+        MissingExtra: the hub's library is not installed.
+    """
+    try:
+        import huggingface_hub as hub
+    except ImportError:
+        raise missing_extra("huggingface_hub", "marian") from None
+    hub.utils.disable_progress_bars()  # only the command line draws, and errors are told in one line
+    hub.utils.logging.set_verbosity_error()
+    log.info("fetching %s from the hub", address)
+    try:
+        folder = Path(hub.snapshot_download(address.name, revision=address.revision, allow_patterns=list(SMALL)))
+        if not is_marian(folder):
+            return folder  # whatever it is, its weights would be fetched for nothing
+        try:
+            hub.hf_hub_download(address.name, WEIGHTS[0], revision=folder.name)
+        except hub.errors.EntryNotFoundError:
+            hub.hf_hub_download(address.name, WEIGHTS[1], revision=folder.name)
+    except CheckpointError:
+        raise
+    except Exception as error:  # the library raises dozens of kinds, network ones among them
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise CheckpointError(f"{address} could not be fetched: {reason[:300]}") from None
+    return folder
