@@ -53,6 +53,13 @@ def test_lists_load_no_torch(command: list[str]) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.parametrize(("spaceless", "kind"), [(0.0, "word"), (0.02, "word"), (0.5, "character"), (1.0, "character")])
+def test_a_classifier_reads_characters_where_texts_have_no_spaces(spaceless: float, kind: str) -> None:
+    draft = Draft({"task": "classify"})
+    choose_by_text(draft, TextFacts(900, spaceless=spaceless))
+    assert draft.recipe.tokenizer.kind == kind
+
+
 def test_what_a_run_chooses_is_not_listed_as_a_default() -> None:
     for sizes in SIZES["translation"]:
         draft, count = Draft({}), sizes.vocabulary_size

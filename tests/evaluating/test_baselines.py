@@ -45,6 +45,13 @@ def test_the_svm_is_left_out_where_it_can_learn_nothing(texts):
     assert list(classify_baselines(texts, texts)) == [MAJORITY]
 
 
+def test_the_svm_sees_the_characters_of_scripts_without_spaces():
+    things, ends = "映画 料理 宿 講演 服 時計 犬 本".split(), {"は良かった": "good", "は悪かった": "bad"}
+    train = [(f"{thing}{end}", label) for thing in things[:6] for end, label in ends.items()]
+    test = [(f"{thing}{end}", label) for thing in things[6:] for end, label in ends.items()]
+    assert classify_baselines(train, test)[SVM] == [label for _, label in test]
+
+
 def test_without_scikit_learn_the_svm_is_left_out_and_the_extra_named(monkeypatch, caplog):
     without(monkeypatch, "sklearn")
     with caplog.at_level(logging.WARNING):

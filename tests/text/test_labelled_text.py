@@ -656,3 +656,81 @@ def test_real_sets_are_read_whole(
     assert found is not None and found[0] == task
     if name == "trec":
         assert report.findings["test texts that stand in train letter for letter"].count == 10
+
+
+TABLES = {
+    "numbered once": ("Sentence #,Word,POS,Tag", "Sentence: {at},{word},X,{tag}", ",{word},X,{tag}"),
+    "numbered in each row": ("sentence_id,token,pos,label", "{at},{word},X,{tag}", "{at},{word},X,{tag}"),
+    "empty rows": ("id,Word,POS,Tag", ",,,\n0,{word},X,{tag}", "0,{word},X,{tag}"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_of_words_is_recognised_and_read_as_its_lines_are(tmp_path: Path, kind: str):
+    header, first, other = TABLES[kind]
+    rows = [
+        (other if place else first).format(at=at, word=word, tag=tag)
+        for at, row in enumerate(TAGGED, 1)
+        for place, (word, tag) in enumerate(row)
+    ]
+    _is_read_as_lines_are(tmp_path, "\n".join([header, *rows]))
+
+
+@pytest.mark.parametrize("write_list", [str, " ".join], ids=["as Python writes lists", "between spaces"])
+def test_a_table_of_sentences_is_recognised_and_read_as_its_lines_are(tmp_path: Path, write_list: Any):
+    rows = [
+        f'{at},"{" ".join(word for word, _ in row)}","{write_list([tag for _, tag in row])}"'
+        for at, row in enumerate(TAGGED)
+    ]
+    _is_read_as_lines_are(tmp_path, "\n".join(["id,tokens,ner_tags", *rows]))
+
+
+def _is_read_as_lines_are(folder: Path, table: str) -> None:
+    settings = data(write(folder / "ner.csv", table))
+    guess = guess_task(settings)
+    assert guess is not None and guess[0] == "tag"
+    prepare_labelled(settings, "tag", folder / "csv")
+    prepare_labelled(data(write(folder / "ner.conll", columns(TAGGED))), "tag", folder / "conll")
+    assert [*read_tagged(folder / "csv", "train")] == [*read_tagged(folder / "conll", "train")]
+
+
+def test_a_table_of_words_without_sentences_is_named(tmp_path: Path):
+    rows = [f"{word},{tag}" for row in TAGGED for word, tag in row]
+    with pytest.raises(DataError, match="nothing that tells where a sentence ends"):
+        prepare_labelled(data(write(tmp_path / "ner.csv", "\n".join(["word,tag", *rows]))), "tag", tmp_path / "out")
+
+
+def test_the_header_of_tagged_lines_is_no_word(tmp_path: Path):
+    prepare_labelled(data(write(tmp_path / "ner.tsv", "token\tlabel\n" + columns(TAGGED))), "tag", tmp_path / "out")
+    assert all("token" not in words for words, _ in read_tagged(tmp_path / "out", "train"))
+
+
+def test_two_columns_of_texts_are_joined_or_asked_about(tmp_path: Path):
+    rows = [f"{text} is one,{label},or else {text}" for text, label in ROWS]
+    for header in ("sentence1,label,sentence2", "premise,label,hypothesis", "question,label,sentence"):
+        path = write(tmp_path / "pairs.csv", "\n".join([header, *rows]))
+        with pytest.raises(DataError, match="several columns hold texts.*join them"):
+            prepare_labelled(data(path), "classify", tmp_path / "out")
+    prepare_labelled(data(path, text_column="question+sentence"), "classify", tmp_path / "out")
+    text, _ = next(read_examples(tmp_path / "out", "train"))
+    assert " is one ||| or else " in text
+
+
+def test_a_column_of_texts_beside_the_one_named_so_is_left_out_and_said(tmp_path: Path):
+    rows = [f"{text} is one,{label},or else {text}" for text, label in ROWS]
+    report = prepare_labelled(
+        data(write(tmp_path / "notes.csv", "\n".join(["text,label,remarks", *rows]))), "classify", tmp_path / "out"
+    )
+    assert "left out ('remarks')" in report.reasons["train"]
+
+
+def test_labels_that_differ_in_case_or_spaces_are_warned_of(tmp_path: Path):
+    forms = {"good": ["good", "GOOD", "good\u200b"], "bad": ["very bad", "verybad"]}
+    rows = [(text, forms[label][at % len(forms[label])]) for at, (text, label) in enumerate(ROWS)]
+    report = prepare_labelled(
+        data(write(tmp_path / "odd.jsonl", "\n".join(json.dumps({"text": a, "label": b}) for a, b in rows))),
+        "classify",
+        tmp_path / "out",
+    )
+    warned = [warning for warning in report.warnings if "differ only in case or spaces" in warning]
+    assert len(warned) == 2 and any("'GOOD' (10, first at odd.jsonl:" in warning for warning in warned)

@@ -15,6 +15,7 @@ from dragoman.errors import missing_extra
 from dragoman.evaluating.label_metrics import find_entities
 from dragoman.inference.labels import Transitions, best_labels
 from dragoman.text.labels import OUTSIDE
+from dragoman.text.languages import SPACELESS
 from dragoman.tokenizing.labels import Labels
 
 log = logging.getLogger(__name__)
@@ -26,8 +27,9 @@ log = logging.getLogger(__name__)
 
 MAJORITY, SVM = "majority label", "TF-IDF SVM"
 FREQUENT, KNOWN_ENTITIES = "most frequent tag", "entities of the training text"
-WORDS = r"[\w'-]+|[^\w\s]"
-"""What the SVM counts: words, and single signs too, because a question mark says something."""
+WORDS = rf"[{SPACELESS}]|(?:(?![{SPACELESS}])[\w'-])+|[^\w\s]"
+"""What the SVM counts: words, characters of scripts without spaces, and single signs, because a question mark says
+something."""
 
 
 Text = tuple[str, str]

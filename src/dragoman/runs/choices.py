@@ -72,6 +72,8 @@ is read byte by byte. All others are extrapolated, and so are all of them for GP
 """
 MEASURED_PAIRS = 1_000_000
 """Sizes for more pairs than these are extrapolated."""
+SHARE_SPACELESS = 0.1
+"""A classifier reads characters if a larger share of its texts is in scripts without spaces."""
 FEW_PAIRS = 5_000
 """Fewer pairs are hardly enough for a model of its own."""
 
@@ -104,6 +106,8 @@ class TextFacts(NamedTuple):
     """Share of the training lines that hold several sentences."""
     labels: tuple[int, ...] = ()
     """How often each label occurs, where each text has one."""
+    spaceless: float = 0.0
+    """Share of the labelled texts that are in scripts without spaces between words."""
 
 
 class Vocabularies(NamedTuple):
@@ -209,8 +213,7 @@ def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
 def choose_family(draft: Draft) -> None:
     """The family of models, and what follows from the task alone.
 
-    A classifier without a start takes whole words, whose vectors begin small, and a rate that falls from the first step
-    (LOG.md).
+    A classifier without a start has vectors that begin small, and a rate that falls from the first step (LOG.md).
     """
     task, family = draft.recipe.task, FAMILIES[draft.recipe.task]
     if task != "translation":
@@ -231,7 +234,6 @@ def choose_family(draft: Draft) -> None:
         draft.choose("model.pooling", "mean", "learnt more than the first symbol from a few thousand texts")
     if task == "classify" and recipe.start is None:
         reason = "learnt more from five thousand texts"
-        draft.choose("tokenizer.kind", "word", reason)
         draft.choose("model.embedding_scale", False, reason)
         draft.choose("train.schedule", "linear", reason)
 
@@ -251,6 +253,8 @@ def take_languages(draft: Draft, prepared: Prepared) -> None:
 
 def choose_by_text(draft: Draft, text: TextFacts) -> None:
     """Chooses what goes by the amount and the kind of the text."""
+    if draft.recipe.task == "classify" and draft.recipe.start is None:
+        choose_words(draft, text.spaceless)
     choose_sizes(draft, text.amount)
     if text.several_sentences > SHARE_OF_WHOLE_LINES:
         draft.choose(
@@ -286,6 +290,13 @@ def choose_sizes(draft: Draft, amount: int) -> None:
         draft.choose("train.label_smoothing", 0.0, "a language model is measured by its likelihood")
     if task == "fill":
         draft.choose("train.label_smoothing", 0.0, "masked words are measured by their likelihood")
+
+
+def choose_words(draft: Draft, spaceless: float) -> None:
+    """Whole words; or characters, where many texts have no spaces, so that a whole sentence would be one word."""
+    if spaceless > SHARE_SPACELESS:
+        draft.choose("tokenizer.kind", "character", f"{spaceless:.0%} of the texts have no spaces between words")
+    draft.choose("tokenizer.kind", "word", "learnt more from five thousand texts")
 
 
 def choose_class_weights(draft: Draft, counts: tuple[int, ...]) -> None:

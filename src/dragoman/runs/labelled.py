@@ -34,8 +34,9 @@ from dragoman.model.transformer import EncoderModel
 from dragoman.runs.choices import TextFacts
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import ModelFiles
+from dragoman.text.languages import is_spaceless
 from dragoman.text.prepare import prepare_labelled
-from dragoman.text.prepared import read_examples, read_tagged
+from dragoman.text.prepared import evenly_spaced, read_examples, read_tagged
 from dragoman.text.report import LabelledReport, read_labelled_report
 from dragoman.tokenizing.labels import Labels, class_weights
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -46,6 +47,8 @@ SHOWN = 4
 """Held-out texts that the log shows at each validation, wrong ones first."""
 LONGEST_SHOWN = 100
 """Characters of a text that are shown."""
+SAMPLED_TEXTS = 1_000
+"""Texts by which their script is judged."""
 VALID_SEQUENCE = "the most probable valid labels"
 ADVICE = "more text or a model to start from (start.model) may help"
 
@@ -78,8 +81,11 @@ class LabelledTask(Task):
         return read_labelled_report(self.run.data)
 
     def text_facts(self) -> TextFacts:
-        """The number of texts, and how often each label occurs."""
-        return TextFacts(self.report.splits["train"].examples, labels=tuple(self.report.labels.values()))
+        """The number of texts, how many of them are in scripts without spaces, and how often each label occurs."""
+        count = self.report.splits["train"].examples
+        sample = [" ".join(parts) for parts, _ in evenly_spaced(self.examples("train"), count, SAMPLED_TEXTS)]
+        spaceless = sum(map(is_spaceless, sample)) / max(1, len(sample))
+        return TextFacts(count, labels=tuple(self.report.labels.values()), spaceless=spaceless)
 
     @cached_property
     def labels(self) -> Labels:

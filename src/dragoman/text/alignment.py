@@ -12,12 +12,15 @@ sides speak for the same holds one language twice.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
+
+from dragoman.text.languages import SPACELESS
 
 EXCHANGED = "rows whose sides look exchanged"
 ONE_LANGUAGE = "rows that look like one language on both sides"
@@ -31,6 +34,9 @@ _SEEN = 5
 """How often a word must occur to count as evidence."""
 _CLEAR = 6.0
 """By how many nats one side must be more probable for a text, over all its words."""
+
+_IN_CHARACTERS = re.compile(f"[{SPACELESS}\uac00-\ud7a3]")
+"""Scripts of which each character is looked at, because a word of them seldom returns."""
 
 Words = Sequence[str]
 
@@ -219,15 +225,16 @@ def _covered(stretch: Misalignment, others: Sequence[Misalignment]) -> bool:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case, most without punctuation; in Chinese, Japanese and Korean, its characters.
+    """The words of a text in lower case, most without punctuation; in Korean and scripts without spaces, its
+    characters.
 
     >>> words_of("Come in, Tom!"), words_of("你好")
     (['come', 'in', 'tom'], ['你', '好'])
     """
     words = text.lower().replace(".", " ").replace(",", " ").replace("?", " ").replace("!", " ").split()
-    if text.isascii() or not words or max(text) < "\u2e80":
+    if text.isascii() or not _IN_CHARACTERS.search(text):
         return words
-    return [part for word in words for part in (word if max(word) >= "\u2e80" else [word])]
+    return [part for word in words for part in (word if _IN_CHARACTERS.search(word) else [word])]
 
 
 class WordEvidence:

@@ -426,6 +426,10 @@ def _fits(languages: Sequence[str | None], wanted: Sequence[str | None]) -> int:
     return sum(bool(one and other and same_language(one, other)) for one, other in zip(languages, wanted, strict=True))
 
 
+JOINED = " ||| "
+"""What stands between the texts of columns that are joined."""
+
+
 class Statistics(NamedTuple):
     """What some cells of a column have in common."""
 
@@ -462,6 +466,17 @@ class Statistics(NamedTuple):
     def are_texts(self) -> bool:
         return self.words > LONG_WORDS and self.are_phrases
 
+    def may_stand_beside(self, text: "Statistics") -> bool:
+        """Whether these, too, are texts to learn from: of words, not of dates, and mostly not the same ones."""
+        visible = "".join("".join(self.counts).split())
+        letters = sum(map(str.isalpha, visible))
+        return (
+            2 * self.words > min(text.words, 2 * LONG_WORDS)
+            and self.distinct > MOST_LABELS * self.rows
+            and self.words > 1
+            and 2 * letters > len(visible)
+        )
+
 
 def choose_label_columns(names: Sequence[str], rows: Sequence[Sequence[str]], naming: Naming, where: str) -> Columns:
     """Chooses the columns of the text and the label: as the user says, as in the training text, by their names, or else
@@ -487,6 +502,7 @@ def choose_label_columns(names: Sequence[str], rows: Sequence[Sequence[str]], na
         text = _longest(columns, label, names, where)
     if label is None:
         label = _few_values(columns, text, names, where)
+    left_out = "" if chosen[0] is not None else _left_out(columns, (text, label), names, where)
     if len(by_name) == 2:
         reason = f"columns named {names[text]!r} and {names[label]!r}"
     elif by_name == [TEXT]:
@@ -495,7 +511,28 @@ def choose_label_columns(names: Sequence[str], rows: Sequence[Sequence[str]], na
         reason = f"{names[text]!r} holds the longest texts beside {names[label]!r}"
     else:
         reason = f"{names[text]!r} holds the longest texts and {names[label]!r} few different values"
-    return Columns.at(names, (text, label), reason)
+    return Columns.at(names, (text, label), reason + left_out)
+
+
+def _left_out(columns: Sequence[Statistics], taken: tuple[int, int], names: Sequence[str], where: str) -> str:
+    """What to say of other columns of texts, if the chosen one is the only one that is named for texts.
+
+    Raises:
+        DataError: another one may be meant as well.
+    """
+    text = taken[0]
+    others = [at for at, column in enumerate(columns) if at not in taken and column.may_stand_beside(columns[text])]
+    if not others:
+        return ""
+    named = [at for at in (text, *others) if not set(_WORD.findall(names[at].casefold())).isdisjoint(TEXTS)]
+    joined = "--set data.text_column=" + "+".join(names[at] for at in sorted([text, others[0]]))
+    if named == [text]:
+        return f"; also of texts, but left out{listed([names[at] for at in others])}: {joined} joins two columns"
+    several = listed([names[at] for at in sorted([text, *others])])
+    raise DataError(
+        f"{where}: several columns hold texts{several}; say which one to read, as in --set "
+        f"data.text_column={names[text]}, or join them: {joined}"
+    )
 
 
 def measure(rows: Sequence[Sequence[str]], at: int) -> Statistics:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.checks import mend
-from dragoman.text.columns import Naming, choose_label_columns
+from dragoman.text.columns import JOINED, Naming, choose_label_columns, position_of
 from dragoman.text.conll import are_tagged_words, open_words
 from dragoman.text.formats import Table, format_of, kind_of, open_table, values_of
 from dragoman.text.header import Header, judge_label_header
@@ -99,8 +99,9 @@ def open_label_table(table: Table, settings: DataSettings, seen: tuple[str, str]
 
 def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming:
     """What is known about the columns of labelled text."""
+    text = next(iter(_several(settings)), settings.text_column)
     return Naming(
-        settings.text_column,
+        text,
         settings.label_column,
         header=settings.header,
         quoted=settings.quoted,
@@ -125,23 +126,32 @@ def _open_texts(path: Path, settings: DataSettings, seen: tuple[str, str] | None
         open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings, seen
     )
     columns = choose_label_columns(named.names, named.sample, label_naming(settings, seen), str(path))
-    read = partial(_examples, path, named, columns.positions, settings)
+    texts, label = [columns.positions[0]], columns.positions[1]
     reason = f"{format}, {named.table.reason}; {named.reason}; {columns.reason}"
+    if names := _several(settings):
+        texts = [position_of(name, named.names, str(path)) for name in names]
+        reason += f"; the texts of {' and '.join(map(repr, names))} are joined by {JOINED!r}"
+    read = partial(_examples, path, named, texts, label, settings)
     return Source(str(path), reason, read, columns[:2])
 
 
+def _several(settings: DataSettings) -> list[str]:
+    """The names of columns whose texts are joined, as in question+answer."""
+    names = (settings.text_column or "").split("+")
+    return names if len(names) > 1 and all(names) else []
+
+
 def _examples(
-    path: Path, named: LabelTable, positions: tuple[int, int], settings: DataSettings, repairs: Counter[str]
+    path: Path, named: LabelTable, texts: Sequence[int], label: int, settings: DataSettings, repairs: Counter[str]
 ) -> Iterator[Example]:
-    text_at, label_at = positions
-    for number, cells in named.rows(repairs, positions):
+    for number, cells in named.rows(repairs, (*texts, label)):
         if len(cells) != len(named.names):
             count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
             raise DataError(
                 f"{path}:{number} has {count}, but the first row has {len(named.names)}; a cell that holds the "
                 "delimiter needs quotes"
             )
-        yield _example(path, number, cells[text_at], cells[label_at], settings, repairs)
+        yield _example(path, number, JOINED.join(cells[at] for at in texts), cells[label], settings, repairs)
 
 
 def _labelled_lines(path: Path, settings: DataSettings, repairs: Counter[str]) -> Iterator[Example]:

@@ -15,14 +15,14 @@ from dragoman.errors import DataError
 from dragoman.files import sha256, write_file
 from dragoman.progress import Progress
 from dragoman.run_folder import split_of
-from dragoman.text.columns import few_single
+from dragoman.text.columns import count_words, few_single
 from dragoman.text.examples import open_source
 from dragoman.text.inputs import files_of
 from dragoman.text.labels import Example, Task, begun, is_bio, is_iob1, unbegun
 from dragoman.text.phrasebook import Sentence, read_phrasebook
 from dragoman.text.report import Found, LabelledReport, LabelledSplit, read_labelled_report
 from dragoman.text.settings import PHRASEBOOK, DataSettings
-from dragoman.text.split import held_out_sizes, hold_out, sentence_key
+from dragoman.text.split import held_out_sizes, hold_out, one_form, sentence_key
 
 HELD_OUT = 0.1
 """Share of the training text that is held out for dev, and the same again for test. It is twice the share of pairs,
@@ -219,7 +219,7 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
     name, advice = settings.path, _advice(task)
     for example in examples:
         for at, label in enumerate(example.labels):
-            if len(label) > LONGEST_LABEL or (task == "classify" and len(label.split()) > 10):
+            if len(label) > LONGEST_LABEL or (task == "classify" and count_words(label) > 10):
                 raise DataError(
                     f"{example.place(at)} has a whole text as its label ({label[:40]!r} …); are the columns swapped? "
                     + advice
@@ -287,6 +287,7 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Found],
                 f"{len(unknown):,} of {len(split):,} {name} examples have a label that train lacks (first at "
                 f"{unknown[0]}): they can't be predicted, and count as wrong"
             )
+    warnings += _alike(splits)
     if conflicts := places[CONFLICTS]:
         warnings.append(
             f"{len(conflicts):,} training examples have a text that stands in train with another label too (first at "
@@ -298,6 +299,24 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Found],
             f"{begun_wrongly[0]}): BIO begins each entity with B-; they are left as they are"
         )
     return _found(places), warnings
+
+
+def _alike(splits: Splits) -> Iterator[str]:
+    """Warnings of labels that differ only in case, spaces or invisible characters."""
+    counts, first = Counter[str](), dict[str, str]()
+    for example in (example for split in splits.values() for example in split):
+        counts.update(example.labels)
+        for at, label in enumerate(example.labels):
+            if label not in first:
+                first[label] = example.place(at)
+    forms: dict[str, list[str]] = {}
+    for label in sorted(counts, key=lambda label: -counts[label]):
+        visible = filter(str.isprintable, one_form(label).casefold())
+        forms.setdefault("".join("".join(visible).split()), []).append(label)
+    for labels in forms.values():
+        if len(labels) > 1:
+            named = ", ".join(f"{label!r} ({counts[label]:,}, first at {first[label]})" for label in labels)
+            yield f"labels that differ only in case or spaces: {named}; write them alike if they mean one thing"
 
 
 def _found(places: Mapping[str, Sequence[str]]) -> dict[str, Found]:

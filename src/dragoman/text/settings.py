@@ -98,7 +98,7 @@ class DataSettings(ReadingSettings):
     """Which pairs are dropped."""
     text_column: Column | None = None
     """Column of the text that has a label, or of the words that have one each: its name, its key or its number from 1;
-    left out, it is guessed."""
+    left out, it is guessed. Several, as in question+answer, are joined by ` ||| `."""
     label_column: Column | None = None
     """Column of the label, named likewise; in CoNLL-U form, lemma, upos, xpos or deprel."""
     label_depth: int | None = Field(default=None, ge=1)

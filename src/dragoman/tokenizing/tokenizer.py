@@ -27,6 +27,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 from dragoman.config import read_json_as
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
+from dragoman.text.languages import SPACELESS
 from dragoman.tokenizing.pretokenizing import (
     GAP_BETWEEN_WORDS,
     WORD_PATTERN,
@@ -268,14 +269,22 @@ def word_around(text: str, first: int, last: int) -> str:
     return word.strip(_PUNCTUATION) or word
 
 
-_CUT = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True)
+_CUT = pre_tokenizers.Sequence(
+    [
+        pre_tokenizers.Split(Regex(rf"(?=[{SPACELESS}])\X"), "isolated"),
+        pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True),
+    ]
+)
 
 
 def split_words(text: str) -> list[tuple[str, int]]:
-    """The words and punctuation marks of a text, as the word tokenizer cuts it, and where each begins.
+    """The words and punctuation marks of a text, as the word tokenizer cuts it, and where each begins. In scripts
+    without spaces every character is a word.
 
     >>> split_words("The dog barks.")
     [('The', 0), ('dog', 4), ('barks', 8), ('.', 13)]
+    >>> [word for word, _ in split_words("5G网络很快")]
+    ['5G', '网', '络', '很', '快']
     """
     with only_unicode([text]):
         return [(word, first) for word, (first, _) in _CUT.pre_tokenize_str(text)]
