@@ -15,6 +15,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translator import Translator
 from dragoman.store.folder import load_model
+from dragoman.text.readers import Pair
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
 TAGS = (">>ita<<", ">>fra<<", ">>pt_br<<")
@@ -147,6 +148,8 @@ def test_files_commands_and_scores_take_the_language(
     pairs.write_text("".join(f"{source}\t{target}\n" for source, target in zip(ENGLISH, wanted, strict=True)))
     assert main(["evaluate", *shared, str(pairs), "--output", str(tmp_path / "found.txt")]) == 0
     assert (tmp_path / "found.txt").read_text().splitlines() == wanted
+    blank = next(iter(dragoman.score(folder, [Pair(" ", "x", "line 1")], ["decode.target_language=fra"])))
+    assert blank.problem == "the source is blank"
     options = asked(translator)
     given = [f">>fra<< {line}" for line in ENGLISH]
     by_tag = [each.log_prob for each in translator.score(given, wanted, options)]

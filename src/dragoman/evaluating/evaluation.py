@@ -22,7 +22,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, silent
-from dragoman.store.hub import Address
+from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.lines import read_lines
@@ -136,7 +136,7 @@ def evaluate(
     build_metrics(**{**measures, "language": UNKNOWN_LANGUAGE})  # refuses unknown names before anything is translated
     flags: Mapping[str, int] = {}
     languages = [measures.get("language", UNKNOWN_LANGUAGE)]
-    if isinstance(system, str | Path) and not (Path(system).is_dir() or Address.of(system)):
+    if isinstance(system, str | Path) and not (Path(system).is_dir() or hub_address(system)):
         test = test if isinstance(test, ReferenceSet) else read_references(test, references)
         hypotheses, search = read_hypotheses(Path(system), test), "translations read from a file"
     else:

@@ -66,7 +66,8 @@ def record(
     """
     pairs = read_gold(aligned) if aligned is not None else None
     with use_threads(threads):
-        return Recorder(load_model(model), pairs, target_language).record(source, target, weights=weights)
+        recorder = Recorder(load_model(model), pairs)
+        return recorder.record(recorder.tagged(source, target_language), target, weights=weights)
 
 
 def explain_choice(
@@ -88,7 +89,8 @@ def explain_choice(
         DecodeError: a text that is blank, too long or of several sentences, or a target for a language model.
     """
     with use_threads(threads):
-        return Recorder(load_model(model), target_language=target_language).why(source, word, other, target)
+        recorder = Recorder(load_model(model))
+        return recorder.why(recorder.tagged(source, target_language), word, other, target)
 
 
 class Searched(NamedTuple):
@@ -101,19 +103,12 @@ class Searched(NamedTuple):
 class Recorder:
     """Records with one model, which is prepared once."""
 
-    def __init__(
-        self,
-        stored: StoredModel,
-        aligned: Sequence[AlignedPair] | None = None,
-        target_language: str | None = None,
-    ) -> None:
+    def __init__(self, stored: StoredModel, aligned: Sequence[AlignedPair] | None = None) -> None:
         self.stored = stored
         self.tokenizers = stored.tokenizers
         self.translator: Translator | None = None
         if isinstance(stored.model, EncoderDecoder):
             self.translator = Translator(stored, "cpu", "float32")
-            if target_language is not None:
-                self.translator.options = self.translator.options.but(target_language=target_language)
             self.model: EncoderDecoder | LanguageModel = self.translator.model
         elif isinstance(stored.model, LanguageModel):
             self.model = prepare_for_decoding(stored.model, "cpu", torch.float32)
@@ -126,6 +121,13 @@ class Recorder:
             raise DecodeError("a language model has no words to align; it takes no aligned pairs")
         self.aligned = aligned
 
+    def tagged(self, text: str, language: str | None) -> str:
+        """A text with the tag of its target language, in a model that has several."""
+        if self.translator is None:
+            return text
+        language = language or self.translator.options.target_language
+        return self.translator.target_languages.tagged([text], language)[0]
+
     @torch.inference_mode()
     def record(self, source: str, target: str | None = None, *, weights: str | None = None) -> Record:
         """See `dragoman.record`."""
@@ -135,7 +137,7 @@ class Recorder:
             ids = self._encode_alone(source, target)
             return self._record(source, None, False, [self._read_by_itself(source, ids, weights)])
         if target is not None:
-            return self._record_given(self.translator, self._tagged(source), target, weights)
+            return self._record_given(self.translator, source, target, weights)
         return self._record_translated(self.translator, source, weights)
 
     def why(self, source: str, word: str, other: str, target: str | None = None) -> Why:
@@ -144,17 +146,11 @@ class Recorder:
         if self.translator is None:
             self._encode_alone(source, target)  # refuses what can't be explained, as the pair below
             return why(self.model, self.tokenizers, framing, None, source, word, other)
-        source, called = self._tagged(source), "the translation" if target is None else "the target"
+        called = "the translation" if target is None else "the target"
         if target is None:
             source, target = self._translate_sentence(self.translator, source)
         self._encode_pair(source, target, called)
         return why(self.model, self.tokenizers, framing, source.strip(), target, word, other)
-
-    def _tagged(self, text: str) -> str:
-        """A text with the tag of its target language, in a model that has several."""
-        if self.translator is None:
-            return text
-        return self.translator.target_languages.tagged([text], self.translator.options.target_language)[0]
 
     def _translate_sentence(self, translator: Translator, text: str) -> tuple[str, str]:
         """A text of one sentence, as the model is given it, and its translation."""

@@ -64,9 +64,9 @@ class TargetLanguages:
         return [self._split(text, usual) for text in texts]
 
     def tagged(self, texts: Sequence[str], wanted: str | None) -> list[str]:
-        """Each text with its tag, as the tokenizer reads it."""
+        """Each text with its tag, as the tokenizer reads it; a blank one stays blank."""
         split = self.split(texts, wanted)
-        return [text if language is None else f">>{language}<<{text}" for text, language in split]
+        return [f">>{language}<<{text}" if language and text.strip() else text for text, language in split]
 
     def warn_of_forgotten(self, split: Sequence[Wanted]) -> None:
         """Warns, once, of texts that name no language."""

@@ -33,7 +33,7 @@ from dragoman.runs.lookup import apply_overrides
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import seed_runs
 from dragoman.store.description import CONFIG, find_model, read_config
-from dragoman.store.hub import Address
+from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
 from dragoman.text.examples import open_source
 from dragoman.text.labels import begun, is_iob1
@@ -202,7 +202,7 @@ class _System(NamedTuple):
 
     @classmethod
     def find(cls, path: Path | str) -> _System:
-        name, path = str(path), Path(path) if Address.of(path) is None else find_model(path)
+        name, path = str(path), Path(path) if hub_address(path) is None else find_model(path)
         return cls(name, (path,) if path.exists() else tuple(seed_runs(path)) or (path,))
 
 

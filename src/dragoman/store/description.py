@@ -13,7 +13,7 @@ from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
 from dragoman.store.foreign import foreign
-from dragoman.store.hub import Address, hub_model
+from dragoman.store.hub import hub_address, hub_model
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
 from dragoman.text.languages import LanguageTag
@@ -179,7 +179,7 @@ def find_model(path: Path | str) -> Path:
     Raises:
         CheckpointError: there is no model at `path`.
     """
-    if (address := Address.of(path)) is not None:
+    if (address := hub_address(path)) is not None:
         return hub_model(address)
     path = Path(path)
     run = RunFolder(path)

@@ -5,7 +5,6 @@ converted once, and kept in the user's cache.
 import logging
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from dragoman.compiled.libraries import cache_folder
 from dragoman.errors import CheckpointError, ConfigError, DataError, missing_extra
@@ -20,34 +19,21 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """Files that hold the weights; the first one that there is counts."""
 
 
-class Address(NamedTuple):
-    """A model of the hub."""
+def hub_address(path: Path | str) -> str | None:
+    """The address of a model of the hub that stands in the place of a path; None if it is a path.
 
-    name: str
-    revision: str | None
-
-    @classmethod
-    def of(cls, path: Path | str) -> "Address | None":
-        """The address that stands in the place of a path; None if it is a path.
-
-        Raises:
-            ConfigError: it is the address of something else.
-        """
-        text = Path(path).as_posix()
-        if not text.startswith(HUB):
-            return None
-        found = re.fullmatch(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(\w[\w./-]*))?", text.removeprefix(HUB), re.A)
-        if found is None:
-            raise ConfigError(
-                f"a model of the hub is named hub:OWNER/NAME or hub:OWNER/NAME@REVISION, not {text[:100]}"
-            )
-        return cls(found[1], found[2])
-
-    def __str__(self) -> str:
-        return f"{HUB}{self.name}" + (f"@{self.revision}" if self.revision else "")
+    Raises:
+        ConfigError: it is the address of something else.
+    """
+    text = Path(path).as_posix()
+    if not text.startswith(HUB):
+        return None
+    if not re.fullmatch(rf"{HUB}[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@\w[\w./-]*)?", text, re.A):
+        raise ConfigError(f"a model of the hub is named hub:OWNER/NAME or hub:OWNER/NAME@REVISION, not {text[:100]}")
+    return text
 
 
-def hub_model(address: Address) -> Path:
+def hub_model(address: str) -> Path:
     """The folder of a model in the cache. Nothing is asked of the hub once it is there.
 
     Raises:
@@ -57,12 +43,12 @@ def hub_model(address: Address) -> Path:
     cache = cache_folder()
     if cache is None:
         raise CheckpointError(f"there is no cache for {address}; convert it: dragoman convert {address} --to FOLDER")
-    kept = cache / "models" / str(address).removeprefix(HUB).replace("/", "--")
+    kept = cache / "models" / address.removeprefix(HUB).replace("/", "--")
     if not kept.is_dir():
         from dragoman.store.marian import convert  # here, because it loads torch
 
         try:
-            result = convert(str(address), kept)
+            result = convert(address, kept)
         except DataError:
             if not kept.is_dir():  # else another process was faster
                 raise
@@ -72,7 +58,7 @@ def hub_model(address: Address) -> Path:
     return kept
 
 
-def fetch(address: Address) -> Path:
+def fetch(address: str) -> Path:
     """The folder in the hub's own cache with the files of a model.
 
     Raises:
@@ -86,14 +72,15 @@ def fetch(address: Address) -> Path:
     hub.utils.disable_progress_bars()  # only the command line draws, and errors are told in one line
     hub.utils.logging.set_verbosity_error()
     log.info("fetching %s from the hub", address)
+    name, _, revision = address.removeprefix(HUB).partition("@")
     try:
-        folder = Path(hub.snapshot_download(address.name, revision=address.revision, allow_patterns=list(SMALL)))
+        folder = Path(hub.snapshot_download(name, revision=revision or None, allow_patterns=list(SMALL)))
         if not is_marian(folder):
             return folder  # whatever it is, its weights would be fetched for nothing
         try:
-            hub.hf_hub_download(address.name, WEIGHTS[0], revision=folder.name)
+            hub.hf_hub_download(name, WEIGHTS[0], revision=folder.name)
         except hub.errors.EntryNotFoundError:
-            hub.hf_hub_download(address.name, WEIGHTS[1], revision=folder.name)
+            hub.hf_hub_download(name, WEIGHTS[1], revision=folder.name)
     except CheckpointError:
         raise
     except Exception as error:  # the library raises dozens of kinds, network ones among them

@@ -27,7 +27,7 @@ from dragoman.store.description import CARD, Languages, ModelFiles, find_model, 
 from dragoman.store.folder import check_new_model, save_model
 from dragoman.store.foreign import is_marian, is_pointer
 from dragoman.store.hub import WEIGHTS as WEIGHT_FILES
-from dragoman.store.hub import Address, fetch
+from dragoman.store.hub import fetch, hub_address
 from dragoman.store.marian_search import Symbols, options_from
 from dragoman.store.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.text.languages import LanguageTag
@@ -381,7 +381,7 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
         DataError: `to` exists already.
         MissingExtra: the SentencePiece library is not installed.
     """
-    to, address = Path(to), Address.of(folder)
+    to, address = Path(to), hub_address(folder)
     check_new_model(to)
     folder = Path(folder) if address is None else fetch(address)
     if not is_marian(folder):
