@@ -420,6 +420,34 @@ def test_half_characters_in_json_are_replaced_on_request(tmp_path):
     assert reading.repairs[SURROGATES] == 1
 
 
+def test_a_text_that_parquet_repeats_is_not_unpacked_a_thousand_times(tmp_path, monkeypatch):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    long = "ab" * 2_000
+    for name, nested in (("flat", False), ("nested", True), ("lists", None)):
+        row = {"en": long, "it": "c"}
+        rows = [row if nested is False else {"translation": row} if nested else {"en": [long], "it": ["c"]}] * 3_000
+        parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+        monkeypatch.setattr(tables, "LARGEST_BLOCK", 1 << 16)
+        with open(tmp_path / f"{name}.parquet", "rb") as file:
+            assert tables._rows_at_a_time(file) == 16, name
+    assert texts(tmp_path / "nested.parquet") == [(long, "c")] * 3_000
+
+
+def test_a_parquet_file_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path, monkeypatch):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    monkeypatch.setattr(tables, "LARGEST_BLOCK", 1 << 16)
+    plain = arrow.table({"en": ["a" * 10_000_000], "it": ["b"]})
+    parquet.write_table(plain, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
+    assert "column en unpacks to more than a thousand times its size" in refusal(tmp_path / "a.parquet")
+    lists = arrow.table({"en": [[1] * 2_000_000], "it": ["b"]})
+    parquet.write_table(lists, tmp_path / "b.parquet")
+    assert "holds lists of more than a thousand values" in refusal(tmp_path / "b.parquet")
+    packed = write(tmp_path / "c.parquet.gz", b"PAR1" + bytes(1 << 24))
+    assert "unpacks to more than a hundred times its size" in refusal(packed)
+
+
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     assert "is not a Parquet file" in refusal(write(tmp_path / "a.parquet", b"one\tuno\n" * 100))

@@ -8,7 +8,6 @@ one more such function, and its entry in `FORMATS`. `readers` and `examples` cho
 import csv
 import json
 import re
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from dragoman.errors import DataError, missing_extra
 from dragoman.text.addresses import HUB
@@ -46,6 +45,10 @@ _UNQUOTED = "; if all quotes are text: --set data.quoted=false"
 LONGEST_CELL = 1 << 24
 """Characters of a CSV cell. A quote that is never closed would otherwise fill the memory. Python's csv module has one
 limit for the whole process, by default 131,072; it is raised, and never lowered."""
+
+
+LARGEST_BLOCK = 1 << 26
+"""Bytes of text that rows of a Parquet file may take at a time."""
 
 
 class Table(NamedTuple):
@@ -222,7 +225,7 @@ def json_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[s
 
 
 def parquet_records(path: Path, _encoding_errors: EncodingErrors, _repairs: Counter[str]) -> Iterator[Row]:
-    """The rows of a Parquet file, a thousand in memory at a time."""
+    """The rows of a Parquet file, a thousand in memory at a time, or fewer where their texts are long."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -230,17 +233,64 @@ def parquet_records(path: Path, _encoding_errors: EncodingErrors, _repairs: Coun
         raise missing_extra("pyarrow", "parquet") from None
     with tempfile.TemporaryFile() as unpacked, open_bytes(path) as file:
         if path.suffix == ".gz":  # Parquet is read from its end, which gzip cannot seek to
-            shutil.copyfileobj(file, unpacked)
-            unpacked.seek(0)
+            _unpack(path, file, unpacked)
+        content = unpacked if path.suffix == ".gz" else file
         try:
-            table = pyarrow.parquet.ParquetFile(unpacked if path.suffix == ".gz" else file)
+            rows = _rows_at_a_time(content)
             number = 0
-            for batch in table.iter_batches(batch_size=1000):
+            for batch in pyarrow.parquet.ParquetFile(content).iter_batches(batch_size=rows):
                 for record in batch.to_pylist():
                     number += 1
                     yield number, record
         except (pyarrow.ArrowException, ValueError, OSError) as error:
             raise DataError(f"{path} is not a Parquet file, or is damaged: {_first_line(error)}") from None
+
+
+def _unpack(path: Path, file: IO[bytes], to: IO[bytes]) -> None:
+    """Unpacks a Parquet file, which is packed inside already, so that packing it again gains little."""
+    most = max(LARGEST_BLOCK, 100 * path.stat().st_size)
+    while block := file.read(1 << 20):
+        to.write(block)
+        if to.tell() > most:
+            raise DataError(f"{path} unpacks to more than a hundred times its size; unpack it yourself if it is text")
+    to.seek(0)
+
+
+def _rows_at_a_time(file: IO[bytes]) -> int:
+    """How many rows of a Parquet file fit into memory, whatever they hold: a text that many rows repeat is kept once.
+
+    Raises:
+        ValueError: it unpacks to a thousand times its size, or a row holds lists of a thousand values.
+    """
+    import pyarrow.parquet
+
+    metadata = pyarrow.parquet.read_metadata(file)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for column in map(group.column, range(group.num_columns)):
+            if column.total_uncompressed_size > max(LARGEST_BLOCK, 1000 * column.total_compressed_size):
+                raise ValueError(f"column {column.path_in_schema} unpacks to more than a thousand times its size")
+            if column.num_values > 1000 * max(group.num_rows, 1000):
+                raise ValueError(f"column {column.path_in_schema} holds lists of more than a thousand values")
+    columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+    table = pyarrow.parquet.ParquetFile(file, read_dictionary=texts)
+    longest = max((_longest(array) for batch in table.iter_batches(batch_size=1000) for array in batch), default=0)
+    return max(1, min(1000, LARGEST_BLOCK // max(1, longest)))
+
+
+def _longest(array: Any) -> int:
+    """The bytes of the longest text in an array of Arrow."""
+    import pyarrow.compute as compute
+    from pyarrow import types
+
+    if types.is_dictionary(array.type):
+        array = array.dictionary
+    if types.is_string(array.type) or types.is_binary(array.type):
+        return compute.max(compute.binary_length(array)).as_py() or 0
+    if types.is_struct(array.type):
+        return max(map(_longest, array.flatten()), default=0)
+    return _longest(array.flatten()) if types.is_list(array.type) else 0
 
 
 def hub_records(name: str, config: str | None, revision: str | None, _repairs: Counter[str]) -> Iterator[Row]:
