@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from command_line import command_line, figures_file
 
-from dragoman.system import prepare_environment
-
 if TYPE_CHECKING:
     from dragoman.explaining.recording import Recorder
     from dragoman.tokenizing.tokenizer import Tokenizer
@@ -69,7 +67,6 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args(arguments)
 
-    prepare_environment()  # before torch reads it
     import torch
 
     from dragoman.compiled import kernels

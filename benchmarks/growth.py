@@ -39,7 +39,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.translation import SAMPLE
-from dragoman.system import choose_precision, describe, machine, prepare_environment
+from dragoman.system import choose_precision, describe, machine
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
 from dragoman.text.report import read_report
@@ -268,7 +268,6 @@ def main() -> None:
         parser.error(f"{options.out} is a file; name a folder")
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-    prepare_environment()  # of the processes to come
     torch.set_num_threads(options.threads)
     base, seconds = Shape(options.size, options.precision), 0.0 if options.quick else SECONDS
     for axis in options.axes or AXES:

@@ -172,6 +172,25 @@ def test_libraries_get_our_variables_unless_the_user_set_them(monkeypatch: pytes
     assert os.environ == system.WAITING | system.PREPARED | {"LRU_CACHE_CAPACITY": "512"}
 
 
+def test_torch_waits_as_well_in_python_as_on_the_command_line() -> None:
+    ask = "import dragoman, os; print(os.environ['OMP_WAIT_POLICY'], os.environ['GOMP_SPINCOUNT'])"
+    bare = {name: value for name, value in os.environ.items() if name not in system.WAITING}
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, env=bare)
+    assert done.stdout.split() == [*system.WAITING.values()]
+
+
+@pytest.mark.parametrize(("loaded", "chosen"), [(True, {}), (True, {"GOMP_SPINCOUNT": "1"}), (False, {})])
+def test_training_says_so_if_torch_was_imported_first(
+    loaded: bool, chosen: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(chosen))
+    monkeypatch.setattr(sys, "modules", {"torch": torch} if loaded else {})
+    monkeypatch.setattr(system, "_too_late", None)
+    system.prepare_environment()
+    system.warn_of_spinning()
+    assert ("import dragoman first" in caplog.text) == (loaded and not chosen)
+
+
 def test_doctor_finds_every_extra_that_is_installed() -> None:
     from dragoman.runs.installation import EXTRAS
 

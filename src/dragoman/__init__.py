@@ -2,7 +2,8 @@
 
 The public functions are the commands: `dragoman.train("phrasebook")` gives the same run as `dragoman train phrasebook`.
 Importing this package loads none of its rooms; a name is looked up where it lives when it is first used. The stub
-beside this file, which type checkers read, is the list of names.
+beside this file, which type checkers read, is the list of names. Import it before torch: it sets the environment
+variables that let torch's threads wait without slowing down a busy machine.
 """
 
 from importlib import import_module
@@ -30,3 +31,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+from dragoman.system import prepare_environment  # noqa: E402
+
+prepare_environment()

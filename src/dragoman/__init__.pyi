@@ -1,5 +1,6 @@
 """The public names of Dragoman, each with the module in which it lives; `__init__.py` reads this list."""
 
+from dragoman.cli.bars import Bars as Bars
 from dragoman.errors import Error as Error
 from dragoman.evaluating.evaluation import evaluate as evaluate
 from dragoman.evaluating.pairs import score as score

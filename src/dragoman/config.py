@@ -37,6 +37,8 @@ class Settings(pydantic.BaseModel):
 
     def but(self: S, **changes: Any) -> S:
         """A copy with some fields changed, checked again as a whole."""
+        if not changes:
+            return self
         return check({**self.model_dump(mode="json"), **changes}, type(self).__name__, type(self))
 
 
@@ -95,6 +97,16 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
         except ValueError as error:
             raise ConfigError(f"--set {_short(key)}=… cannot be read: {error}") from None
     return result
+
+
+def as_overrides(given: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[str]:
+    """Values by the setting that each stands for, as `dotted.key=value`; None is not given. The `overrides` come last,
+    so that they win.
+    """
+    if isinstance(overrides, str):
+        override({}, overrides)  # refuses it
+    chosen = [f"{key}={json.dumps(value, default=str)}" for key, value in given.items() if value is not None]
+    return [*chosen, *overrides]
 
 
 def check(tables: Mapping[str, Any], origin: str, schema: type[S]) -> S:

@@ -1,4 +1,4 @@
-"""How long-running work reports its progress: to a `Progress` that is handed in. Only the command line draws.
+"""How long-running work reports its progress: to a `Progress` that is handed in. Only `dragoman.Bars` draws.
 
 with progress.track("encode", total=1_000_000, unit="pairs") as advance:
     advance(1_000, rate="210,000/s")
@@ -6,7 +6,10 @@ with progress.track("encode", total=1_000_000, unit="pairs") as advance:
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Protocol, runtime_checkable
+
+import dragoman
 
 
 @runtime_checkable
@@ -28,7 +31,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Progress that shows nothing: the default everywhere."""
+    """Progress that shows nothing."""
 
     @contextmanager
     def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
@@ -39,3 +42,15 @@ class Silent:
 
 
 silent: Progress = Silent()
+
+
+def as_progress(progress: Progress | bool) -> Progress:
+    """What a public function reports to: bars, unless they are switched off with False; or what it was given."""
+    if isinstance(progress, bool):
+        return _bars() if progress else silent
+    return progress
+
+
+@cache
+def _bars() -> Progress:
+    return dragoman.Bars()

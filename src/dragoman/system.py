@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.metadata
+import logging
 import os
 import platform
 import re
@@ -29,6 +30,8 @@ from typing import Any, TypedDict
 
 import dragoman
 from dragoman.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 PACKAGES = (
     "dragoman torch numpy tokenizers safetensors pydantic typer rich sacrebleu jaxtyping "
@@ -139,9 +142,26 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
 
 
 def prepare_environment() -> None:
-    """Sets the environment variables that libraries read when torch is loaded, unless they are set already."""
+    """Sets the environment variables that libraries read when torch is loaded, unless they are set already. Importing
+    dragoman does this.
+    """
+    global _too_late
+    _too_late = "torch" in sys.modules and not WAITING.keys() & os.environ.keys()
     for name, value in (WAITING | PREPARED).items():
         os.environ.setdefault(name, value)
+
+
+_too_late = False
+"""Whether torch was loaded before `WAITING` was set."""
+
+
+def warn_of_spinning() -> None:
+    """Says that training will be slow on a busy machine, if torch's threads spin."""
+    if _too_late:
+        log.warning(
+            "torch was imported before dragoman, so its threads spin while they wait, and training is slow beside "
+            "other programs; import dragoman first"
+        )
 
 
 def cores() -> int:

@@ -26,7 +26,7 @@ from dragoman.evaluating.scores import write_scores
 from dragoman.inference import segments
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
-from dragoman.progress import silent
+from dragoman.progress import Progress, silent
 from dragoman.runs.train import RunResult
 from dragoman.text import lines as data_lines
 
@@ -381,7 +381,7 @@ def test_invalid_text_is_answered_with_advice_that_translate_can_follow(
 class Echo:
     """A translator that hands back what it is given."""
 
-    def translate(self, texts: list[str], options: SearchOptions) -> list[Translation]:
+    def translate(self, texts: list[str], options: SearchOptions, progress: Progress) -> list[Translation]:
         return [
             Translation(text, text, alternatives=(Translation(text, text),) * (options.n_best - 1)) for text in texts
         ]

@@ -354,6 +354,21 @@ def test_an_observer_sees_model_and_search_and_changes_nothing(translator: Trans
     assert {"encoder.0.self_attention.weights", "decoder.0.cross_attention.weights"} <= watching.sites
 
 
+def test_settings_of_the_search_are_keywords(translator: Translator, tmp_path: Path) -> None:
+    texts, wide = lines(6), translator.options.but(beam_size=8, n_best=2)
+    expected = translator.translate(texts, wide)
+    assert translator.translate(texts, beam_size=8, n_best=2) == expected
+    assert translator.translate(texts, wide.but(beam_size=2), beam_size=8) == expected
+    assert [*translator.stream(texts[0], beam_size=1)] == [*translator.stream(texts[0], asked(beam_size=1))]
+    save_model(tmp_path / "model", translator.model, stored().files)
+    loaded = translate(tmp_path / "model", texts, beam_size=8, n_best=2)
+    assert [each.text for each in loaded] == [each.text for each in expected]
+    with pytest.raises(ConfigError, match=r"unknown setting beam_sise; did you mean beam_size\?"):
+        translate(tmp_path / "model", texts, beam_sise=8)
+    with pytest.raises(ConfigError, match="n_best must be at most"):
+        translator.translate(texts, n_best=9)
+
+
 def test_progress_counts_lines() -> None:
     class Counting(Silent):
         total = done = 0

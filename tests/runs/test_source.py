@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
+import dragoman
 from dragoman.config import Settings
 from dragoman.errors import ConfigError
 from dragoman.runs.lookup import RunOptions, apply_overrides, find_recipe, identify_run, library, name_of
@@ -131,3 +132,39 @@ def test_runs_of_other_tasks_on_the_same_text_have_names_of_their_own(tmp_path: 
     assert folder(book) == folder(book, "task=language_model") == "book-language_model"
     assert folder(book, "task=fill") == "book", "the same command goes on"
     assert folder(book, name="mine") == "mine"
+
+
+def test_settings_with_an_option_on_the_command_line_are_keywords_from_python() -> None:
+    options = RunOptions.of(task="tag", minutes=1.5, overrides=["train.seed=2"], progress=False)
+    assert list(options.overrides) == ['task="tag"', "train.minutes=1.5", "train.seed=2"]
+    assert (
+        find_recipe("phrasebook", options.overrides[1:]).tables["train"].items() >= {"minutes": 1.5, "seed": 2}.items()
+    )
+    assert RunOptions.of(name="a", task=None).overrides == []
+
+
+@pytest.mark.parametrize("call", [dragoman.train, dragoman.train_seeds, dragoman.forecast])
+@pytest.mark.parametrize(
+    ("keyword", "hint"),
+    [
+        ("minuts", r"did you mean minutes\?$"),
+        ("steps", r"did you mean train\.steps\? Settings without a keyword go into overrides, as in "),
+        ("zzz", "known are overrides, name, runs, fresh, .*, task, minutes, freeze, lora$"),
+    ],
+)
+def test_an_unknown_keyword_is_refused_with_the_one_that_was_meant(call: Any, keyword: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=f"^unknown keyword {keyword}; {hint}"):
+        call(**{keyword: 1})
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"minutes": "long"}, "train.minutes should be a valid number"),
+        ({"task": "sing"}, "task"),
+        ({"minutes": 1, "overrides": "train.seed=2"}, "put it in a list"),
+    ],
+)
+def test_a_wrong_value_of_a_keyword_is_refused_as_an_option_is(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        find_recipe("phrasebook", RunOptions.of(**keywords).overrides)

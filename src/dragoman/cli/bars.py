@@ -1,74 +1,129 @@
-"""How far long work is: bars on a terminal, and elsewhere a plain line now and then."""
+"""How far long work is: bars on a terminal or in a notebook. A command writes a plain line now and then elsewhere."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from threading import Lock, Timer
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Drawing
 from rich.text import Text
 
+from dragoman import system
 from dragoman.cli.console import say, visible
 from dragoman.progress import Advance
 
 SECONDS_BETWEEN_LINES = 30.0
+SECONDS_BETWEEN_CELLS = 0.5
 SECONDS_OF_RATE = 120.0
 """Window over which the rate is measured."""
+PATIENCE = 1.0
+"""Seconds of work that a caller of Python sees no bar for."""
+_WIDTH = 16
 
 
 class Bars:
-    """On a terminal one bar for each piece of work in progress; the outermost stays when it is done. Elsewhere a line
-    every `SECONDS_BETWEEN_LINES`, and one when the outermost piece of work is done.
+    """On a terminal one bar for each piece of work in progress; the outermost stays when it is done.
+
+    With the `console` of a command they begin at once, and elsewhere there is a line every `SECONDS_BETWEEN_LINES`, and
+    one when the outermost piece of work is done. Without it they are for a caller of Python: only for work that takes
+    longer than `PATIENCE`, also in a notebook, and nothing elsewhere.
     """
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, quiet=system.rank() > 0)
+        self._of_command = console is not None
+        self._cell: Cell | None = None
         self._drawing: Drawing | None = None
+        self._lock = Lock()  # threads that work at the same time share one drawing
 
     @contextmanager
     def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
         """See `dragoman.progress.Progress`."""
-        is_inner = self._drawing is not None
-        with self._drawn() as drawing:
+        with self._lock:
+            is_inner = self._drawing is not None
+            drawing = self._drawing = self._drawing or self._new_drawing()
+        with nullcontext() if is_inner else self._shown(drawing):
             number = drawing.add_task(visible(label), total=total, unit=unit, facts={})
-            task = drawing.tasks[-1]
+            task = next(task for task in drawing.tasks if task.id == number)
             last = self._console.get_time()
+            pause = SECONDS_BETWEEN_LINES if self._of_command else SECONDS_BETWEEN_CELLS
 
             def advance(count: int = 1, **facts: str) -> None:
                 nonlocal last
                 task.fields["facts"].update(facts)
                 drawing.update(number, advance=count)
-                if drawing.disable and self._console.get_time() - last >= SECONDS_BETWEEN_LINES:
+                if drawing.disable and self._console.get_time() - last >= pause:
                     last = self._console.get_time()
-                    say(self._console, f"{label}: {state_of(task)}")
+                    self._tell(label, task)
 
             yield advance
             drawing.stop_task(number)
             if is_inner:
                 drawing.remove_task(number)
             elif drawing.disable:
-                say(self._console, f"{label}: {state_of(task)}")
+                self._tell(label, task)
 
-    @contextmanager
-    def _drawn(self) -> Iterator[Drawing]:
-        """The drawing in progress, or a new one for the outermost piece of work. Without a terminal it only counts."""
-        if self._drawing is not None:
-            yield self._drawing
-            return
-        drawing = Drawing(
+    def _new_drawing(self) -> Drawing:
+        """Without a terminal it only counts."""
+        in_notebook = not self._of_command and self._console.is_jupyter
+        self._cell = Cell() if in_notebook else None
+        return Drawing(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=16),
+            BarColumn(bar_width=_WIDTH),
             StateColumn(),
             console=self._console,
-            disable=not self._console.is_terminal,
+            disable=in_notebook or not self._console.is_terminal,
             redirect_stdout=False,  # a result meant for a file must not end up on the screen
             speed_estimate_period=SECONDS_OF_RATE,
         )
+
+    @contextmanager
+    def _shown(self, drawing: Drawing) -> Iterator[None]:
+        begin = Timer(PATIENCE, drawing.start)
         try:
-            with drawing as self._drawing:
-                yield drawing
+            if self._of_command or drawing.disable:
+                drawing.start()
+            else:
+                begin.start()
+            yield
         finally:
+            begin.cancel()
+            if begin.is_alive():
+                begin.join()
+            if drawing.live.is_started:
+                drawing.stop()
             self._drawing = None
+
+    def _tell(self, label: str, task: Task) -> None:
+        """How far a piece of work is, where no bar is drawn."""
+        if self._of_command:
+            say(self._console, f"{label}: {state_of(task)}")
+        elif self._cell is not None and (task.elapsed or 0.0) >= PATIENCE:
+            self._cell.write(f"{meter(task)}{label}: {state_of(task)}")
+
+
+class Cell:
+    """A line below a cell of a notebook, which the next one replaces."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def write(self, line: str) -> None:
+        from IPython.display import display  # pyright: ignore[reportMissingImports]
+
+        content = {"text/plain": line}
+        if self._handle is None:
+            self._handle = display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+
+def meter(task: Task) -> str:
+    """A bar in letters; none if the end is unknown."""
+    filled = round(task.percentage * _WIDTH / 100)
+    return "" if task.total is None else "█" * filled + "░" * (_WIDTH - filled) + " "
 
 
 class StateColumn(ProgressColumn):

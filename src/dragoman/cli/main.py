@@ -63,7 +63,6 @@ def options(
 def run() -> None:
     """The entry point of the command `dragoman`."""
     prepare_streams()
-    system.prepare_environment()
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # those of libraries; our own are logged
     try:

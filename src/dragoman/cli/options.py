@@ -1,9 +1,8 @@
 """Arguments and options that several commands share, so that each has one name and one explanation."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -80,14 +79,6 @@ Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How r
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
 
 
-def as_overrides(options: Mapping[str, Any], settings: Sequence[str] | None) -> list[str]:
-    """Options that were given, by the setting that each stands for, as `dotted.key=value`. A `--set` comes last, so
-    that it wins.
-    """
-    given = [f"{key}={json.dumps(value)}" for key, value in options.items() if value is not None]
-    return [*given, *(settings or ())]
-
-
 def search_overrides(
     beam_size: int | None,
     length_penalty: float | None,
@@ -95,6 +86,7 @@ def search_overrides(
     target_language: str | None = None,
 ) -> list[str]:
     """How to search, as `dotted.key=value`."""
+    from dragoman.config import as_overrides
     from dragoman.inference.options import DRAWS
 
     drawn = [text for text in settings or () if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
@@ -105,7 +97,7 @@ def search_overrides(
         "decode.length_penalty": length_penalty,
         "decode.target_language": target_language,
     }
-    return as_overrides(options, settings)
+    return as_overrides(options, settings or ())
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:

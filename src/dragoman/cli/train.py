@@ -28,7 +28,6 @@ from dragoman.cli.options import (
     Runs,
     Set,
     Threads,
-    as_overrides,
     one_or_two,
 )
 from dragoman.cli.translate import Work
@@ -189,7 +188,9 @@ def train(
 ) -> None:
     """Train a model, or resume a run, and score it on its test sets."""
     options: dict[str, Any] = {
-        "overrides": as_overrides({"task": task, "train.minutes": minutes}, overrides),
+        "overrides": overrides or (),
+        "task": task,
+        "minutes": minutes,
         "name": name,
         "runs": runs,
         "fresh": fresh,
@@ -202,7 +203,6 @@ def train(
     what = what or ["phrasebook"]
     if dry_run and seeds is not None:
         raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
-    dragoman.keep_freed_memory()
     if dry_run:
         show_forecast(dragoman.forecast(what, **options))
     elif seeds is not None:
@@ -340,21 +340,20 @@ def fine_tune(
     quiet: Quiet = False,
 ) -> None:
     """Train a finished model on new text; score it on the old and the new test set, before and after."""
-    progress = open_screen(quiet)
-    dragoman.keep_freed_memory()
     options: dict[str, Any] = {
         "mix_rate": mix_rate,
         "mix_data": mix_data,
-        "overrides": as_overrides(
-            {"tuning.freeze": freeze or None, "tuning.lora.rank": lora, "train.minutes": minutes}, overrides
-        ),
+        "freeze": freeze or None,
+        "lora": lora,
+        "minutes": minutes,
+        "overrides": overrides or (),
         "name": name,
         "runs": runs,
         "fresh": fresh,
         "anyway": anyway,
         "device": device,
         "threads": threads,
-        "progress": progress,
+        "progress": open_screen(quiet),
     }
     if dry_run:
         show_forecast(dragoman.forecast_fine_tune(model, one_or_two(data), **options))
@@ -383,9 +382,7 @@ def demo(
     from dragoman.text.prepared import read_split
 
     progress = open_screen(quiet)
-    dragoman.keep_freed_memory()
-    overrides = as_overrides({"train.minutes": minutes}, None)
-    run = dragoman.train("phrasebook", overrides=overrides, runs=runs, threads=threads, progress=progress).folder
+    run = dragoman.train("phrasebook", minutes=minutes, runs=runs, threads=threads, progress=progress).folder
     show_curves(run)
     show_demo_scores(run)
     translator = dragoman.Translator.load(run, progress=progress, threads=threads)

@@ -189,7 +189,7 @@ class Work:
     def say(self, text: str) -> None:
         """Translates one text; on a terminal the words appear as they are found."""
         if self.as_json or self.options.align or self.options.n_best > 1 or not sys.stdout.isatty():
-            (translation,) = self.translator.translate([text], self.options)
+            (translation,) = self.translator.translate([text], self.options, silent)
             write_text("\n".join(self._lines(1, translation)))
         else:
             translation = write_pieces(self.translator.stream(text, self.options))
@@ -207,7 +207,7 @@ class Work:
 
     def compare(self, source: str, target: str) -> None:
         """Shows one sentence of a test set beside the model's translation."""
-        (translation,) = self.translator.translate([source], self.options)
+        (translation,) = self.translator.translate([source], self.options, silent)
         if self.as_json:
             write_json_line({"target": target, **asdict(translation)})
             return
@@ -252,7 +252,7 @@ class Work:
                 advance(done)
             for chunk in chunks(texts, len):
                 lines: list[str] = []
-                for translation in self.translator.translate(chunk, self.options):
+                for translation in self.translator.translate(chunk, self.options, silent):
                     done += 1
                     flags.update(translation.flags)
                     lines += self._lines(done, translation)
@@ -332,7 +332,7 @@ def predict(
     show = {"classify": labels_of_text, "tag": labels_of_words, "fill": words_for_masks}[predictor.task]
     with (progress if input_file else silent).track("predict", unit="texts") as advance:
         for batch in ([each] for each in texts) if typed else chunks(texts, len):
-            for prediction in predictor.predict(batch, best, words, pretokenized):
+            for prediction in predictor.predict(batch, best, words, pretokenized, silent):
                 if output_format == "json":
                     write_json_line(prediction.facts())
                 else:

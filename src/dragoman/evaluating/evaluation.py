@@ -12,16 +12,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self, Unpack
+from typing import Any, Protocol, Self
 
 from dragoman.errors import DataError
 from dragoman.evaluating.direction import Scores, naming_for, warn_of_exchanged_sides, warn_of_other_languages
-from dragoman.evaluating.metrics import SAMPLES, Measures, Score, Statistics, build_metrics, score, statistics
+from dragoman.evaluating.metrics import (
+    SAMPLES,
+    Measures,
+    Score,
+    Statistics,
+    build_metrics,
+    score,
+    split_measures,
+    statistics,
+)
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress
 from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
 from dragoman.text.languages import UNKNOWN_LANGUAGE
@@ -118,35 +127,38 @@ def evaluate(
     options: SearchOptions | None = None,
     name: str | None = None,
     samples: int = SAMPLES,
-    progress: Progress = silent,
-    **measures: Unpack[Measures],
+    progress: Progress | bool = True,
+    **keywords: Any,
 ) -> Evaluation:
     """Scores `system` on `test`: a translator, a model folder, or a file with one translation a line.
 
     `test` and `references` are what `read_references` takes or returned. A file is read in the direction of the model;
     if its text seems to run the other way, a warning says so. `samples` is the number of bootstrap samples of the
-    intervals, 0 for none. `measures` are the `metrics`, whether to `lowercase`, the `language` of the translations if
-    neither model nor test set names it, and BLEU's `tokenizer`, which otherwise follows from the language.
+    intervals, 0 for none. The other `keywords` are the `metrics`, whether to `lowercase`, the `language` of the
+    translations if neither model nor test set names it, BLEU's `tokenizer`, which otherwise follows from the language,
+    and settings of `SearchOptions`, as in `beam_size=8`.
 
     Raises:
         DataError: the test set cannot be read, or the file has another number of lines.
         CheckpointError: the folder holds no model that can be loaded.
         ConfigError: an unknown metric or tokenizer.
     """
-    build_metrics(**{**measures, "language": UNKNOWN_LANGUAGE})  # refuses unknown names before anything is translated
+    measures, settings = split_measures(keywords)
+    (options or SearchOptions()).but(**settings)  # refuses unknown names before anything is translated
+    build_metrics(**{**measures, "language": UNKNOWN_LANGUAGE})
     flags: Mapping[str, int] = {}
     languages = [measures.get("language", UNKNOWN_LANGUAGE)]
     if isinstance(system, str | Path) and not (Path(system).is_dir() or hub_address(system)):
         test = test if isinstance(test, ReferenceSet) else read_references(test, references)
         hypotheses, search = read_hypotheses(Path(system), test), "translations read from a file"
     else:
-        translator = Translator.load(system) if isinstance(system, str | Path) else system
+        translator = Translator.load(system, progress=progress) if isinstance(system, str | Path) else system
         if not isinstance(test, ReferenceSet):
             known = Naming(expected=translator.languages) if translator is system else naming_for(str(system))
             test = read_references(test, references, known)
         _warn_of_direction(translator, test)
-        options = options or translator.options
-        translations = translator.translate(test.sources, options, progress)
+        options = (options or translator.options).but(**settings)
+        translations = translator.translate(test.sources, options, as_progress(progress))
         hypotheses = tuple(translation.text for translation in translations)
         flags = Counter(flag for translation in translations for flag in translation.flags)
         search = f"{describe(options)}, {translator.precision} on {translator.device}"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,12 @@ class Measures(TypedDict, total=False):
     language: str
     tokenizer: str | None
     lowercase: bool
+
+
+def split_measures(keywords: Mapping[str, Any]) -> tuple[Measures, dict[str, Any]]:
+    """Keywords of a scoring function: those about how translations are scored, and the rest, how they are searched."""
+    measures = {name: value for name, value in keywords.items() if name in Measures.__annotations__}
+    return cast(Measures, measures), {name: keywords[name] for name in keywords.keys() - measures.keys()}
 
 
 def score(

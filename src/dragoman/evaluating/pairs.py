@@ -6,6 +6,7 @@ The usual filter of noisy text takes pairs whose mean log-probability a token is
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dragoman.config import choose
 from dragoman.errors import TokenizerError
@@ -13,7 +14,7 @@ from dragoman.evaluating.direction import naming_for
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import CHARACTERS_A_TOKEN, chunks
 from dragoman.inference.translator import Translator
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress
 from dragoman.text.addresses import Address
 from dragoman.text.readers import Pair, Reading, open_pairs
 from dragoman.text.settings import ReadingSettings, reading_overrides
@@ -54,14 +55,16 @@ def score(
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
-    progress: Progress = silent,
+    progress: Progress | bool = True,
     adapter: Path | str | None = None,
+    **settings: Any,
 ) -> Iterator[ScoredPair]:
     """Scores each pair of `data`, in order: text in any form that training reads, or pairs.
 
     A pair is scored whole, not sentence by sentence. One that is blank on a side, or longer there than
     decode.max_source_tokens or the model's positions, comes back with its `problem` in the place of figures.
-    `overrides` are `data.key=value` and `decode.key=value`.
+    `overrides` are `data.key=value` and `decode.key=value`; `settings` are those of `SearchOptions`, as in
+    `length_penalty=1.0`.
 
     Raises:
         CheckpointError: the model is missing, damaged or newer.
@@ -70,12 +73,12 @@ def score(
         OutOfMemory: the device is full.
     """
     of_text, of_search = reading_overrides(overrides)
-    settings = choose(ReadingSettings, "data", of_text)
-    pairs = open_scored(model, data, settings) if isinstance(data, str | tuple) else data
+    reading = choose(ReadingSettings, "data", of_text)
+    pairs = open_scored(model, data, reading) if isinstance(data, str | tuple) else data
     total = sum(1 for _ in pairs) if isinstance(pairs, Reading) and pairs.files else None
     translator = Translator.load(model, device, precision, progress, adapter, threads=threads)
-    options = choose(SearchOptions, "decode", of_search, translator.options)
-    return _scored(translator, pairs, options, total, progress)
+    options = choose(SearchOptions, "decode", of_search, translator.options.but(**settings))
+    return _scored(translator, pairs, options, total, as_progress(progress))
 
 
 def open_scored(model: Path | str, data: Address, settings: ReadingSettings) -> Reading:

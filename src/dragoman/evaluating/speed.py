@@ -26,7 +26,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.memory import peak_memory_bytes
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress, silent
 from dragoman.serialization import write_json
 from dragoman.system import describe as describe_machine
 from dragoman.system import gemm_rate, machine, use_threads
@@ -157,7 +157,7 @@ def benchmark(
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
-    progress: Progress = silent,
+    progress: Progress | bool = True,
 ) -> Benchmark:
     """Measures tokens a second and latency of each model, greedy and with a beam of 4, or as the `decode.` settings
     among `overrides` say; and the memory of all.
@@ -177,7 +177,7 @@ def benchmark(
     chosen = [text for text in islice(_lines(models, texts), sentences) if text.strip()]
     names = _check(models, chosen, rounds)
     with use_threads(threads):
-        translators = {name: Translator.load(name, device, precision, threads=threads) for name in names}
+        translators = {name: Translator.load(name, device, precision, progress, threads=threads) for name in names}
         first = translators[names[0]]
         gemm = gemm_rate("float32" if first.precision == "int8" else first.precision, device=first.device)
         speeds, ratios = measure(translators, chosen, searches=searches, rounds=rounds, progress=progress)
@@ -223,14 +223,16 @@ def measure(
     *,
     searches: Sequence[SearchOptions] = SEARCHES,
     rounds: int = 3,
-    progress: Progress = silent,
+    progress: Progress | bool = True,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Speed], list[Ratio]]:
     """Times translators that are already loaded. They take turns; in every second round the last goes first."""
     alone = evenly_spread(texts, ALONE)
     speeds, ratios = [], []
     names = list(translators)
-    with progress.track("benchmark", total=2 * rounds * len(searches) * len(names), unit="measurements") as advance:
+    with as_progress(progress).track(
+        "benchmark", total=2 * rounds * len(searches) * len(names), unit="measurements"
+    ) as advance:
         for options in searches:
             for translator in translators.values():
                 translator.translate(texts[:WARM_UP], options, silent)

@@ -24,7 +24,7 @@ from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.teacher_forcing import ForcedText, passes, teacher_force
 from dragoman.model.attention import Attention
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
@@ -114,7 +114,7 @@ def judge_heads(
     *,
     sentences: int = SENTENCES,
     threads: int | None = None,
-    progress: Progress = silent,
+    progress: Progress | bool = True,
 ) -> HeadTable:
     """What the removal of each head of a model adds to its loss on a test set.
 
@@ -145,7 +145,7 @@ def judge_heads(
     chosen = evenly_spread(fitting, sentences)
     tokens = [len(each.labels) for each in chosen]
     heads, costs = heads_of(prepared), {}
-    with use_threads(threads), progress.track("losses without each head", len(heads), "heads") as advance:
+    with use_threads(threads), as_progress(progress).track("losses without each head", len(heads), "heads") as advance:
         whole = losses(prepared, chosen)
         for head in heads:
             with without(prepared, [head]):

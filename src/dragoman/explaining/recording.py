@@ -29,6 +29,7 @@ from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
 from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
+from dragoman.progress import silent
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import use_threads
@@ -108,7 +109,7 @@ class Recorder:
         self.tokenizers = stored.tokenizers
         self.translator: Translator | None = None
         if isinstance(stored.model, EncoderDecoder):
-            self.translator = Translator(stored, "cpu", "float32")
+            self.translator = Translator(stored, "cpu", "float32", progress=silent)
             self.model: EncoderDecoder | LanguageModel = self.translator.model
         elif isinstance(stored.model, LanguageModel):
             self.model = prepare_for_decoding(stored.model, "cpu", torch.float32)
@@ -162,7 +163,7 @@ class Recorder:
         (segment,) = segments.translated
         with plain_attention(self.model):
             tag = text[: len(text) - len(segments.text)]
-            return f"{tag}{segment.text}", translator.translate([text])[0].text.strip()
+            return f"{tag}{segment.text}", translator.translate([text], progress=silent)[0].text.strip()
 
     def _record_translated(self, translator: Translator, source: str, weights: str | None) -> Record:
         """The record of a text that the model translates."""

@@ -11,6 +11,7 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError
 from dragoman.inference.translator import Translator
+from dragoman.progress import silent
 from dragoman.store.description import StoredModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -67,7 +68,7 @@ def prove(stored: StoredModel, exported: Exported, texts: Sequence[str], where: 
     Raises:
         ConfigError: something differs; it is named. Or no text has a token.
     """
-    translator = Translator(stored, device="cpu", precision="float32")
+    translator = Translator(stored, device="cpu", precision="float32", progress=silent)
     longest = translator.requests.longest_source(translator.options)
     pairs = zip(texts, translator.tokenizers.source.encode_batch(list(texts)), strict=True)
     sources = {text: ids for text, ids in pairs if 0 < len(ids) <= longest}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from dragoman.decoding.steppers import TextStepper
 from dragoman.errors import DecodeError
 from dragoman.inference.options import GenerateOptions
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import choose_threads
@@ -120,10 +120,12 @@ def generate(
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
-    progress: Progress = silent,
+    progress: Progress | bool = True,
+    **settings: Any,
 ) -> list[Generation]:
     """Goes on with texts by the language model in a model folder, or the best one of a run folder: as many samples of
-    each prompt as the options ask for, one after another.
+    each prompt as the options ask for, one after another. `settings` are those of `GenerateOptions` that differ from
+    the model's own, as in `temperature=0.5`.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -131,7 +133,7 @@ def generate(
         DecodeError: the model is of another kind.
         OutOfMemory: the device is full.
     """
-    return Generator.load(model, device, precision, progress, threads).generate(prompts, options, progress)
+    return Generator.load(model, device, precision, progress, threads).generate(prompts, options, progress, **settings)
 
 
 class _Prompt(NamedTuple):
@@ -154,7 +156,7 @@ class Generator:
         device: str = "auto",
         precision: str = "auto",
         *,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         threads: int | None = None,
     ) -> None:
         refuse_other_family(stored, "language_model")
@@ -171,14 +173,18 @@ class Generator:
         path: Path | str,
         device: str = "auto",
         precision: str = "auto",
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         threads: int | None = None,
     ) -> "Generator":
         """The generator of a model folder, or of the best model of a run folder."""
         return cls(load_model(path), device, precision, progress=progress, threads=threads)
 
     def generate(
-        self, prompts: Iterable[str], options: GenerateOptions | None = None, progress: Progress = silent
+        self,
+        prompts: Iterable[str],
+        options: GenerateOptions | None = None,
+        progress: Progress | bool = True,
+        **settings: Any,
     ) -> list[Generation]:
         """The samples of each prompt, one after another. An empty prompt begins as after the end of a line.
 
@@ -188,26 +194,27 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise DecodeError("generate takes several prompts, but was given one; put it in a list")
-        options = options or self.options
+        options = (options or self.options).but(**settings)
         engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
         samples: list[tuple[_Prompt, int, int]] = []  # a prompt, which of its samples, the ticket
         for prompt in [self._read(text) for text in prompts]:
             for number, request in enumerate(self._requests(prompt, options, stops)):
                 samples.append((prompt, number, engine.admit(request)))
         written: dict[int, Hypothesis] = {}
-        with progress.track("generate", len(samples), "texts") as advance, self._computing():
+        with as_progress(progress).track("generate", len(samples), "texts") as advance, self._computing():
             for result in engine.run():
                 written[result.ticket] = result.hypotheses[0]
                 advance(1)
         return [self._generation(prompt, number, written[ticket], options, stops) for prompt, number, ticket in samples]
 
     def stream(
-        self, prompt: str, options: GenerateOptions | None = None
+        self, prompt: str, options: GenerateOptions | None = None, **settings: Any
     ) -> collections.abc.Generator[str, None, Generation]:
         """Yields the first sample of one prompt as it is written, in pieces that no longer change; returns the whole.
         Joined, the pieces are the text that `generate` gives.
         """
-        return self._stream(self._read(prompt), options or self.options)  # reads, and refuses, before the first piece
+        options = (options or self.options).but(**settings)
+        return self._stream(self._read(prompt), options)  # reads, and refuses, before the first piece
 
     def _stream(self, prompt: _Prompt, options: GenerateOptions) -> collections.abc.Generator[str, None, Generation]:
         engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)

@@ -23,7 +23,7 @@ from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
 from dragoman.inference.runtime import computing, refuse_other_family
 from dragoman.model.transformer import EncoderModel
-from dragoman.progress import Progress, silent
+from dragoman.progress import Advance, Progress, as_progress
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.store.tensors import make_ready
@@ -165,7 +165,7 @@ def predict(
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
-    progress: Progress = silent,
+    progress: Progress | bool = True,
 ) -> list[Prediction]:
     """What a classifier, a tagger or a model that fills in masks says of each text; at most `best` labels or words.
 
@@ -179,7 +179,7 @@ def predict(
         OutOfMemory: the device is full.
     """
     predictor = Predictor.load(model, device, precision, progress, threads)
-    return predictor.predict(texts, best, words, pretokenized)
+    return predictor.predict(texts, best, words, pretokenized, progress)
 
 
 class Predictor:
@@ -190,7 +190,7 @@ class Predictor:
         stored: StoredModel,
         device: str = "auto",
         precision: str = "auto",
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         threads: int | None = None,
     ) -> None:
         refuse_other_family(stored, "encoder")
@@ -205,7 +205,7 @@ class Predictor:
         path: Path | str,
         device: str = "auto",
         precision: str = "auto",
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         threads: int | None = None,
     ) -> "Predictor":
         """The predictor of a model folder, or of the best model of a run folder."""
@@ -217,7 +217,12 @@ class Predictor:
         return "fill" if self.labels is None else self.labels.task
 
     def predict(
-        self, texts: Sequence[str], best: int = 5, words: bool = True, pretokenized: bool = False
+        self,
+        texts: Sequence[str],
+        best: int = 5,
+        words: bool = True,
+        pretokenized: bool = False,
+        progress: Progress | bool = True,
     ) -> list[Prediction]:
         """A prediction for each text, in order, as the function `predict` makes them. `pretokenized` is for a tagger.
 
@@ -230,19 +235,20 @@ class Predictor:
             raise DecodeError("predict takes several texts, but was given one; put it in a list")
         if best < 1:
             raise DecodeError(f"best must be at least 1, but is {best}")
-        if self.task == "tag":
-            words_of = [
-                tuple(text.split() if pretokenized else (word for word, _ in split_words(text))) for text in texts
-            ]
-            return [Tagged(*tagged) for tagged in zip(texts, words_of, self.tag(words_of), strict=True)]
-        if pretokenized:
+        if pretokenized and self.task != "tag":
             raise DecodeError(f"{self.stored.folder} labels no words, so its texts are plain; leave pretokenized out")
-        if self.task == "fill":
-            return self._fill(texts, best)
-        with computing(self.threads, _TOO_LONG):
-            return self._classify(texts, best, words)
+        with as_progress(progress).track("predict", len(texts), "texts") as advance:
+            if self.task == "tag":
+                words_of = [
+                    tuple(text.split() if pretokenized else (word for word, _ in split_words(text))) for text in texts
+                ]
+                return [Tagged(*tagged) for tagged in zip(texts, words_of, self.tag(words_of, advance), strict=True)]
+            if self.task == "fill":
+                return self._fill(texts, best, advance)
+            with computing(self.threads, _TOO_LONG):
+                return self._classify(texts, best, words, advance)
 
-    def _classify(self, texts: Sequence[str], best: int, words: bool) -> list[Prediction]:
+    def _classify(self, texts: Sequence[str], best: int, words: bool, advance: Advance) -> list[Prediction]:
         assert self.labels is not None, "a classifier has labels"
         names, temperature = self.labels.names, self.labels.temperature
         rows = self._rows(texts)
@@ -251,7 +257,7 @@ class Predictor:
         without = chain.from_iterable(map(without_each, texts, rows, words_of, repeat(self.tokenizer)))
         without_logits = logits_of(self.model, without, self.framing)
         predictions: list[Prediction] = []
-        for text, whole, words_here in zip(texts, self.logits(rows), words_of, strict=True):
+        for text, whole, words_here in zip(texts, self.logits(rows, None if words else advance), words_of, strict=True):
             probability = softmax(whole / temperature)
             order = np.argsort(-probability, kind="stable")[:best]
             labels = tuple(Choice(names[i], float(probability[i])) for i in order)
@@ -260,24 +266,26 @@ class Predictor:
                 (word, _log_prob(whole, first) - _log_prob(next(without_logits), first)) for word, _ in words_here
             ]
             predictions.append(Classified(text, labels, tuple(spoken)))
+            if words:
+                advance()
         return predictions
 
-    def tag(self, sentences: Sequence[Sequence[str]]) -> list[tuple[Choice, ...]]:
+    def tag(self, sentences: Sequence[Sequence[str]], advance: Advance | None = None) -> list[tuple[Choice, ...]]:
         """A label for each word of each sentence. Labels of entities follow each other as they may (Viterbi)."""
         assert self.labels is not None, "a tagger has labels"
         names, temperature = self.labels.names, self.labels.temperature
         choices: list[tuple[Choice, ...]] = []
-        for logits in self.word_logits(sentences):
+        for logits in self.word_logits(sentences, advance):
             best = best_labels(torch.from_numpy(logits), self._transitions)
             probability = softmax(logits / temperature)
             choices.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
         return choices
 
-    def _fill(self, texts: Sequence[str], best: int) -> list[Prediction]:
+    def _fill(self, texts: Sequence[str], best: int, advance: Advance) -> list[Prediction]:
         """The whole words that may stand for each `[MASK]`, those that are one token. Probabilities are among these."""
         words = self._whole_words
         predictions: list[Prediction] = []
-        for text, logits in zip(texts, self.logits([self._masked(text) for text in texts]), strict=True):
+        for text, logits in zip(texts, self.logits([self._masked(text) for text in texts], advance), strict=True):
             probability = softmax(logits[:, words])
             orders = np.argsort(-probability, axis=1, kind="stable")[:, :best]
             masks = tuple(
@@ -287,25 +295,29 @@ class Predictor:
             predictions.append(Filled(text, masks))
         return predictions
 
-    def logits(self, rows: Sequence[Row]) -> list[np.ndarray]:
+    def logits(self, rows: Sequence[Row], advance: Advance | None = None) -> list[np.ndarray]:
         """The logits of each row, in order. One that is longer than the model's positions is refused."""
         self._refuse_long(rows)
         order = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))  # alike in length, read together
+        logits: dict[int, np.ndarray] = {}
         with computing(self.threads, _TOO_LONG):
-            in_order = [*logits_of(self.model, (rows[number] for number in order), self.framing)]
-        logits = dict(zip(order, in_order, strict=True))
+            in_order = logits_of(self.model, (rows[number] for number in order), self.framing)
+            for number, found in zip(order, in_order, strict=True):
+                logits[number] = found
+                if advance is not None:
+                    advance()
         return [logits[number] for number in range(len(rows))]
 
     def text_logits(self, texts: Sequence[str]) -> np.ndarray:
         """The logits (n, C) of the labels of n texts."""
         return np.stack(self.logits(self._rows(texts)))
 
-    def word_logits(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    def word_logits(self, sentences: Sequence[Sequence[str]], advance: Advance | None = None) -> list[np.ndarray]:
         """The logits (W, C) of the labels of each sentence's W words."""
         rows = [row_of_words(pieces) for pieces in encode_words(sentences, self.tokenizer)]
         self._refuse_long(rows)
         full = [number for number, row in enumerate(rows) if row.places]
-        logits = dict(zip(full, self.logits([rows[number] for number in full]), strict=True))
+        logits = dict(zip(full, self.logits([rows[number] for number in full], advance), strict=True))
         nothing = np.empty((0, self.model.output.size(0)), np.float32)
         return [logits.get(number, nothing) for number in range(len(rows))]
 

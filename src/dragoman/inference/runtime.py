@@ -11,7 +11,7 @@ from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepp
 from dragoman.decoding.steppers import EnsembleStepper, ScoringStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.memory import out_of_memory_as
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress
 from dragoman.store.description import GENERATION, USES, StoredModel
 from dragoman.system import choose_device, choose_precision, torch_threads
 
@@ -43,17 +43,17 @@ class Runtime(Generic[Decodes]):
         device: str = "auto",
         precision: str = "auto",
         native: bool = True,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
     ) -> None:
         """The model of `stored` stays as it is. Without `native`, PyTorch runs in any case.
 
         Raises:
             ConfigError: a device or precision that cannot be had.
         """
-        self._stored, self._progress = stored, progress
+        self._stored, self._progress = stored, as_progress(progress)
         self.device, _ = choose_device(device)
         self.native: NativeModel | None = None
-        if native and self.device == "cpu" and available(progress):
+        if native and self.device == "cpu" and available(self._progress):
             # float32 differs least from the model that was trained; a quantised one gives up nothing more in int8.
             usual = "int8" if stored.quantised else "float32"
             self.precision = usual if precision == "auto" else precision

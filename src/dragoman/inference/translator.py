@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.decoding.engine import Engine, Inbox, WorkerPool
 from dragoman.decoding.hypothesis import Hypothesis, SearchObserver
@@ -28,7 +28,7 @@ from dragoman.inference.segments import Segments, read_segments
 from dragoman.inference.sentences import one_line, separator
 from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation, Writer
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import choose_threads
@@ -48,13 +48,15 @@ def translate(
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
-    progress: Progress = silent,
+    progress: Progress | bool = True,
     adapter: Path | str | None = None,
     ensemble: Sequence[Path | str] = (),
+    **settings: Any,
 ) -> list[Translation]:
     """Translates texts with a model folder, or the best model of a run folder; one translation for each, in order.
 
-    An `adapter` is merged into the model when it is loaded. The models of an `ensemble` translate with it as one.
+    `settings` are those of `SearchOptions` that differ from the model's own, as in `beam_size=8`. An `adapter` is
+    merged into the model when it is loaded. The models of an `ensemble` translate with it as one.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer; the adapter is, or has another base.
@@ -64,7 +66,7 @@ def translate(
         OutOfMemory: the device is full.
     """
     translator = Translator.load(model, device, precision, progress, adapter, ensemble, threads)
-    return translator.translate(texts, options, progress)
+    return translator.translate(texts, options, progress, **settings)
 
 
 class Translator:
@@ -86,7 +88,7 @@ class Translator:
         precision: str = "auto",
         *,
         native: bool = True,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         threads: int | None = None,
     ) -> None:
         """Without `native`, the model runs in PyTorch also where it could run compiled."""
@@ -118,7 +120,7 @@ class Translator:
         path: Path | str,
         device: str = "auto",
         precision: str = "auto",
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         adapter: Path | str | None = None,
         ensemble: Sequence[Path | str] = (),
         threads: int | None = None,
@@ -143,10 +145,12 @@ class Translator:
         self,
         texts: Iterable[str],
         options: SearchOptions | None = None,
-        progress: Progress = silent,
+        progress: Progress | bool = True,
         observer: SearchObserver | None = None,
+        **settings: Any,
     ) -> list[Translation]:
         """One translation for each text, in order. A blank text gives an empty one, and no text is cut silently.
+        `settings` are as those of the function `translate`.
 
         The observer is shown what the model computes and every candidate of the search; it changes nothing.
 
@@ -155,13 +159,13 @@ class Translator:
                 that the vocabulary does not hold.
             OutOfMemory: the device is full.
         """
-        options = options or self.options
+        options = (options or self.options).but(**settings)
         lines = self.read(texts, options)
         requests = self.requests.of(lines, options)
         chosen: dict[int, list[tuple[Hypothesis, ...]]] = {}
         written: dict[int, Translation] = {}
         with (
-            progress.track("translate", len(lines), "lines") as advance,
+            as_progress(progress).track("translate", len(lines), "lines") as advance,
             self._computing(options, observer),
             closing(self._search(requests, options, observer)) as searched,
         ):
@@ -213,13 +217,15 @@ class Translator:
         most = min(self.threads, (options or self.options).batch_tokens // _TOKENS_A_WORKER)
         return max(1, most if requests is None else min(most, requests // _REQUESTS_A_WORKER))
 
-    def stream(self, text: str, options: SearchOptions | None = None) -> Generator[str, None, Translation]:
+    def stream(
+        self, text: str, options: SearchOptions | None = None, **settings: Any
+    ) -> Generator[str, None, Translation]:
         """Yields the translation of one text as it is made, in pieces that no longer change; returns the whole.
 
         A word comes when it is finished and every hypothesis that can still win agrees on it; with `risk_samples`, a
         sentence comes as a whole. Joined, the pieces are the text that `translate` gives.
         """
-        options = options or self.options
+        options = (options or self.options).but(**settings)
         (segments,) = self.read([text], options)
         requests = iter(self.requests.of([segments], options)[0])
         hypotheses: list[list[Hypothesis]] = []  # of each segment that is translated

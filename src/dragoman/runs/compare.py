@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
-from dragoman.config import check, choose
+from dragoman.config import as_overrides, check, choose
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
-from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures
+from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures, split_measures
 from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.evaluating.scores import write_scores
 from dragoman.evaluating.significance import Comparison, Spread, check_seeds, compare_systems
@@ -26,7 +26,7 @@ from dragoman.files import check_output, same_file, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.predictor import Predictor
 from dragoman.inference.translator import Translator
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
 from dragoman.runs.lookup import apply_overrides
@@ -87,15 +87,15 @@ def compare(
     precision: str = "auto",
     threads: int | None = None,
     samples: int = SAMPLES,
-    progress: Progress = silent,
-    **measures: Unpack[Measures],
+    progress: Progress | bool = True,
+    **keywords: Any,
 ) -> CompareResult:
     """Scores one or two systems on a test set, and tests whether the difference between two is significant.
 
     `test` and `references` are what `read_references` takes; by default, the test set of the first system's run.
     `overrides` are `dotted.key=value`: `data.` settings say how to read the test set, `decode.` settings how models
     search. The translations of the first system are written to `output`, and everything about the scores to `scores`,
-    as JSON. `samples` and `measures` are those of `evaluate`.
+    as JSON. `samples` and the other `keywords` are those of `evaluate`.
 
     Classifiers and taggers are scored on labelled text, by default that of their run.
 
@@ -108,6 +108,8 @@ def compare(
     compared = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
     outputs = [path for path in (output, scores) if path is not None]
     _check(compared, output, scores, [*([] if test is None else [test]), *references])
+    measures, search = split_measures(keywords)
+    overrides = as_overrides({f"decode.{name}": value for name, value in search.items()}, overrides)
     place = {"device": device, "precision": precision, "progress": progress, "threads": threads}
     asked = _Asked(test, references, outputs, overrides, samples, place, measures)
     scorer = _label_scorer if gives_labels(compared[0].members[0]) else _translation_scorer

@@ -21,7 +21,7 @@ from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.scores import read_evaluations, write_scores
 from dragoman.files import nearest
 from dragoman.inference.translator import Translator
-from dragoman.progress import Progress
+from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder, split_of
 from dragoman.runs.forecast import Forecast, forecast
 from dragoman.runs.lookup import RunOptions, apply_overrides, name_of
@@ -74,15 +74,16 @@ def fine_tune(
     """Trains a finished model on other text, and scores it before and after on the new test set and the old one.
 
     `mix_rate` is the share of old text in an epoch, in characters; left out, half, if there is any (mixed fine-tuning,
-    Chu et al. 2017). The old text is `mix_data` (prepared data), or the data of the run that `model` is. The other
-    `arguments` are those of `train`.
+    Chu et al. 2017). The old text is `mix_data` (prepared data), or the data of the run that `model` is. Two
+    `arguments` are settings: `freeze` names parts that stay as they are, and `lora` is the rank of adapters that train
+    in place of the weights. The others are those of `train`.
 
     Raises:
         ConfigError: old data is asked for, but there is none; and what `train` raises.
         DataError: the names of columns or files state other languages than the model's.
         CheckpointError: `model` is not a complete model folder.
     """
-    options = RunOptions(**arguments)
+    options = RunOptions.of(**arguments)
     with join(options.device) as world:  # the first process reads model and text, and reports what is wrong with them
         plan = world.share(lambda: _look_up(model, data, mix_rate, mix_data, options.overrides))
     result = train_run(plan.recipe, replace(options, name=options.name or plan.name))
@@ -90,7 +91,8 @@ def fine_tune(
     if not world.is_first or (not result.evaluations and _is_scored(run.scores)):
         return FineTuneResult(result.folder, result.steps, (), ())
     tests = {"new": run.split("test")} | ({"old": split_of(plan.old, "test")} if plan.old else {})
-    translators = [Translator.load(folder, options.device) for folder in (plan.start, find_model(result.folder))]
+    starts = (plan.start, find_model(result.folder))
+    translators = [Translator.load(folder, options.device, progress=options.progress) for folder in starts]
     language = translators[1].options.target_language
     translators[0].options = translators[0].options.but(target_language=language)
     before, after = (
@@ -111,7 +113,7 @@ def forecast_fine_tune(
     **arguments: Any,
 ) -> Forecast:
     """Forecasts what `fine_tune` would take with the same arguments, as `forecast` does for `train`."""
-    options = RunOptions(**arguments)
+    options = RunOptions.of(**arguments)
     plan = _look_up(model, data, mix_rate, mix_data, options.overrides)
     return forecast(plan.recipe, **{**arguments, "name": options.name or plan.name})
 
@@ -167,7 +169,7 @@ def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
     with open_inputs(settings, known) as inputs:
         train = inputs["train"]
         log.info("%s: %s to %s: %s", train.name, *train.languages, train.reasons["languages"])
-        translator = Translator.load(model)
+        translator = Translator.load(model, progress=silent)
         for reading in inputs.values():
             pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
             warn_of_exchanged_sides(translator, pairs, reading.name)

@@ -14,7 +14,7 @@ from dragoman import system
 from dragoman.compiled import kernels
 from dragoman.errors import ConfigError, Error
 from dragoman.files import free_name, lock
-from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
+from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.run_folder import RunFolder
 from dragoman.runs.lookup import RunOptions, RunRequest, What, identify_run
 from dragoman.runs.opening import open_run, refuse_changes
@@ -60,7 +60,7 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
     Raises:
         The errors of `train`, except those about continuing a run.
     """
-    options = RunOptions(**arguments)
+    options = RunOptions.of(**arguments)
     refuse_several("a forecast (--dry-run)")
     device, _ = system.choose_device(options.device)
     options = replace(options, device=device)
@@ -68,6 +68,7 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
     run, asked = request.run, request.asked
     assert asked is not None, "a forecast is of settings"
     if device == "cpu":
+        keep_freed_memory()
         kernels.prepare(options.progress)
     with (
         memory_limit(usable_memory_bytes() if device == "cpu" else None),

@@ -215,7 +215,8 @@ class LabelledTask(Task):
         """Scores the best model beside simple baselines, and draws the confusions. Warns where a baseline is ahead."""
         models, baselines = list[LabelEvaluation](), list[LabelEvaluation]()
         tests = [name for name, split in self.report.splits.items() if split.examples and name not in ("train", "dev")]
-        train, predictor = list(self.examples("train")), Predictor.load(self.run.best, self.device)
+        train = list(self.examples("train"))
+        predictor = Predictor.load(self.run.best, self.device, progress=self.progress)
         with self.progress.track("score", unit="systems") as advance:
             for name in tests:
                 test, path = list(self.examples(name)), self.run.split(name)

@@ -18,6 +18,7 @@ from dragoman.evaluating.scores import write_scores
 from dragoman.files import sha256
 from dragoman.inference.generator import Generator
 from dragoman.model.transformer import LanguageModel
+from dragoman.progress import silent
 from dragoman.runs.choices import TextFacts
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import ModelFiles, StoredModel
@@ -129,9 +130,9 @@ class LanguageModelTask(TextTask):
     def _sample(self, model: LanguageModel) -> str:
         """What the model writes after the end of a line, drawn by its own probabilities."""
         stored = StoredModel(model, model.config, self.model_files, Path("validation"))
-        generator = Generator(stored, self.device, self.recipe.train.precision)
+        generator = Generator(stored, self.device, self.recipe.train.precision, progress=silent)
         options = generator.options.but(tokens=SAMPLE_TOKENS, temperature=1.0)
-        return generator.generate([""], options)[0].text
+        return generator.generate([""], options, silent)[0].text
 
     @property
     def model_files(self) -> ModelFiles:

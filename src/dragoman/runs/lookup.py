@@ -6,16 +6,17 @@ Nothing is written.
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.config import check, flatten, override, read
+from dragoman.config import as_overrides, check, flatten, nearest_setting, override, read
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import free_name, nearest
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.judgement import Expectation, Expected, changed_settings
 from dragoman.runs.recipe import LIMITS, Recipe, read_tables
@@ -51,7 +52,19 @@ class RunOptions:
     threads: int | None = None
     progress: Progress = silent
 
+    @classmethod
+    def of(cls, *, progress: Progress | bool = True, **keywords: Any) -> "RunOptions":
+        """From the keywords of a public function. Some of them are settings, as on the command line."""
+        known = [field.name for field in fields(cls)] + list(SETTINGS)
+        for name in keywords.keys() - set(known):
+            raise ConfigError(f"unknown keyword {name}; {_nearest_keyword(name, known)}")
+        given = {key: keywords.pop(name, None) for name, key in SETTINGS.items()}
+        overrides = as_overrides(given, keywords.pop("overrides", ()))
+        return cls(overrides, progress=as_progress(progress), **keywords)
 
+
+SETTINGS = {"task": "task", "minutes": "train.minutes", "freeze": "tuning.freeze", "lora": "tuning.lora.rank"}
+"""The settings that are keywords of `train`, `fine_tune` and the functions that call them."""
 ASKABLE = (*LIMITS, "learning_rate")
 """Settings of `[train]` that may be given with `--more`. The limit counts from the step at which the run finished."""
 COMMAND_LINE = "the command line"
@@ -247,6 +260,16 @@ def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[st
     asked = override({}, new)
     check(asked, "the command line", Recipe)
     return [text for text in options.overrides if text not in new], asked.get("train", {})
+
+
+def _nearest_keyword(name: str, known: Sequence[str]) -> str:
+    """What an unknown keyword was probably meant for."""
+    if near := get_close_matches(name, known, n=1):
+        return f"did you mean {near[0]}?"
+    setting = nearest_setting(name, Recipe)
+    if not setting.endswith("?"):
+        return f"known are {', '.join(known)}"
+    return f"{setting} Settings without a keyword go into overrides, as in overrides=['train.steps=1000']"
 
 
 def check_name(name: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from dragoman.errors import ConfigError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs.compare import CompareResult, compare
 from dragoman.store.description import WEIGHTS, default_card
@@ -24,7 +24,7 @@ class Quantized(NamedTuple):
 
 
 def quantize(
-    model: Path | str, to: Path | str, test: Path | str | None = None, progress: Progress = silent
+    model: Path | str, to: Path | str, test: Path | str | None = None, progress: Progress | bool = True
 ) -> Quantized:
     """Writes the model folder `to`: every matrix as whole numbers of 8 bits with a scale for each of its rows, which is
     a quarter of the size. It loads wherever the model does. Compiled, it also computes in int8 unless told otherwise.

@@ -21,7 +21,7 @@ from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.scores import read_scores
 from dragoman.evaluating.significance import Spread
 from dragoman.files import lock
-from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
+from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.judgement import Judgement, judge
@@ -76,26 +76,43 @@ def train(
     device: str = "auto",
     threads: int | None = None,
     anyway: bool = False,
-    progress: Progress = silent,
+    task: str | None = None,
+    minutes: float | None = None,
+    progress: Progress | bool = True,
+    **unknown: Any,
 ) -> RunResult:
     """Trains a model from a recipe or from data, or continues a run; then scores it on its test sets.
 
     `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder,
-    `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished run of
-    that name is continued, unless `fresh` asks for a new name. `more` trains a finished run further from its last
-    state: the limit given with it counts from there, and the learning rate rises and falls again
-    (`train.learning_rate` may be given too). `anyway` continues a run even on another machine, or after the text that
-    its data was made from has changed.
+    `hub:…`), or a run folder. `task` and `minutes` are settings, and `overrides` are others, as `dotted.key=value`.
+    The run lies in `runs/name`; an unfinished run of that name is continued, unless `fresh` asks for a new name. `more`
+    trains a finished run further from its last state: the limit given with it counts from there, and the learning rate
+    rises and falls again (`train.learning_rate` may be given too). `anyway` continues a run even on another machine, or
+    after the text that its data was made from has changed.
 
     While it runs, it sets the number of torch threads, limits this process's memory, and handles signals, which stop it
-    after a step; then it restores all three. `dragoman.keep_freed_memory()` before the first call makes steps faster.
+    after a step; then it restores all three. On a processor, the process keeps the memory that it frees from then on.
 
     Raises:
         ConfigError, DataError, TokenizerError: what was given cannot be used; nothing was changed.
         Interrupted: stopped on request; the same call goes on.
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
-    return train_run(what, RunOptions(overrides, name, runs, fresh, more, anyway, device, threads, progress))
+    options = RunOptions.of(
+        overrides=overrides,
+        name=name,
+        runs=runs,
+        fresh=fresh,
+        more=more,
+        anyway=anyway,
+        device=device,
+        threads=threads,
+        task=task,
+        minutes=minutes,
+        progress=progress,
+        **unknown,
+    )
+    return train_run(what, options)
 
 
 def train_run(what: What, options: RunOptions) -> RunResult:
@@ -104,6 +121,8 @@ def train_run(what: What, options: RunOptions) -> RunResult:
         device, why = system.choose_device(options.device)
         options = replace(options, device=device, progress=options.progress if world.is_first else silent)
         if device == "cpu":
+            system.warn_of_spinning()
+            keep_freed_memory()
             kernels.prepare(options.progress)
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
 
@@ -199,7 +218,7 @@ def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> 
     Raises:
         ConfigError: `what` is a run, `seeds` is below one, or `overrides` set a seed; and what `train` raises.
     """
-    what, options = only_one(what), RunOptions(**arguments)
+    what, options = only_one(what), RunOptions.of(**arguments)
     refuse_several("a group of seeds (--seeds)")
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, but is {seeds}")

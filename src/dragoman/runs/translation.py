@@ -20,6 +20,7 @@ from dragoman.inference.sentences import split_sentences
 from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
+from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, Prepared, TextFacts
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
@@ -166,9 +167,9 @@ class TranslationTask(Task):
     def measure(self, model: Any) -> Validated:
         loss, pairs = mean_loss(model, self._dev_batches), self._translated_pairs
         stored = StoredModel(model, model.config, self.model_files._replace(generation={}), Path("validation"))
-        translator = Translator(stored, self.device, self.recipe.train.precision)
+        translator = Translator(stored, self.device, self.recipe.train.precision, progress=silent)
         options = check(BRIEF, "validation", SearchOptions).but(target_language=self.recipe.decode.target_language)
-        translations = translator.translate([source for source, _ in pairs], options)
+        translations = translator.translate([source for source, _ in pairs], options, silent)
         references = [[target] for _, target in pairs]
         scores = bleu_and_chrf([each.text for each in translations], references, self.languages.target)
         facts = {"dev_loss": loss, "dev_bleu": scores["bleu"], "dev_chrf": scores["chrf"], **_shares(translations)}
@@ -202,7 +203,7 @@ class TranslationTask(Task):
 
     def score(self) -> tuple[Evaluation, ...]:
         tests = [path for path in sorted(self.run.data.glob("*.jsonl")) if path.stem not in ("train", "dev")]
-        translator = Translator.load(self.run.best, self.device)
+        translator = Translator.load(self.run.best, self.device, progress=self.progress)
         evaluations = tuple(
             evaluate(translator, test, name=str(self.run.best), progress=self.progress)
             for test in tests

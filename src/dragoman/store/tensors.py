@@ -11,7 +11,7 @@ from dragoman.compiled import kernels
 from dragoman.model.config import ModelConfig
 from dragoman.model.projection import Projection
 from dragoman.model.transformer import AnyModel, Model, build_model, prepare_for_decoding
-from dragoman.progress import Progress
+from dragoman.progress import Progress, as_progress
 from dragoman.store.weights import Weights
 from dragoman.system import choose_device, choose_precision
 
@@ -65,10 +65,10 @@ class Ready(NamedTuple, Generic[Model]):
     precision: str
 
 
-def make_ready(model: Model, device: str, precision: str, progress: Progress) -> Ready[Model]:
+def make_ready(model: Model, device: str, precision: str, progress: Progress | bool) -> Ready[Model]:
     """Chooses device and precision where left open, and prepares the kernels; `model` itself stays as it is."""
     device, _ = choose_device(device)
     precision, _ = choose_precision(precision, device)
     if device == "cpu":
-        kernels.prepare(progress)
+        kernels.prepare(as_progress(progress))
     return Ready(prepare_for_decoding(model, device, _DTYPES[precision]), device, precision)

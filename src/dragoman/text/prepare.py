@@ -11,11 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from dragoman.config import choose
 from dragoman.errors import DataError
 from dragoman.files import check_new_folder, new_folder, sha256
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import split_of, text_of
 from dragoman.serialization import write_json
+from dragoman.text.addresses import Address
 from dragoman.text.inputs import open_inputs
 from dragoman.text.labels import Task
 from dragoman.text.prepare_labelled import LabelledText
@@ -51,8 +53,13 @@ class Text(Protocol[R]):
         ...
 
 
-def prepare_data(settings: DataSettings, folder: Path | str, progress: Progress = silent) -> DataReport:
+def prepare_data(
+    data: DataSettings | Address, folder: Path | str, progress: Progress | bool = True, **settings: Any
+) -> DataReport:
     """Reads, checks and splits parallel text into `folder`. A folder made from the same text before is used as it is.
+
+    `data` is the address of the text, with the `settings` that differ from the defaults, as in `source_language="en"`;
+    or both together.
 
     Prepared data given as text is copied. Each line of a split is a JSON list of source and target. Sets that are given
     beside the training text keep every pair in order, so that other files stay aligned with them; their faults are only
@@ -62,12 +69,16 @@ def prepare_data(settings: DataSettings, folder: Path | str, progress: Progress 
         DataError: the text cannot be read or used, or `folder` was made from other text.
         DiskFull: nothing is left behind.
     """
-    with open_inputs(settings) as inputs:
-        return _prepare(PairText(settings, inputs, progress), Path(folder))
+    if isinstance(data, DataSettings):
+        chosen = data.but(**settings)
+    else:
+        chosen = choose(DataSettings, "data", (), path=data, **settings)
+    with open_inputs(chosen) as inputs:
+        return _prepare(PairText(chosen, inputs, as_progress(progress)), Path(folder))
 
 
 def prepare_labelled(
-    settings: DataSettings, task: Task, folder: Path | str, progress: Progress = silent
+    settings: DataSettings, task: Task, folder: Path | str, progress: Progress | bool = True
 ) -> LabelledReport:
     """Prepares texts with a label each, or with a label for each word. Dev and test sets that are given keep every
     example; those that are not are held out of the training text.
@@ -76,17 +87,17 @@ def prepare_labelled(
         DataError: the text cannot be read or is not labelled, or `folder` was made from other text.
         DiskFull: nothing is left behind.
     """
-    return _prepare(LabelledText.read(settings, task, progress), Path(folder))
+    return _prepare(LabelledText.read(settings, task, as_progress(progress)), Path(folder))
 
 
-def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress = silent) -> TextReport:
+def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress | bool = True) -> TextReport:
     """Prepares running text: holds out its end for dev and test unless they are given.
 
     Raises:
         DataError: the text cannot be read or is too short, or `folder` was made from other text.
         DiskFull: nothing is left behind.
     """
-    return _prepare(RunningText(settings, progress), Path(folder))
+    return _prepare(RunningText(settings, as_progress(progress)), Path(folder))
 
 
 def is_made_from(folder: Path, settings: DataSettings, task: str) -> bool:

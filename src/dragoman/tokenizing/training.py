@@ -20,7 +20,7 @@ from tokenizers import normalizers, trainers
 from dragoman.config import Settings
 from dragoman.errors import ConfigError, TokenizerError
 from dragoman.files import new_folder
-from dragoman.progress import Advance, Progress, silent
+from dragoman.progress import Advance, Progress, as_progress, silent
 from dragoman.text.addresses import Address
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import Reading, open_pairs
@@ -238,20 +238,23 @@ def train_tokenizer(
     folder: Path | str,
     settings: TokenizerSettings | None = None,
     reading: ReadingSettings | None = None,
-    progress: Progress = silent,
+    progress: Progress | bool = True,
+    **changes: Any,
 ) -> TokenizerResult:
     """Learns a vocabulary for both sides of `data`, and saves the tokenizers in a new `folder`.
 
-    `data` is the address of parallel text, read as `reading` says, or a folder of prepared data.
+    `data` is the address of parallel text, read as `reading` says, or a folder of prepared data. `changes` are other
+    `settings`, as in `vocabulary_size=4000`.
 
     Raises:
         DataError: the text cannot be read, or `folder` exists already.
         TokenizerError: there is no text, or it is not Unicode.
         ConfigError: spaCy's rules are asked for without a known language.
     """
+    settings = (settings or TokenizerSettings()).but(**changes)
     with new_folder(folder) as aside:
         text = _TrainingText.of(data, reading or ReadingSettings())
-        tokenizers = learn_tokenizers(text.pairs, settings, progress, text.languages)
+        tokenizers = learn_tokenizers(text.pairs, settings, as_progress(progress), text.languages)
         tokenizers.save(aside)
     return TokenizerResult(Path(folder), tokenizers, next(text.pairs()))
 
