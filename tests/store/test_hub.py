@@ -2,7 +2,10 @@
 
 import json
 import logging
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +126,26 @@ def test_a_hub_that_cannot_be_reached_is_told(asked: list[str], monkeypatch: pyt
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(CheckpointError, match=f"{ONE} could not be fetched: "):
         load_model(ONE)
+
+
+def test_a_fresh_process_finds_the_hub_by_its_variable(asked: list[str], tmp_path: Path) -> None:
+    """Nothing else has imported the library's parts there."""
+    import huggingface_hub
+
+    names = {
+        "HF_ENDPOINT": huggingface_hub.constants.ENDPOINT,
+        "HF_HOME": tmp_path / "home",
+        "XDG_CACHE_HOME": tmp_path,
+    }
+    environment = {**os.environ, **{name: str(value) for name, value in names.items()}}
+    for address, code, told in (
+        (ONE, 0, "licence: apache-2.0"),
+        (f"{ONE}-none", 4, "could not be fetched: Repository"),
+    ):
+        command = [sys.executable, "-m", "dragoman", "convert", address, "--to", str(tmp_path / "new")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code and told in done.stdout + done.stderr, done.stderr
+        shutil.rmtree(tmp_path / "new", ignore_errors=True)
 
 
 def test_every_command_takes_an_address(

@@ -66,21 +66,21 @@ def fetch(address: str) -> Path:
         MissingExtra: the hub's library is not installed.
     """
     try:
-        import huggingface_hub as hub
+        from huggingface_hub import errors, hf_hub_download, snapshot_download, utils
     except ImportError:
         raise missing_extra("huggingface_hub", "marian") from None
-    hub.utils.disable_progress_bars()  # only the command line draws, and errors are told in one line
-    hub.utils.logging.set_verbosity_error()
+    utils.disable_progress_bars()  # only the command line draws, and errors are told in one line
+    utils.logging.set_verbosity_error()
     log.info("fetching %s from the hub", address)
     name, _, revision = address.removeprefix(HUB).partition("@")
     try:
-        folder = Path(hub.snapshot_download(name, revision=revision or None, allow_patterns=list(SMALL)))
+        folder = Path(snapshot_download(name, revision=revision or None, allow_patterns=list(SMALL)))
         if not is_marian(folder):
             return folder  # whatever it is, its weights would be fetched for nothing
         try:
-            hub.hf_hub_download(name, WEIGHTS[0], revision=folder.name)
-        except hub.errors.EntryNotFoundError:
-            hub.hf_hub_download(name, WEIGHTS[1], revision=folder.name)
+            hf_hub_download(name, WEIGHTS[0], revision=folder.name)
+        except errors.EntryNotFoundError:
+            hf_hub_download(name, WEIGHTS[1], revision=folder.name)
     except CheckpointError:
         raise
     except Exception as error:  # the library raises dozens of kinds, network ones among them
