@@ -7,7 +7,8 @@ that Italian word is the same in both, so it gives nothing away.
 
 The phrasebook says both, so a model that learned it must look at the cue: a noun that a pattern has in one number only
 would be in that number whatever the cue. The sentences are not in training: words fill their slots, save the cue's,
-that training never puts there (`generate.held_out`), or training has no such pattern. Start reading at `cues`.
+that training never puts there (`generate.held_out`), or training has no such pattern; and no other pattern of training
+makes them. Start reading at `cues`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from phrasebook.lexemes import Agreement, Form, Gender, Lexeme, Noun, Number, Su
 from phrasebook.patterns import Part, Pattern, patterns
 from phrasebook.rendering import Fillers, render_english, render_italian
 
-from dragoman.text.phrasebook import WORDS
+from dragoman.text.phrasebook import WORDS, read_phrasebook
 from dragoman.text.readers import Pair
 
 Kind = Literal["gender", "number", "register"]
@@ -90,13 +91,14 @@ def _shuffled(kind: Kind) -> list[Pattern]:
 
 
 def _take_turns(hands: Sequence[Iterator[Cue]], count: int) -> list[Cue]:
-    """One from each hand in turn, until there are enough."""
+    """One from each hand in turn, until there are enough; none that another pattern has put into training."""
+    training = {sentence.source for sentence in read_phrasebook().train}
     taken: list[Cue] = []
     waiting = deque(hands)
     while len(taken) < count:
         assert waiting, f"the patterns make {len(taken)} cues only"
         hand = waiting.popleft()
-        if cue := next(hand, None):
+        if cue := next((cue for cue in hand if cue.pair.source not in training), None):
             taken.append(cue)
             waiting.append(hand)
     return taken

@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 from make_phrasebook import SHIPPED, shipped_text
 from phrasebook import english, italian
-from phrasebook.generate import Part, Sentences, deal, expand, sentences, walk
+from phrasebook.generate import Part, Sentences, deal, expand, new_to_training, sentences, walk
 from phrasebook.lexemes import Lexeme
 from phrasebook.lexicon import lexicon, read, tagged
 from phrasebook.parts_of_speech import tag_words
@@ -35,6 +35,8 @@ FORBIDDEN = {
     "a space too many": r"  | [,.;:?!]|^ | $",
     "braces or a slot": r"[{}@]|(?-i:[A-Z]{3})",
 }
+# Verbs that follow the pronoun "lo".
+LO = "conosco|dia|faccia|faccio|prenda|prendiamo|prendo|provi|ripeta|sa|sai|sappiamo|so|tocchi|trovo|vede|voglio"
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +99,7 @@ def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sente
     used = {word.tag for pattern in patterns() for uses in pattern.slots.values() for word in uses}
     assert {tag for lexeme in lexicon() for tag in lexeme.tags} == used
     counts = Counter(lexeme for sentence in sets.train for lexeme in sentence.lexemes)
-    assert min(counts[lexeme] for lexeme in lexicon()) >= 20
+    assert min(counts[lexeme] for lexeme in lexicon()) >= 10
 
 
 @pytest.mark.thorough
@@ -188,7 +190,7 @@ def test_no_lexeme_of_a_test_sentence_fills_the_same_slot_in_training(
 @pytest.mark.parametrize("name", ["dev", "test", "new_patterns"])
 def test_every_lexeme_and_every_word_of_a_test_is_known(name: str, sets: Sentences, book: Phrasebook):
     counts = Counter(lexeme for sentence in sets.train for lexeme in sentence.lexemes)
-    assert min(counts[lexeme] for sentence in getattr(sets, name) for lexeme in sentence.lexemes) >= 20
+    assert min(counts[lexeme] for sentence in getattr(sets, name) for lexeme in sentence.lexemes) >= 10
     for side in ("source", "target"):
         known = {word for sentence in book.train for word in words(getattr(sentence, side))}
         assert {word for sentence in getattr(book, name) for word in words(getattr(sentence, side))} <= known
@@ -208,7 +210,7 @@ def test_the_second_test_holds_patterns_never_seen_from_every_topic(book: Phrase
 def test_a_hand_is_dealt_in_turn_and_never_twice():
     first, second = patterns()[:2]
     hands = [expand(first, 0, "train"), expand(second, 0, "train"), expand(first, 0, "train")]
-    dealt = deal(hands, 9, set())
+    dealt = deal(hands, 9, new_to_training())
     assert len({sentence.pair.source for sentence in dealt}) == 9
     assert [sentence.pair.origin for sentence in dealt[:3]] == [first.origin, second.origin, first.origin]
 
@@ -226,7 +228,8 @@ def test_a_walk_meets_every_combination_once():
 @pytest.mark.parametrize("fault", FORBIDDEN)
 def test_no_italian_sentence_holds(fault: str, book: Phrasebook):
     found = [target for _, target, _ in all_pairs(book) if re.search(FORBIDDEN[fault], target, re.IGNORECASE)]
-    allowed = re.compile(r"\bquello a|l'una a")  # "quello azzurro", "l'una abbiamo": a pronoun, an hour
+    # "quello azzurro", "l'una abbiamo", "non lo so": a pronoun, an hour, another pronoun
+    allowed = re.compile(rf"\bquello a|l'una a|\blo (?:{LO})\b", re.IGNORECASE)
     assert [target for target in found if not allowed.search(target)] == []
 
 

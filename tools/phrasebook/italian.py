@@ -54,6 +54,7 @@ PRESENT = {
     "isc": ("isco", "isci", "isce", "iamo", "ite", "iscono"),
 }
 FUTURE = ("ò", "ai", "à", "emo", "ete", "anno")
+CONDITIONAL = ("ei", "esti", "ebbe", "emmo", "este", "ebbero")
 PARTICIPLE = {"are": "ato", "ere": "uto", "ire": "ito"}
 
 
@@ -130,7 +131,7 @@ def agreeing(forms: tuple[str, str, str, str], gender: Gender, number: Number) -
 def conjugate(verb: str, tense: str, subject: Agreement) -> str:
     """One form of a verb, given by its infinitive.
 
-    ``tense`` is infinitive, gerund, present, past (passato prossimo), future, formal, informal or plural (imperatives).
+    ``tense`` is infinitive, gerund, present, past (passato prossimo), future, conditional, formal, informal or plural (imperatives).
 
     >>> conjugate("andare", "past", Agreement(3, "p", "f")), conjugate("riposarsi", "present", Agreement(1, "s", "m"))
     ('sono andate', 'mi riposo')
@@ -160,6 +161,8 @@ def _simple_form(verb: str, tense: str, index: int) -> str:
             return _present(verb)[index]
         case "future":
             return _future_stem(verb) + FUTURE[index]
+        case "conditional":
+            return _future_stem(verb) + CONDITIONAL[index]
         case "formal":
             return _irregular(verb, "formal") or (_attach(verb, "i") if first else _present(verb)[0][:-1] + "a")
         case "informal":

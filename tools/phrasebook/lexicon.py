@@ -30,7 +30,9 @@ from phrasebook.lexemes import (
 from phrasebook.source import Entry, entries, text_files
 
 # In "biglietto del treno" the first word alone takes the plural; "carta geografica" must spell its plural out.
-INVARIABLE_TAIL = re.compile(r"\S+ (d'|di |da |del |dell'|della |dei |delle |a |al |alla |all'|in |per |con |vicino )")
+INVARIABLE_TAIL = re.compile(
+    r"\S+ (d'|di |da |del |dell'|della |dei |degli |delle |a |al |alla |all'|in |per |con |vicino )"
+)
 
 
 @cache

@@ -12,6 +12,7 @@ A pattern is two lines, English and Italian. Braces hold what is chosen or infle
   rosse*. ``@io @tu @lui @lei @noi @voi @loro`` are persons that the sentence does not name.
 - ``.form`` picks a form: of a verb its tense, of a noun its place phrase (``{PLACE.place}``: *in banca*). A small word
   with a form is a verb too: ``{essere.present@ITEMS}``.
+- ``<Where is|Where's>`` makes two patterns, ``hotel.txt:7.1`` and ``hotel.txt:7.2``.
 - A line that begins with ``*`` is a pattern that training never sees.
 - A line in brackets, ``[food]``, is the topic of all patterns until the next one.
 """
@@ -25,7 +26,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from phrasebook.source import numbered_lines, text_files
+from phrasebook.source import alternatives, numbered_lines, text_files
 
 BRACES = re.compile(r"\{([^{}]*)\}")
 COUNTING = {"a", "one", "another", "each", "every"}
@@ -90,7 +91,9 @@ def read(name: str) -> Iterator[Pattern]:
         translation, _ = next(lines, ("", ""))
         if line.startswith("=") or not translation.startswith("="):
             raise DataError(f"{origin}: an English line and '= ' with its Italian must take turns, at '{line}'")
-        yield pattern(line, translation, origin, topic)
+        written = alternatives(line)
+        for number, each in enumerate(written, start=1):
+            yield pattern(each, translation, origin if len(written) == 1 else f"{origin}.{number}", topic)
 
 
 def pattern(line: str, translation: str, origin: str, topic: str = "") -> Pattern:

@@ -2,17 +2,21 @@
 
 A lexicon line is ``english = italian``; ``: tag tag`` may follow, and ``~ text`` for the place phrase of a noun. A line
 in brackets, ``[noun dish food]``, names the kind and the tags of all lines until the next one. ``#`` begins a comment.
+``<I am|I'm>`` in the English of a lexicon or a pattern stands for as many lines.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
 
 HERE = Path(__file__).parent
+CHOICE = re.compile(r"<([^<>]*)>")
 
 
 class Entry(NamedTuple):
@@ -55,4 +59,18 @@ def entries(name: str) -> Iterator[Entry]:
             raise DataError(f"{origin}: a lexicon line is 'english = italian', but this is '{line}'")
         rest, _, tags = rest.partition(" : ")
         italian, _, place = rest.partition(" ~ ")
-        yield Entry(kind, english.strip(), italian.strip(), place.strip(), (*shared, *tags.split()), origin)
+        for each in alternatives(english.strip()):
+            yield Entry(kind, each, italian.strip(), place.strip(), (*shared, *tags.split()), origin)
+
+
+def alternatives(text: str) -> list[str]:
+    """Every way of choosing one of the words between angle brackets.
+
+    >>> alternatives("<I am|I'm> <|very >tired")
+    ['I am tired', 'I am very tired', "I'm tired", "I'm very tired"]
+    """
+    pieces = CHOICE.split(text)
+    return [
+        "".join(chosen)
+        for chosen in product(*(piece.split("|") if at % 2 else [piece] for at, piece in enumerate(pieces)))
+    ]

@@ -23,7 +23,7 @@ class Sentence(NamedTuple):
     source: str
     target: str
     origin: str
-    """File and line of the pattern that made it."""
+    """File and line of the pattern that made it; where one line makes several, a number after a point."""
     topic: str
     tags: tuple[str, ...]
     """The part of speech of each of `words`, as Universal Dependencies names it."""

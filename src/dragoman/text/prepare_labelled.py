@@ -208,10 +208,11 @@ def _phrasebook(settings: DataSettings, task: Task) -> dict[str, list[Example]]:
 def _labelled(sentence: Sentence, task: Task) -> Example:
     """The topic of a sentence of the phrasebook, or the part of speech of each of its words."""
     file, _, line = sentence.origin.rpartition(":")
+    number = int(line.partition(".")[0])
     if task == "classify":
-        return Example((sentence.source,), (sentence.topic,), file, (int(line),))
+        return Example((sentence.source,), (sentence.topic,), file, (number,))
     words = sentence.words
-    return Example(tuple(words), sentence.tags, file, (int(line),) * len(words))
+    return Example(tuple(words), sentence.tags, file, (number,) * len(words))
 
 
 def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
