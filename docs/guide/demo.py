@@ -22,10 +22,7 @@ def steps(full: int) -> str:
 
 
 def run() -> Path:
-    """The folder of the demo's run. The first call trains it, in about five minutes on two cores.
-
-    A number of steps instead of the recipe's minutes, so that the pages are the same on a slow or busy machine.
-    """
+    """The folder of the demo's run. The first call trains it, in about five minutes on two cores."""
     return dragoman.train("phrasebook", runs=RUNS, overrides=[steps(2_000)]).folder
 
 

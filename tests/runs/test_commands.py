@@ -185,8 +185,8 @@ def test_demo_leaves_the_same(
         return RunResult(run_folder, 1, ())
 
     monkeypatch.setattr(dragoman, "train", train, raising=False)
-    printed("demo", "--minutes", "2", "--runs", tmp_path)
-    assert (asked["what"], asked["overrides"], asked["runs"]) == ("phrasebook", ["train.minutes=2.0"], tmp_path)
+    printed("demo", "--steps", "20", "--runs", tmp_path)
+    assert (asked["what"], asked["overrides"], asked["runs"]) == ("phrasebook", ["train.steps=20"], tmp_path)
 
 
 def test_train_leaves_the_same(tmp_path: Path, printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:

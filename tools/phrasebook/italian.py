@@ -131,7 +131,8 @@ def agreeing(forms: tuple[str, str, str, str], gender: Gender, number: Number) -
 def conjugate(verb: str, tense: str, subject: Agreement) -> str:
     """One form of a verb, given by its infinitive.
 
-    ``tense`` is infinitive, gerund, present, past (passato prossimo), future, conditional, formal, informal or plural (imperatives).
+    ``tense`` is infinitive, gerund, present, past (passato prossimo), future, conditional, formal, informal or plural
+    (imperatives).
 
     >>> conjugate("andare", "past", Agreement(3, "p", "f")), conjugate("riposarsi", "present", Agreement(1, "s", "m"))
     ('sono andate', 'mi riposo')

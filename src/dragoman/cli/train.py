@@ -63,6 +63,14 @@ TEST_SETS = {"test": "known patterns", "new_patterns": "new patterns"}
 """What the test sets of the phrasebook test."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only prepare the text, and estimate steps, memory and time.")]
 SAMPLES = 6
+FINISHED = Path(dragoman.__file__).parent / "inference" / "phrasebook"
+"""The model that ships, made by ``tools/make_model.py``."""
+SAID = (
+    "Where is the station? I would like two coffees.",
+    "Could you speak more slowly, please?",
+    "I have lost my passport. Can you help me?",
+)
+"""What both models of the demo translate."""
 NEXT = (
     "Next, with your own text: a FILE that has a sentence and its translation on each line (.tsv, .csv, .jsonl)",
     "  dragoman train FILE --minutes 30      trains a translator on it and scores it",
@@ -371,18 +379,23 @@ def fine_tune(
 
 
 def demo(
-    minutes: Annotated[float | None, typer.Option(help="Minutes of training.", show_default="4.5")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of training.", show_default="2,000")] = None,
     runs: Runs = Path("runs"),
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a small English-Italian translator in minutes, then translate what you type."""
+    """Translate with a finished English-Italian model, train one beside it, then translate what you type."""
     from dragoman.evaluating.references import own_test_pairs
     from dragoman.text.phrasebook import words
     from dragoman.text.prepared import read_split
 
     progress = open_screen(quiet)
-    run = dragoman.train("phrasebook", minutes=minutes, runs=runs, threads=threads, progress=progress).folder
+    finished = dragoman.Translator.load(FINISHED, precision="float32", progress=progress, threads=threads)
+    answers = [translation.text for translation in finished.translate(SAID)]
+    write_table(["English", "the finished model"], list(zip(SAID, answers, strict=True)))
+    note("now a model like it is trained here")
+    overrides = [f"train.steps={steps}"] if steps else []
+    run = dragoman.train("phrasebook", overrides=overrides, runs=runs, threads=threads, progress=progress).folder
     show_curves(run)
     show_demo_scores(run)
     translator = dragoman.Translator.load(run, progress=progress, threads=threads)
@@ -392,6 +405,9 @@ def demo(
     for source, target in pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]:
         write()
         work.compare(source, target)
+    write()
+    trained = [translation.text for translation in translator.translate(SAID)]
+    write_table(["English", "finished model", "your model"], list(zip(SAID, answers, trained, strict=True)))
     if sys.stdin.isatty():
         write()
         with suppress(KeyboardInterrupt):  # another way to end the conversation
