@@ -18,6 +18,7 @@ from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 from dragoman.files import (
     check_output,
     free_name,
+    growing_file,
     lock,
     make_folders,
     new_file,
@@ -484,3 +485,35 @@ def test_a_json_file_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
         file.truncate(1 << 33)  # without a block on the disk
     with pytest.raises(CheckpointError, match="larger than 256 MiB"):
         read_object(tmp_path / "manifest.json")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="names of open files are read from /proc")
+def test_every_file_is_on_the_disk_before_its_name_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut after a rename finds the content: each file and its folder are flushed before, the place after."""
+    done: list[str] = []
+    fsync, rename = os.fsync, os.replace
+
+    def flushed(handle: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        fsync(handle)
+
+    def renamed(old: Path, new: Path) -> None:
+        done.append(f"-> {Path(new).name}")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "replace", renamed)
+    write_file(tmp_path / "a", b"1")
+    assert [name.startswith((".a", "a.")) for name in done[:1]] == [True] and done[1:] == ["-> a", tmp_path.name]
+    done.clear()
+    with growing_file(tmp_path / "b", tmp_path / "b.part") as file:
+        file.write(b"1")
+    assert done == ["b.part", "-> b", tmp_path.name]
+    done.clear()
+    with new_folder(tmp_path / "c") as aside:
+        (aside / "inside").mkdir()
+        for name in ("one", "inside/two"):
+            (aside / name).write_bytes(b"1")
+    before = done[: done.index("-> c")]
+    assert sorted(before[:-1]) == ["inside", "one", "two"] and before[-1] == aside.name
+    assert done[done.index("-> c") + 1 :] == [tmp_path.name]

@@ -16,6 +16,7 @@ from dragoman.data.corpus import EncodedCorpus, Pool, Rows
 from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError
 from dragoman.tokenizing.special_tokens import END, START
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
 
 
@@ -297,3 +298,12 @@ def test_an_epoch_has_other_rows_of_a_pool(
     assert seen == set(range(first, len(pooled)))
     sizes = [batches.size_of(each).tokens for each in batches.epoch(0)]
     assert sum(sizes) == batches.tokens
+
+
+@pytest.mark.parametrize(("batch_tokens", "sizes"), [(14, [1] * 6), (15, [1] * 6), (16, [2] * 3), (24, [3, 3])])
+def test_a_batch_that_is_just_full_takes_no_more_and_no_less(batch_tokens: int, sizes: list[int], tmp_path: Path):
+    """Six pairs of six words and two symbols a source."""
+    pairs = [("a b c d e f", "a b c")] * 6
+    tokenizers = learn_tokenizer(["a b c d e f"] * 2, TokenizerSettings(kind="word", minimum_frequency=1))
+    corpus = encode_corpus(pairs, Tokenizers(tokenizers, tokenizers), tmp_path / "corpus")
+    assert [len(rows) for rows in Batches(corpus, batch_tokens).epoch(0)] == sizes

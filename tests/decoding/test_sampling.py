@@ -271,3 +271,18 @@ def test_the_command_draws_samples(run_folder: Path, capsys: pytest.CaptureFixtu
     assert main([*arguments, "--set", "decode.length_extra=1", "--quiet"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[:2] for line in lines] == [["1", "1"], ["1", "2"], ["1", "3"]]
+
+
+@pytest.mark.parametrize("top_k", [None, 150])
+@pytest.mark.parametrize("top_p", [0.3, 0.5, 0.9])
+def test_top_p_is_a_share_of_all_tokens_of_a_large_vocabulary(top_p: float, top_k: int | None) -> None:
+    """Two hundred tokens, nearly alike: the likeliest few hold a small part of the probability."""
+    log_prob = (-torch.arange(200) / 400).log_softmax(-1)
+    left = log_prob.exp()[:top_k].double()
+    reached = (left / left.sum()).cumsum(0)
+    last = int((reached < top_p).sum())
+    uniforms = [0.0, 0.3, 0.7, 0.999999]
+    wanted = [int((reached <= uniform * reached[last]).sum()) for uniform in uniforms]
+    samplings = [Sampling(top_p=top_p, top_k=top_k)] * len(uniforms)
+    assert draws(log_prob.repeat(len(uniforms), 1), samplings, uniforms) == wanted
+    assert wanted[-1] == last

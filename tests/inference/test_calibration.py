@@ -83,3 +83,10 @@ def test_sure_and_right_is_no_error_and_sure_and_wrong_is_one():
     sure = torch.eye(2)
     assert expected_calibration_error(sure, torch.tensor([0, 1])) == 0.0
     assert expected_calibration_error(sure, torch.tensor([1, 0])) == 1.0
+
+
+def test_a_probability_on_the_edge_of_two_bins_belongs_to_the_lower_one() -> None:
+    probabilities = torch.tensor([[0.5, 0.5], [0.25, 0.75]], dtype=torch.float64)
+    gold = torch.tensor([1 - int(probabilities[0].argmax()), 1])  # the first is wrong, the second right
+    assert expected_calibration_error(probabilities, gold, bins=2) == pytest.approx((0.5 + 0.25) / 2)
+    assert expected_calibration_error(probabilities, gold, bins=1) == pytest.approx((0.5 - 0.25) / 2)

@@ -19,7 +19,7 @@ from dragoman.errors import CheckpointError, ConfigError, Interrupted
 from dragoman.model.adapters import LowRank, adapt, merged
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import StepKey
-from dragoman.model.projection import weight_roles
+from dragoman.model.projection import Dense, weight_roles
 from dragoman.model.transformer import EncoderDecoder, prepare_for_decoding
 from dragoman.runs.fine_tune import fine_tune
 from dragoman.runs.train import train
@@ -310,3 +310,14 @@ def test_what_cannot_be_tuned_is_refused_before_any_text_is_read(
     with pytest.raises(ConfigError, match=message):
         tuned(base, tmp_path, setting)
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
+
+
+def test_the_bias_of_an_adapted_projection_is_frozen_with_its_matrix() -> None:
+    """What trains is what an adapter folder saves, and merging keeps every bias."""
+    model = adapted(LoraSettings(rank=2, projections=("feed_forward",)), preset="paper")
+    trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    assert any(module.bias is not None for module in adapters(model).values())
+    assert trained == {f"{name}.{part}" for name in adapters(model) for part in ("down", "up")}
+    dense = Dense(4, 3, bias=True)
+    alone = LowRank(dense, rank=1, scale=1.0)
+    assert {name for name, weight in alone.named_parameters() if weight.requires_grad} == {"down", "up"}

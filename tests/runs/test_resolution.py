@@ -266,3 +266,19 @@ def test_every_recipe_of_the_library_is_resolved_with_its_reasons(name: str) -> 
     assert reasons_in(text) == reasons
     again = resolved(recipe.model_dump(mode="json", exclude_none=True), **facts)
     assert again.recipe == recipe, "nothing is left to choose"
+
+
+@pytest.mark.parametrize(
+    ("tables", "rate"),
+    [
+        ({"task": "classify"}, 1e-3),
+        ({"task": "tag"}, 2e-3),
+        ({"task": "classify", **TUNED}, 1.3e-3),
+        ({"task": "tag", **TUNED}, 1.3e-3),
+        (TUNED, 5e-4),
+        ({**TUNED, "tuning": {"lora": {}}}, 2e-3),
+    ],
+)
+def test_heads_adapters_and_fine_tuning_have_rates_of_their_own(tables: dict[str, Any], rate: float) -> None:
+    given = {**tables, "model": {"d_model": 256}, "train": {"optimiser": "adamw"}}
+    assert with_steps(given, 1_000).recipe.train.learning_rate == rate

@@ -12,7 +12,8 @@ from small_runs import SETTINGS, AtSteps, terminate, times, train_command, weigh
 import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError, Interrupted
-from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.metrics import Score, build_metric
+from dragoman.evaluating.metrics import statistics as statistics_of
 from dragoman.evaluating.significance import Spread, Student, compare_groups
 from dragoman.runs.train import seed_runs, spreads, train_seeds
 
@@ -174,3 +175,20 @@ def test_one_seed_has_no_spread_and_lines_must_be_aligned() -> None:
     with pytest.raises(DataError, match="59 translations cannot be scored against 60 lines"):
         compare_groups([REFERENCES, REFERENCES[1:]], [REFERENCES] * 2, REFERENCES)
     assert math.isclose(compare_groups([REFERENCES] * 2, [REFERENCES] * 2, REFERENCES)["bleu"].p_value, 1)
+
+
+def test_the_interval_of_seeds_is_welchs_with_the_sentences_variance() -> None:
+    """A plain reference: variances with n - 1, each over its number of seeds; Satterthwaite's degrees of freedom."""
+    groups = group([0.02, 0.1, 0.3], 1), group([0.1, 0.2], 10)
+    found = compare_groups(*groups, REFERENCES, metrics=["chrf"])["chrf"]
+    metric = build_metric("chrf")
+    counted = [[statistics_of(metric, each, [[line] for line in REFERENCES]) for each in side] for side in groups]
+    scores = [[float(each.scores(each.total[None])[0]) for each in side] for side in counted]
+    means = [statistics.mean(side) for side in scores]
+    of_seeds = [statistics.variance(side) / len(side) for side in scores]
+    drawn = [np.mean([each.resampled() for each in side], axis=0) for side in counted]
+    variance = sum(of_seeds) + statistics.variance((drawn[0] - drawn[1]).tolist())
+    freedom = variance**2 / (of_seeds[0] ** 2 / 2 + of_seeds[1] ** 2 / 1)
+    assert found.delta == pytest.approx(means[0] - means[1])
+    assert found.high - found.delta == pytest.approx(Student(freedom).within(0.95) * variance**0.5)
+    assert found.p_value == pytest.approx(Student(freedom).two_sided(found.delta / variance**0.5))

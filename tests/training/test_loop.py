@@ -258,3 +258,14 @@ def test_training_leaves_nothing_in_the_folder_it_runs_in(tmp_path: Path, monkey
     model, state = model_for(settings)
     run_steps(model, objective(Source(few_batches()), settings), settings, state)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_average_moves_by_one_over_the_steps_that_it_remembers() -> None:
+    state = fresh_state(nn.Linear(1, 1, bias=False), train_settings())
+    average = None
+    for state.step in range(1, 9):
+        weight = float(state.step**2)
+        state.masters.weights["weight"].data.fill_(weight)
+        state.average_in(0.5)
+        average = weight if average is None else average + (weight - average) * min(1.0, 1 / (0.5 * state.step))
+        assert state.averages["weight"].item() == pytest.approx(average), state.step

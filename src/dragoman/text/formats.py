@@ -281,9 +281,10 @@ def _rows_at_a_time(file: IO[bytes]) -> int:
 
 def _longest(array: Any) -> int:
     """The bytes of the longest text in an array of Arrow."""
-    import pyarrow.compute as compute
+    import pyarrow.compute
     from pyarrow import types
 
+    compute: Any = pyarrow.compute
     if types.is_dictionary(array.type):
         array = array.dictionary
     if types.is_string(array.type) or types.is_binary(array.type):
