@@ -15,7 +15,7 @@ from rich.console import Console
 import dragoman
 from dragoman import errors
 from dragoman.cli import console
-from dragoman.cli.bars import Bars
+from dragoman.cli.bars import Bars, state_of
 from dragoman.cli.console import open_screen
 from dragoman.cli.main import app, main
 from dragoman.cli.train import show_demo_scores
@@ -29,6 +29,7 @@ from dragoman.inference.translation import Translation
 from dragoman.progress import Progress, silent
 from dragoman.runs.train import RunResult
 from dragoman.text import lines as data_lines
+from dragoman.text.prepared import read_split
 
 
 @pytest.fixture
@@ -422,12 +423,54 @@ def test_flags_are_counted_and_explained_once(
     type_in(b"The gatt. The can.\nthe top\nThe can. The gatt.\n")
     assert main(["translate", str(run_folder), "--set", "length_extra=3"]) == 0
     told = capsys.readouterr().err
-    assert told.count("2 of 3 lines flagged split: translated in several pieces, each by itself\n") == 1
+    assert told.count("2 of 3 lines flagged split (line 1, 3): translated in several pieces, each by itself\n") == 1
     assert told.count("flagged split") == 1
     type_in(b"The gatt. The can.")
     assert main(["translate", str(run_folder)]) == 0
     told = capsys.readouterr().err
     assert "1 of 1 line flagged split" in told and "1 lines" not in told
+
+
+def test_flags_of_all_translations_are_said_and_scores_explained(
+    run_folder: Path, type_in: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    n_best = ["translate", str(run_folder), "--set", "length_extra=3", "--n-best", "2"]
+    type_in(b"the top\nThe gatt. The can.\n")
+    assert main(n_best) == 0
+    told = capsys.readouterr().err
+    assert "1 of 2 lines flagged split (line 2): " in told and "nearer a score is to 0, the likelier" in told
+    assert main([*n_best, "The gatt. The can."]) == 0
+    told = capsys.readouterr().err
+    assert "translation 1 is flagged split" in told and "translation 2 is flagged split" in told
+
+
+def test_the_time_left_is_counted_down_between_two_steps() -> None:
+    now = [0.0]
+    screen = Console(file=StringIO(), force_terminal=True, width=120, get_time=lambda: now[0])
+    shown = list[str]()
+    bars = Bars(screen)
+    with bars.track("train", 100, "steps") as advance:
+        drawing = bars._drawing
+        assert drawing is not None
+        for _ in range(5):
+            now[0] += 10
+            advance()
+        for _ in range(4):
+            shown.append(state_of(drawing.tasks[0]).split(", ")[1])
+            now[0] += 3
+    assert shown == ["0:15:50 left", "0:15:47 left", "0:15:44 left", "0:15:41 left"]
+
+
+def test_a_test_set_that_stands_in_training_is_said(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = list(read_split(run_folder / "data", "train"))[:2]
+    pairs = [*known, ("The lup fears the pirate.", "Il lupo teme il pirata.")]
+    (tmp_path / "test.tsv").write_text("en\tit\n" + "".join(f"{source}\t{target}\n" for source, target in pairs))
+    assert main(["evaluate", str(run_folder), str(tmp_path / "test.tsv")]) == 0
+    assert "2 of 3 sentences of test.tsv stand in the text that" in capsys.readouterr().err
+    assert main(["evaluate", str(run_folder)]) == 0
+    assert "stand in the text" not in capsys.readouterr().err
 
 
 def test_scores_count_the_flags_of_the_translations(

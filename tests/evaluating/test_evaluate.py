@@ -9,7 +9,7 @@ import pytest
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import exchange_gain, warn_of_exchanged_sides
 from dragoman.evaluating.evaluation import Evaluation, describe, evaluate
-from dragoman.evaluating.metrics import bleu_and_chrf
+from dragoman.evaluating.metrics import bleu_and_chrf, language_or_script
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.scores import score_rows, write_scores
 from dragoman.evaluating.significance import compare_systems
@@ -340,3 +340,29 @@ def test_the_file_of_scores_holds_every_score_with_its_signature_and_interval(te
         assert found["low"] <= found["value"] <= found["high"]
         assert "bs:50|seed:12345" in found["signature"]
     assert facts["comparisons"][0]["metric"] == "BLEU" and facts["comparisons"][0]["sentence"]
+
+
+def test_the_script_of_references_decides_where_nothing_names_the_language(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [f"机の上に本が{number}冊あります。" for number in "一二三四五六七八九十"]
+    (tmp_path / "out").write_text("".join(f"{line}\n" for line in lines))
+    test = ReferenceSet("given", tuple(lines), tuple((line,) for line in lines))
+    with caplog.at_level("INFO", "dragoman"):
+        found = evaluate(tmp_path / "out", test, samples=10)
+    assert found.language == "ja" and "tok:13a" not in found.scores["bleu"].signature
+    assert "words as in ja, by the script of the references" in caplog.text
+    assert language_or_script("und", [["the 猫 is a cat"]]) == "und"
+    assert language_or_script("und", [["我有一本书"]]) == "zh"
+    assert language_or_script("und", [["나는 책이 있다"]]) == "ko"
+    assert language_or_script("und", [["ฉันมีหนังสือ"]]) == "th"
+    assert language_or_script("und", [[""]]) == "und"
+
+
+@pytest.mark.parametrize("count", [1, 4, 200])
+def test_a_test_set_too_small_to_judge_by_is_said(count: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = [f"the cat number {number} sits on the mat" for number in range(count)]
+    written = [line if number % 2 else "something else altogether" for number, line in enumerate(lines)]
+    (tmp_path / "out").write_text("".join(f"{line}\n" for line in written))
+    evaluate(tmp_path / "out", ReferenceSet("given", tuple(lines), tuple((line,) for line in lines)))
+    assert ("too few to judge by" in caplog.text) == (count < 200)

@@ -185,7 +185,10 @@ def test_a_tuning_can_be_forecast_and_goes_on_from_its_text(
     prepared = corpus.stat().st_mtime_ns
     assert main(command) == 0
     assert corpus.stat().st_mtime_ns == prepared
-    assert "before, old test" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "before, old test" in shown and re.search(
+        r"BLEU before and after: new [\d.]+ -> [\d.]+, old [\d.]+ -> ", shown
+    )
 
 
 @pytest.fixture(scope="module")

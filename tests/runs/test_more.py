@@ -32,7 +32,7 @@ from dragoman.files import remove
 from dragoman.runs import trial
 from dragoman.runs.forecast import forecast
 from dragoman.runs.metrics_log import read_metrics
-from dragoman.runs.recipe import Recipe
+from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.manifest import write_manifest
 from dragoman.training.checkpoint import list_checkpoints, read_checkpoint_facts
@@ -321,15 +321,44 @@ def test_a_model_that_was_trained_elsewhere_is_trained_on_here(
 # What cannot be
 
 
-def test_a_run_that_is_not_finished_is_finished_first(tmp_path: Path) -> None:
+def test_a_run_that_has_diverged_or_has_no_state_is_not_trained_further(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train_small(tmp_path, progress=AtSteps({5: terminate}))
     run = run_of(tmp_path)
-    for word, message in (("stopped", r"is not finished.*finish it first: dragoman train .*corpus"),
-                          ("diverged", r"has diverged.*--fresh and a lower train\.learning_rate")):  # fmt: skip
-        (run / "run.json").write_text((run / "run.json").read_text().replace("stopped", word))
-        with pytest.raises(ConfigError, match=message):
-            train_on(tmp_path)
+    facts = (run / "run.json").read_text()
+    (run / "run.json").write_text(facts.replace("stopped", "diverged"))
+    with pytest.raises(ConfigError, match=r"has diverged.*--fresh and a lower train\.learning_rate"):
+        train_on(tmp_path)
+    (run / "run.json").write_text(facts)
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(ConfigError, match=r"no checkpoint yet.*begin with: dragoman train .*corpus"):
+        train_on(tmp_path)
+
+
+def test_a_stopped_run_is_given_more_and_ends_in_the_same_bytes_however_often_it_is_killed(tmp_path: Path) -> None:
+    folders = tmp_path / "one", tmp_path / "other"
+    for folder in folders:
+        with pytest.raises(Interrupted):
+            train_small(folder, progress=AtSteps({5: terminate}))
+    with pytest.raises(ConfigError, match=r"train.steps was 12, is 20.*dragoman train .*corpus --more --minutes"):
+        train(run_of(folders[0]), overrides=["train.steps=20"], device="cpu")
+    assert train_on(folders[0]).steps == 5 + NEW
+    for step in (7, 9):
+        with pytest.raises(Interrupted):
+            train_on(folders[1], progress=AtSteps({step: terminate}))
+    assert train_on(folders[1]).steps == 5 + NEW
+    assert weights(run_of(folders[0])) == weights(run_of(folders[1]))
+    recipe = read_recipe(run_of(folders[0]) / "recipe.toml").train
+    assert (recipe.continued_from, recipe.steps) == (5, 5 + NEW)
+
+
+def test_the_command_that_goes_on_names_threads_that_were_asked_for(tmp_path: Path) -> None:
+    other = system.threads() + 1
+    with pytest.raises(Interrupted, match=rf"go on with: dragoman train .*corpus --threads {other}$"):
+        train_small(tmp_path, progress=AtSteps({2: terminate}), threads=other)
+    with pytest.raises(Interrupted, match=rf"go on with: dragoman train .*corpus --threads {other}$"):
+        train_small(tmp_path, progress=AtSteps({4: terminate}))
+    assert train_small(tmp_path, threads=other).steps == 12
 
 
 @pytest.mark.parametrize("setting", ["train.minutes=5", "train.steps=30", "train.epochs=2"])

@@ -45,7 +45,7 @@ class Bars:
             is_inner = self._drawing is not None
             drawing = self._drawing = self._drawing or self._new_drawing()
         with nullcontext() if is_inner else self._shown(drawing):
-            number = drawing.add_task(visible(label), total=total, unit=unit, facts={})
+            number = drawing.add_task(visible(label), total=total, unit=unit, facts={}, end=None)
             task = next(task for task in drawing.tasks if task.id == number)
             last = self._console.get_time()
             pause = SECONDS_BETWEEN_LINES if self._of_command else SECONDS_BETWEEN_CELLS
@@ -54,6 +54,7 @@ class Bars:
                 nonlocal last
                 task.fields["facts"].update(facts)
                 drawing.update(number, advance=count)
+                task.fields["end"] = task.time_remaining and self._console.get_time() + task.time_remaining
                 if drawing.disable and self._console.get_time() - last >= pause:
                     last = self._console.get_time()
                     self._tell(label, task)
@@ -140,10 +141,12 @@ def state_of(task: Task) -> str:
     is_one = (task.completed if total is None else total) == 1
     seconds = task.elapsed or 0.0
     rate = task.speed if seconds >= 1 else None
-    left = task.time_remaining if rate and task.stop_time is None else None
+    end = task.fields["end"] if rate and task.stop_time is None else None  # counted down between two reports
     state = [
         f"{done} {unit.removesuffix('s') if is_one else unit}".rstrip(),
-        f"{duration(left)} left" if left else duration(seconds),
+        f"{duration(max(1.0, end - task.get_time()))} left"
+        if end
+        else duration(seconds) + (" so far" if task.stop_time is None else ""),
     ]
     if rate:
         state.append(f"{rate:,.0f} {unit or 'units'}/s" if rate >= 10 else f"{rate:.2g} {unit or 'units'}/s")

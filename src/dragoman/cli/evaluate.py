@@ -260,6 +260,7 @@ def score(
         note(f"{kept:,} of {pairs:,} pairs have a mean log-probability of at least {at_least:g}")
     if len(means) > 1:
         tenths = quantiles(means, n=10)
+        note("score: log_prob over the length penalty; both are logarithms of a probability, likelier the nearer to 0")
         note(f"mean log-probability a token: median {tenths[4]:.2f}; a tenth of the pairs lies below {tenths[0]:.2f}")
 
 

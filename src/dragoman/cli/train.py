@@ -369,6 +369,11 @@ def fine_tune(
     result = dragoman.fine_tune(model, one_or_two(data), **options)
     if result.before or result.after:
         show_scores([*result.before, *result.after])
+        gains = (
+            f"{after.system.split()[1]} {before.scores['bleu'].printed} -> {after.scores['bleu'].printed}"
+            for before, after in zip(result.before, result.after, strict=True)
+        )
+        write(f"BLEU before and after: {', '.join(gains)}")
     else:
         show_kept_scores(result.folder)
     note(f'translate with it: dragoman translate {result.folder} "..."')

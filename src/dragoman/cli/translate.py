@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TYPED = "type a text and press Enter; Ctrl-D ends"
+PLACES = 10
+"""Lines that are named for each flag."""
+RANKED = "columns: line, rank, score, text; the nearer a score is to 0, the likelier the model finds the translation"
 WORDS_FOR_A_LABEL = 3
 """How many of the words that spoke for a label are named."""
 LONGEST_PROMPT = 100_000
@@ -195,8 +198,12 @@ class Work:
             translation = write_pieces(self.translator.stream(text, self.options))
         if unknown := self._unknown_words(translation):
             note(f"words that the model does not know: {', '.join(unknown)}")
-        for flag, meaning in meanings(translation.flags).items():
-            note(f"flagged {flag}: {meaning}")
+        for rank, each in enumerate((translation, *translation.alternatives), 1):
+            which = f"translation {rank} is " if translation.alternatives else ""
+            for flag, meaning in meanings(each.flags).items():
+                note(f"{which}flagged {flag}: {meaning}")
+        if translation.alternatives and not self.as_json:
+            note(RANKED)
 
     def _unknown_words(self, translation: "Translation") -> Sequence[str]:
         if self.known_words is None:
@@ -219,10 +226,10 @@ class Work:
         """Translates every line, many at a time, but at once what has arrived if nothing more is waiting. An output
         file appears when it is complete.
         """
-        flags: Counter[str] = Counter()
+        flags = Flags(Counter(), {})
         with writer(output) as write_lines:
             count = self._translate(texts, lambda _, lines: write_lines(lines), total, flags)
-        note_flags(flags, count)
+        self._note_flags(flags, count)
 
     def translate_file(self, source: Path, output: Path, asked: dict[str, Any], fresh: bool, total: int | None) -> None:
         """The same for the lines of a file, into a file that a later command can complete."""
@@ -231,15 +238,16 @@ class Work:
 
         with resumable_file(output, asked, fresh) as file, interrupted_by_signals(lambda: file.state):
             rest = file.rest(read(source), str(source))
-            count = self._translate(rest, file.add, total, file.counts, file.record.lines)
-        note_flags(file.counts, count)
+            flags = Flags(file.counts, file.places)
+            count = self._translate(rest, file.add, total, flags, file.record.lines)
+        self._note_flags(flags, count)
 
     def _translate(
         self,
         texts: Iterable[str],
         keep: Callable[[Sequence[str], str], object],
         total: int | None,
-        flags: Counter[str],
+        flags: "Flags",
         done: int = 0,
     ) -> int:
         """Translates the texts after those that are done. Each chunk and its translations are handed to `keep`; flags
@@ -254,11 +262,19 @@ class Work:
                 lines: list[str] = []
                 for translation in self.translator.translate(chunk, self.options, silent):
                     done += 1
-                    flags.update(translation.flags)
+                    flags.add(done, translation)
                     lines += self._lines(done, translation)
                 keep(chunk, "".join(f"{line}\n" for line in lines))
                 advance(len(chunk))
         return done
+
+    def _note_flags(self, flags: "Flags", lines: int) -> None:
+        for flag, meaning in meanings(flags.counts).items():
+            count, places = flags.counts[flag], ", ".join(map(str, flags.places.get(flag, ())))
+            where = f" (line {places}{', …' if count > PLACES else ''})" if places else ""
+            note(f"{count:,} of {lines:,} {'line' if lines == 1 else 'lines'} flagged {flag}{where}: {meaning}")
+        if self.options.n_best > 1 and not self.as_json:
+            note(RANKED)
 
     def _lines(self, number: int, translation: "Translation") -> list[str]:
         """What is printed for a text."""
@@ -273,14 +289,25 @@ class Work:
         return lines
 
 
+class Flags(NamedTuple):
+    """The flags of many texts."""
+
+    counts: Counter[str]
+    """How many lines have each."""
+    places: dict[str, list[int]]
+    """The first lines that have it, from 1."""
+
+    def add(self, number: int, translation: "Translation") -> None:
+        flags = {flag for each in (translation, *translation.alternatives) for flag in each.flags}
+        self.counts.update(flags)
+        for flag in flags:
+            if len(places := self.places.setdefault(flag, [])) < PLACES:
+                places.append(number)
+
+
 def pharaoh(translation: "Translation") -> str:
     """An alignment as Pharaoh and most tools since write it: `0-0 1-2`, source word and target word."""
     return " ".join(f"{source}-{target}" for source, target in translation.alignment)
-
-
-def note_flags(flags: Counter[str], lines: int) -> None:
-    for flag, meaning in meanings(flags).items():
-        note(f"{flags[flag]:,} of {lines:,} {'line' if lines == 1 else 'lines'} flagged {flag}: {meaning}")
 
 
 def meanings(flags: Iterable[str]) -> "dict[Flag, str]":

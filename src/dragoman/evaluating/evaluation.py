@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from dragoman.evaluating.metrics import (
     Score,
     Statistics,
     build_metrics,
+    language_or_script,
     score,
     split_measures,
     statistics,
@@ -35,6 +37,11 @@ from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.lines import read_lines
+
+log = logging.getLogger(__name__)
+
+WIDEST = 30.0
+"""Points of an interval from which on a score says little."""
 
 
 class Translates(Protocol):
@@ -165,15 +172,31 @@ def evaluate(
         languages.append(translator.languages[1])
     languages.append(test.language)
     measures["language"] = next((each for each in languages if each != UNKNOWN_LANGUAGE), UNKNOWN_LANGUAGE)
+    if measures["language"] == UNKNOWN_LANGUAGE:
+        measures["language"] = language_or_script(UNKNOWN_LANGUAGE, test.references)
+        if measures["language"] != UNKNOWN_LANGUAGE:
+            log.info("%s: BLEU counts words as in %s, by the script of the references", test.name, measures["language"])
+    scores = score(hypotheses, test.references, samples=samples, **measures)
+    _warn_of_little(test, scores)
     return Evaluation(
         system=name or (str(system) if isinstance(system, str | Path) else type(system).__name__),
         test=test,
         search=search,
         hypotheses=hypotheses,
-        scores=score(hypotheses, test.references, samples=samples, **measures),
+        scores=scores,
         measures=measures,
         flags=flags,
     )
+
+
+def _warn_of_little(test: ReferenceSet, scores: Mapping[str, Score]) -> None:
+    """Warns of a test set so small that its scores say little."""
+    low, high = max(((each.low or 0, each.high or 0) for each in scores.values()), key=lambda ends: ends[1] - ends[0])
+    if len(test) == 1 or high - low > WIDEST:
+        width = "" if len(test) == 1 else f": an interval is {high - low:.0f} points wide"
+        log.warning(
+            "%s has %s, too few to judge by%s", test.name, "1 line" if len(test) == 1 else f"{len(test):,} lines", width
+        )
 
 
 def _warn_of_direction(translator: Translates, test: ReferenceSet) -> None:

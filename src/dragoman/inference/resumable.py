@@ -9,6 +9,7 @@ and the results too: a part without a record of it is somebody else's, and is le
 same bytes, in one go or in many.
 """
 
+import copy
 import hashlib
 import json
 import logging
@@ -50,6 +51,8 @@ class Record(Settings):
     """SHA-256 of the results; None before the first are written, while the part is empty."""
     counts: dict[str, int] = pydantic.Field(default_factory=dict)
     """What was counted in these results, such as flags."""
+    places: dict[str, list[int]] = pydantic.Field(default_factory=dict)
+    """The first lines at which it was counted."""
     check: str = ""
     """SHA-256 of all the above."""
 
@@ -64,13 +67,13 @@ class ResumableFile:
 
     Attributes:
         record: what the disk holds for sure.
-        counts: what was counted so far, to go on with.
+        counts, places: what was counted so far, to go on with.
     """
 
     def __init__(self, part: Path, file: IO[bytes], record: Record, written: "hashlib._Hash") -> None:
         """`file` holds the results that are recorded, and nothing else; `written` is their SHA-256."""
         self.part, self.record = part, record
-        self.counts = Counter(record.counts)
+        self.counts, self.places = Counter(record.counts), copy.deepcopy(record.places)
         self._file = file
         self._read, self._written = hashlib.sha256(), written
 
@@ -110,6 +113,7 @@ class ResumableFile:
             bytes=self.record.bytes + len(content),
             results=self._written.hexdigest(),
             counts=dict(self.counts),
+            places=copy.deepcopy(self.places),
         )
 
     def _save(self, **changes: Any) -> None:

@@ -19,7 +19,7 @@ from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures, split_measures
-from dragoman.evaluating.references import own_test_set, read_references
+from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
 from dragoman.evaluating.scores import write_scores
 from dragoman.evaluating.significance import Comparison, Spread, check_seeds, compare_systems
 from dragoman.files import check_output, same_file, write_file
@@ -38,6 +38,7 @@ from dragoman.text.columns import Naming
 from dragoman.text.examples import open_source
 from dragoman.text.labels import begun, is_iob1
 from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.text.prepared import read_pairs
 from dragoman.text.settings import ReadingSettings, reading_overrides
 
 log = logging.getLogger(__name__)
@@ -146,11 +147,28 @@ def _translation_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[
 
     def evaluated(path: Path) -> Evaluation:
         translator = Translator.load(path, **asked.place) if path.is_dir() else None
+        _warn_of_known_text(path, test_set)
         options = choose(SearchOptions, "decode", search, translator and translator.options)
         facts = {"options": options, "name": str(path), "samples": asked.samples, "progress": asked.place["progress"]}
         return evaluate(translator or path, test_set, **facts, **asked.measures)
 
     return evaluated
+
+
+def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
+    """Warns of a test set that stands in the text that a run was trained on."""
+    if not (train := RunFolder(run).split("train")).is_file():
+        return
+    sources = set(test.sources)
+    known = {source for source, _ in read_pairs(train) if source in sources}
+    if count := sum(source in known for source in test.sources):
+        log.warning(
+            "%s of %s sentences of %s stand in the text that %s was trained on, so the score flatters",
+            f"{count:,}",
+            f"{len(test):,}",
+            test.name,
+            run,
+        )
 
 
 def _label_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[Path], LabelEvaluation]:

@@ -272,6 +272,11 @@ def _nearest_keyword(name: str, known: Sequence[str]) -> str:
     return f"{setting} Settings without a keyword go into overrides, as in overrides=['train.steps=1000']"
 
 
+def command_for(run: RunFolder, threads: int | None) -> str:
+    """The command that goes on with a run, on as many threads, if they were asked for."""
+    return f"dragoman train {run}" + (f" --threads {threads}" if threads else "")
+
+
 def check_name(name: str | None) -> None:
     """Refuses a name that is a path."""
     if name is not None and (Path(name).name != name or name in ("", ".", "..")):

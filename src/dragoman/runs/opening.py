@@ -28,14 +28,14 @@ PATHS = ("folder", "path", "dev_path", "test_path")
 
 
 class NewSteps(NamedTuple):
-    """What is added to a finished run (`--more`).
+    """What is added to a finished or a stopped run (`--more`).
 
     One atomic write of `recipe.toml` begins the new steps: it sets `train.continued_from` and `train.steps`. A run that
     is killed after that resumes like any other.
     """
 
     continued_from: int
-    """The step at which the run finished."""
+    """The step at which the run finished or stopped."""
     train: dict[str, Any]
     """Settings of `[train]` for the new steps: a limit, a learning rate, both or neither."""
 
@@ -120,13 +120,14 @@ def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], 
         for key, values in changes.items()
         if key.removeprefix("train.") not in CHANGEABLE_ON_RESUME and _made_from(run, key).exists()
     }
-    if finished and harmful and all(key.removeprefix("train.") in LIMITS for key in harmful):
+    named = "; ".join(f"{key} was {_shown(was)}, is {_shown(value)}" for key, (was, value) in harmful.items())
+    if harmful and all(key.removeprefix("train.") in LIMITS for key in harmful):
+        state = "is finished" if finished else f"was begun with other settings ({named})"
         raise ConfigError(
-            f"{run} is finished; to train it further, give a limit that counts from its end: dragoman train "
-            f"{run} --more --minutes N (or --set train.steps=N); --fresh begins a new run"
+            f"{run} {state}; to train it further, give a limit that counts from its last step: dragoman train "
+            f"{run} --more --minutes N (or --set train.steps=N); use --fresh for a new run"
         )
     if harmful:
-        named = "; ".join(f"{key} was {_shown(was)}, is {_shown(value)}" for key, (was, value) in harmful.items())
         raise ConfigError(f"{run} was begun with other settings ({named}); use --fresh or another --name for a new run")
 
 
@@ -171,16 +172,27 @@ def _is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
 
 
 def _new_steps(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> NewSteps | None:
-    """What to add to a finished run; None if the new steps of an earlier `--more` are not all done, and go on first."""
+    """What to add to a finished run, or to one that was stopped, from its newest checkpoint; None if the new steps of
+    an earlier `--more` are not all done, and go on first.
+    """
     if _is_finished(run, facts):
         _check_last_state(run, facts["steps"])
         return NewSteps(facts["steps"], train)
     recipe = read_recipe(run.recipe).train if run.recipe.is_file() else None
     if recipe is None or recipe.continued_from is None:
-        how, advice = "is not finished", f"finish it first: dragoman train {run}"
         if facts["status"] == "diverged":
-            how, advice = "has diverged", "begin another one with --fresh and a lower train.learning_rate"
-        raise ConfigError(f"{run} {how}, and --more goes on from a finished run; {advice}")
+            raise ConfigError(
+                f"{run} has diverged, and cannot be trained further; begin another one with --fresh and a lower "
+                "train.learning_rate"
+            )
+        newest = newest_checkpoint(run.checkpoints)
+        if recipe is None or newest is None:
+            raise ConfigError(
+                f"{run} has no checkpoint yet from which --more could go on; begin with: dragoman train {run}"
+            )
+        step = read_checkpoint_facts(newest).step
+        log.info("%s stopped at step %s of %s; its new steps begin there", run, f"{step:,}", f"{recipe.steps:,}")
+        return NewSteps(step, train)
     assert recipe.steps is not None, "settings are checked"
     under_way = {"steps": recipe.steps - recipe.continued_from, "learning_rate": recipe.learning_rate}
     if changes := [key for key in under_way if train.get(key) not in (None, under_way[key])]:

@@ -54,19 +54,21 @@ class Session:
         envelope: Mapping[str, Any],
         adapter: Adapter | None,
         world: World,
+        command: str,
     ) -> None:
         self.task, self.envelope, self.world = task, envelope, world
         self.run, self.recipe, self.settings = task.run, task.recipe, task.recipe.train
         self.model, self.state, self.adapter = model, state, adapter
+        self.command = command
         self.metrics: MetricsLog | None = None
         self.started, self.tokens = 0.0, 0
         self.unwritten: dict[str, type[Exception]] = {}
         """What could not be written at the last attempt, and the type of its error."""
 
     @classmethod
-    def begin(cls, task: Task, world: World, anyway: bool) -> "Session":
+    def begin(cls, task: Task, world: World, anyway: bool, command: str) -> "Session":
         """A session at the newest undamaged checkpoint, or before the first step. With `anyway`, the checkpoint may
-        come from another machine.
+        come from another machine. The `command` goes on with the run after it was stopped.
         """
         recipe = task.recipe
         envelope = {"dropout sites": "by name"} | system.envelope(
@@ -79,7 +81,7 @@ class Session:
         checkpoint = world.share(lambda: newest_checkpoint(task.run.checkpoints))
         adapter = adapter_for(recipe)
         model, state = fresh_state(recipe, task.device, resumed=checkpoint is not None)
-        session = cls(task, model, state, envelope, adapter, world)
+        session = cls(task, model, state, envelope, adapter, world, command)
         if recipe.start is not None:
             log.info("%s", count_trained(model))
         if checkpoint is not None:
@@ -156,8 +158,7 @@ class Session:
         return self.state.step >= self.steps or impatient
 
     def _again(self) -> str:
-        command = f"dragoman train {self.run}"
-        return command if self.world.size == 1 else f"torchrun … -m {command}, in as many processes"
+        return self.command if self.world.size == 1 else f"torchrun … -m {self.command}, in as many processes"
 
     def _log(self, advance: Advance, _state: TrainState, report: StepReport) -> None:
         if self.metrics is None:

@@ -31,6 +31,7 @@ from dragoman.runs.lookup import (
     RunRequest,
     What,
     check_name,
+    command_for,
     default_name,
     find_recipe,
     identify_run,
@@ -134,12 +135,12 @@ def train_run(what: What, options: RunOptions) -> RunResult:
                 return request
 
             request = world.share(look_up)
-            with _owned(request.run, world):
+            with _owned(request.run, world, options.threads):
                 return _train(request, options, world)
 
 
 @contextmanager
-def _owned(run: RunFolder, world: World) -> Generator[None]:
+def _owned(run: RunFolder, world: World, threads: int | None) -> Generator[None]:
     """Locks the run's folder on the first process. A single process can be interrupted anywhere. One of several must
     not stop alone, because the others would wait for it; torchrun ends them together.
     """
@@ -147,7 +148,7 @@ def _owned(run: RunFolder, world: World) -> Generator[None]:
         if world.is_first:
             stack.enter_context(lock(run.path))
         if world.size == 1:
-            stack.enter_context(interrupted_by_signals(f"go on with: dragoman train {run}"))
+            stack.enter_context(interrupted_by_signals(f"go on with: {command_for(run, threads)}"))
         yield
 
 
@@ -163,6 +164,7 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
         )
         recipe = check(opened.asked, str(run), Recipe)
         return RunResult(run.path, opened.finished_at, (), recipe.task, judge(run) if world.is_first else None)
+    unusual = opened.threads if opened.threads != system.choose_threads(None) else None
     with system.torch_threads(opened.threads):
         try:
             task = resolve_run(run, opened.asked, options, world, opened.new_steps)
@@ -170,7 +172,7 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
             if world.is_first:
                 remove_unmade(run)
             raise
-        session = Session.begin(task, world, options.anyway)
+        session = Session.begin(task, world, options.anyway, command_for(run, unusual))
         with _status_noted(run, world):
             state = session.train()
         evaluations = _finish(task, state) if world.is_first else ()

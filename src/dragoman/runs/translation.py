@@ -44,7 +44,7 @@ TRANSLATED = 400
 """Dev sentences that each validation translates, evenly spread over the dev set."""
 EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
 """Old pairs are encoded for so many epochs before they come again, but not more than this if one epoch needs fewer."""
-SHOWN = 4
+SHOWN = 1
 """Translations that the log shows at each validation."""
 POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
 """A model with a lower BLEU has learnt next to nothing if its chrF is lower too, or if this share of its translations
