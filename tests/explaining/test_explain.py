@@ -108,6 +108,8 @@ def test_a_choice_in_a_sentence_beside_what_is_copied(copied: str, model: Path) 
     word = f"{split_words(dragoman.record(model, TEXT).target or '')[0]}#1"
     alone = dragoman.explain_choice(model, TEXT, word, "gatto")
     assert dragoman.explain_choice(model, TEXT + copied, word, "gatto") == alone
+    with pytest.raises(DataError, match="is no word of the translation"):
+        dragoman.explain_choice(model, TEXT + copied, split_words(copied)[-1], "gatto")
 
 
 @pytest.mark.parametrize("generation", [{}, {"split": "never"}])

@@ -162,8 +162,8 @@ class Recorder:
         _check_lengths([segment.ids for segment in segments.translated], "the text")
         (segment,) = segments.translated
         with plain_attention(self.model):
-            tag = text[: len(text) - len(segments.text)]
-            return f"{tag}{segment.text}", translator.translate([text], progress=silent)[0].text.strip()
+            sentence = text[: len(text) - len(segments.text)] + segment.text  # with its tag
+            return sentence, translator.translate([sentence], progress=silent)[0].text
 
     def _record_translated(self, translator: Translator, source: str, weights: str | None) -> Record:
         """The record of a text that the model translates."""
