@@ -61,6 +61,10 @@ def translate(
     settings: Set = None,
     text: Texts = None,
     input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Translate each line of --input as it stands, also of markup, subtitles or tables."),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(help="Write the translations to this file. With --input, run the same command again to resume."),
@@ -102,7 +106,7 @@ def translate(
     if item is not None and output is not None:
         raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
     resumes = output is not None and can_resume(input_file, output)
-    total = None if input_file is None else sum(1 for _ in read(input_file))  # to its end: a damaged file is refused
+    total = count_lines(input_file, raw)
     pair = None if item is None else test_pair(model, item)
     overrides = search_overrides(beam_size, length_penalty, settings, target_language)
 
@@ -129,6 +133,21 @@ def translate(
         work.converse()
     else:
         work.translate_all(text or standard_input(), output)
+
+
+def count_lines(path: Path | None, raw: bool) -> int | None:
+    """How many lines a file has, which is read to its end, so that a damaged one is refused. Unless they are taken
+    `raw`, a file that is no plain text is refused too.
+    """
+    from dragoman.text.documents import refuse_document
+
+    if path is None:
+        if raw:
+            raise ConfigError("--raw is about the lines of a file, so it needs --input")
+        return None
+    if not raw:
+        refuse_document(path, read(path))
+    return sum(1 for _ in read(path))
 
 
 def can_resume(input_file: Path | None, output: Path) -> bool:

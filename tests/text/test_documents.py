@@ -1,0 +1,87 @@
+"""Files that are no plain text are refused before a line is translated, and plain text never is."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.main import main
+from dragoman.errors import DataError
+from dragoman.text.documents import refuse_document
+
+SAID = ["The dog barks.", "Where is the station?", "I would like two coffees, please.", "Good morning, Anna!"]
+
+
+def _page(lines: list[str]) -> str:
+    body = "".join(f"<p>{line}</p>\n" for line in lines)
+    return f"<!DOCTYPE html>\n<html>\n<body>\n{body}</body>\n</html>\n"
+
+
+def _cues(stamp: str) -> str:
+    return "".join(f"{number}\n{stamp}\n{line}\n\n" for number, line in enumerate(SAID, 1))
+
+
+DOCUMENTS = {
+    "page.html": (_page(SAID), "markup"),
+    "data.xml": ("<?xml version='1.0'?>\n<s>\n" + "".join(f'  <t id="1">{line}</t>\n' for line in SAID), "markup"),
+    "news.sgm": ("<doc>\n" + "".join(f'<seg id="{i}">{line}</seg>\n' for i, line in enumerate(SAID)), "markup"),
+    "film.srt": (_cues("00:00:01,000 --> 00:00:03,500"), "time codes"),
+    "film.vtt": ("WEBVTT\n\n" + _cues("00:01.000 --> 00:03.500 line:0"), "time codes"),
+    "film.sbv": (_cues("0:00:01.000,0:00:03.500"), "time codes"),
+    "film.ass": ("".join(f"Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{line}\n" for line in SAID), "time codes"),
+    "song.lrc": ("".join(f"[00:12.00]{line}\n" for line in SAID), "time codes"),
+    "it.po": ("".join(f'#: a.c:1\nmsgid "{line}"\nmsgstr ""\n\n' for line in SAID), "a catalogue of messages"),
+    "a.json": ("[\n" + "".join(f'  {{\n    "text": "{line}"\n  }},\n' for line in SAID) + "]\n", "records"),
+    "b.json": ("[" + ", ".join(f'{{"en": "{line}"}}' for line in SAID) + "]\n", "records"),
+    "c.jsonl": ("".join(f'{{"en": "{line}", "id": 1}}\n' for line in SAID), "records"),
+    "d.csv": ("id,text\n" + "".join(f'{i},"{line}"\n' for i, line in enumerate(SAID)), "cells of a table"),
+    "train.conll": ("".join(f"{word}\tO\n" for line in SAID for word in [*line.split(), "."]), "cells of a table"),
+    "e.txt": ("".join(f"{i}\t{line}\n" for i, line in enumerate(SAID)), "cells of a table"),
+    "f.txt": ("id;text;date\n" + "".join(f"{i};{line};2024\n" for i, line in enumerate(SAID)), "cells of a table"),
+    "g.properties": ("".join(f"menu.item{i}={line}\n" for i, line in enumerate(SAID)), "settings"),
+    "Main.strings": ("".join(f'"key{i}" = "{line}";\n' for i, line in enumerate(SAID)), "settings"),
+    "paper.tex": ("".join(f"\\\\section{{{line}}}\n" for line in SAID).replace("\\\\", "\\"), "commands"),
+}
+
+PLAIN = {
+    "sentences": SAID,
+    "one line of commas": ["Yes, I do, thanks."],
+    "two commas each": ["Yes, I do, thanks.", "No, not now, Anna.", "Well, then, go."],
+    "inline tags": ["Click <b>here</b>.", "<b>Note</b> the date.", "<i>Anna</i> sleeps.", "<a href='x'>Home</a>"],
+    "speech": ['"Come here."', '"Why?" asked Anna.', '"Because."', "He went."],
+    "a list of times": ["At 10:30 the train leaves.", "10:45 is too late.", "12:00 noon", "It is 5:15."],
+    "numbers": ["42", "100%", "7", "---"],
+    "lists and headings": ["# Title", "- one", "* two", "1. three", "> four"],
+    "stage directions": ["[Music]", "Hello!", "(He laughs.)", "[Door opens]", "Bye."],
+    "lines that end in CR": ["One.\rTwo.\rThree.\r" * 9],
+    "a giant line": ["The dog barks, and sleeps. " * 200_000],
+    "tags of a language": [">>fra<< The dog.", ">>fra<< The cat."],
+    "nothing": [],
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_is_refused_for_what_it_is(name: str) -> None:
+    text, kind = DOCUMENTS[name]
+    with pytest.raises(DataError, match=rf"is no plain text: its lines are mostly .*{kind}.*or give --raw"):
+        refuse_document(Path(name), text.splitlines())
+    refuse_document(Path("mixed.txt"), [*text.splitlines(), *SAID * 30])
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_plain_text_is_taken(kind: str) -> None:
+    refuse_document(Path("in.txt"), PLAIN[kind])
+
+
+def test_the_command_refuses_a_page_and_takes_it_raw(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(_page(SAID), "utf-8")
+    command = ["translate", str(run_folder), "--input", str(page), "--beam-size", "1"]
+    assert main([*command, "--output", str(tmp_path / "out")]) == 2
+    assert "page.html is no plain text: its lines are mostly markup" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert main([*command, "--raw"]) == 0
+    assert capsys.readouterr().out.count("\n") == page.read_text("utf-8").count("\n")
+    assert main(["translate", str(run_folder), "the cat", "--raw"]) == 2
+    assert "--raw is about the lines of a file, so it needs --input" in capsys.readouterr().err
