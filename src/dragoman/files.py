@@ -100,6 +100,23 @@ def is_plain_file(path: Path) -> bool | None:
         return None
 
 
+def read_regular(path: Path | str) -> bytes:
+    """The bytes of a file; refuses a pipe or a device, from which nothing may ever come.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    if is_special(path):
+        raise OSError(errno.EIO, "it is no regular file", str(path))
+    return path.read_bytes()
+
+
+def is_special(path: Path) -> bool:
+    """Whether a pipe, a device or a socket stands at `path`."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def flush_file(file: IO[bytes]) -> None:
     """Writes what was given to an open file to the disk now."""
     file.flush()
@@ -332,9 +349,12 @@ def lock(folder: Path | str) -> Generator[None]:
     """Locks `folder` for this process. The operating system unlocks it when the process ends, however it ends.
 
     Raises:
+        DataError: a pipe or a device stands in it, which may be waited for without end.
         FolderInUse: another process has locked it.
     """
     folder = Path(folder)
+    if special := next(filter(is_special, folder.rglob("*")), None):
+        raise DataError(f"{special} is no regular file; move it away")
     with open(folder / LOCK, "a+") as handle:
         _hold(handle, f"{folder} is in use by another process; wait for it, or name another folder")
         yield
@@ -342,6 +362,8 @@ def lock(folder: Path | str) -> Generator[None]:
 
 def is_locked(folder: Path | str) -> bool:
     """Whether a process has locked `folder`."""
+    if is_special(Path(folder) / LOCK):
+        return False
     try:
         with open(Path(folder) / LOCK, "rb") as handle:
             _look(handle.fileno())

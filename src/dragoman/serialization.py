@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from dragoman.errors import CheckpointError
-from dragoman.files import write_file
+from dragoman.files import read_regular, write_file
 
 DEEPEST = 64
 """Levels of nesting; our own files have five."""
@@ -56,7 +56,7 @@ def read_object(path: Path | str) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_JSON_BYTES:
             raise CheckpointError(f"{path} is larger than {LARGEST_JSON_BYTES >> 20} MiB; it is not Dragoman's")
-        content = parse_json(path.read_bytes())
+        content = parse_json(read_regular(path))
     except FileNotFoundError:
         raise CheckpointError(f"{path} is missing") from None
     except (OSError, ValueError) as error:

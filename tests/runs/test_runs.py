@@ -97,6 +97,19 @@ def test_a_look_at_a_run_neither_takes_it_nor_leaves_anything(runs: Path) -> Non
     assert not is_locked(runs / "other")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes")
+@pytest.mark.parametrize("name", ["run.json", "recipe.toml", "scores.json", "metrics.jsonl", ".lock", "data/pipe"])
+def test_a_pipe_in_the_place_of_a_file_of_a_run_is_not_waited_for(name: str, runs: Path) -> None:
+    run = runs / "corpus"
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    with pytest.raises(DataError, match=rf"{name} is no regular file; move it away"), lock(run):
+        pass
+    assert not is_locked(run)
+    states = {Path(each.folder).name: each.state for each in dragoman.list_runs(runs)}
+    assert states["corpus"] == ("finished" if name in (".lock", "data/pipe") else "damaged")
+
+
 @pytest.mark.parametrize("content", ["", "[1]", '{"status": 5}'])
 def test_a_damaged_run_is_listed_too(content: str, runs: Path) -> None:
     (runs / "corpus" / "run.json").write_text(content)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dragoman.errors import DiskFull
-from dragoman.files import write_file
+from dragoman.files import read_regular, write_file
 from dragoman.run_folder import RunFolder
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class MetricsLog:
 def read_metrics(run: RunFolder | Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics, in order. The last one is left out if a kill or a power failure cut it."""
     try:
-        lines = RunFolder(run).metrics.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = read_regular(RunFolder(run).metrics).decode(errors="replace").split("\n")
     except FileNotFoundError:
         return []
     metrics: list[dict[str, Any]] = []

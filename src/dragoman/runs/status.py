@@ -11,7 +11,7 @@ import pydantic
 from dragoman.config import Settings, check, read, read_json_as
 from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
-from dragoman.files import LOCK, is_locked, make_folders, remove
+from dragoman.files import LOCK, is_locked, make_folders, read_regular, remove
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import without_removed
@@ -166,7 +166,7 @@ def _damage_collected(damage: list[Error | OSError]) -> Generator[None]:
 
 def _steps_wanted(recipe: Path) -> int | None:
     try:
-        text = recipe.read_text(encoding="utf-8-sig")
+        text = read_regular(recipe).decode("utf-8-sig")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
