@@ -364,6 +364,17 @@ def _leaves(found: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("labels", ANY, ids=["classify", "tag", "fill"])
+@pytest.mark.parametrize("word", ["dog ", "狗", "x"])
+def test_a_giant_text_is_refused_before_it_is_read(
+    labels: Labels | None, word: str, tokenizers: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seer = predictor(tokenizers["word"], labels)
+    monkeypatch.setattr(Tokenizer, "encode_batch", lambda *_: pytest.fail("the tokenizer was asked"))
+    with pytest.raises(DecodeError, match="text 2 has [0-9,]+ characters, too many for 8,192 tokens; give it in parts"):
+        seer.predict(["[MASK]", word * 5_000_000])
+
+
+@pytest.mark.parametrize("labels", ANY, ids=["classify", "tag", "fill"])
 def test_a_text_longer_than_the_positions_is_refused(labels: Labels | None, tokenizers: dict[str, Tokenizer]) -> None:
     seer = predictor(tokenizers["word"], labels, positions="learned", max_positions=8)
     fits = "the old dog barks at [MASK]"

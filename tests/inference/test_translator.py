@@ -634,6 +634,23 @@ def test_a_giant_word_costs_the_model_nothing(translator: Translator, monkeypatc
     assert translator.translate([word])[0].text == word
 
 
+@pytest.mark.parametrize("text", ["the cat " * 600_000, "猫" * 5_000_000, "x" * 5_000_000], ids=["words", "猫", "x"])
+def test_a_giant_text_that_is_read_whole_is_refused_before_the_tokenizer_sees_it(
+    translator: Translator, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short_ones(_: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+        assert max(map(len, texts), default=0) < 1_000
+        return [[5]] * len(texts)
+
+    monkeypatch.setattr(Tokenizer, "encode_batch", short_ones)
+    with pytest.raises(DecodeError, match="text 1 has [0-9,]+ characters, but the model is given at most 200 tokens"):
+        translator.translate([text], asked(split="never"))
+    with pytest.raises(DecodeError, match="source 1 has [0-9,]+ characters, too many for 8,192 tokens"):
+        translator.score([text], ["il gatto"])
+    with pytest.raises(DecodeError, match="target 1 has [0-9,]+ characters, too many for 8,192 tokens"):
+        translator.score(["the cat"], [text])
+
+
 class CountingTokenizer(Tokenizer):
     """A tokenizer that counts the characters it is given."""
 

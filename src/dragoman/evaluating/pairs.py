@@ -12,7 +12,7 @@ from dragoman.config import choose
 from dragoman.errors import TokenizerError
 from dragoman.evaluating.direction import naming_for
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.segments import CHARACTERS_A_TOKEN, chunks
+from dragoman.inference.segments import chunks, giant
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress
 from dragoman.text.addresses import Address
@@ -137,7 +137,7 @@ def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:
 def _problem_of_text(text: str, tokenizer: Tokenizer, longest: int) -> str:
     if not text.strip():
         return "is blank"
-    if len(text) > CHARACTERS_A_TOKEN * longest:
+    if giant(text, longest):
         return f"has {len(text):,} characters, too many for {longest:,} tokens"
     try:
         count = len(tokenizer.encode(text))

@@ -22,6 +22,7 @@ from dragoman.decoding.scoring import portions
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
 from dragoman.inference.runtime import computing, refuse_other_family
+from dragoman.inference.segments import CHARACTERS_A_TOKEN, LONGEST_WHOLE
 from dragoman.model.transformer import EncoderModel
 from dragoman.progress import Advance, Progress, as_progress
 from dragoman.store.description import StoredModel
@@ -235,6 +236,7 @@ class Predictor:
             raise DecodeError("predict takes several texts, but was given one; put it in a list")
         if best < 1:
             raise DecodeError(f"best must be at least 1, but is {best}")
+        self._refuse_giants(map(len, texts))
         if pretokenized and self.task != "tag":
             raise DecodeError(f"{self.stored.folder} labels no words, so its texts are plain; leave pretokenized out")
         with as_progress(progress).track("predict", len(texts), "texts") as advance:
@@ -314,6 +316,7 @@ class Predictor:
 
     def word_logits(self, sentences: Sequence[Sequence[str]], advance: Advance | None = None) -> list[np.ndarray]:
         """The logits (W, C) of the labels of each sentence's W words."""
+        self._refuse_giants(sum(map(len, words)) for words in sentences)
         rows = [row_of_words(pieces) for pieces in encode_words(sentences, self.tokenizer)]
         self._refuse_long(rows)
         full = [number for number, row in enumerate(rows) if row.places]
@@ -322,6 +325,7 @@ class Predictor:
         return [logits.get(number, nothing) for number in range(len(rows))]
 
     def _rows(self, texts: Sequence[str]) -> list[Row]:
+        self._refuse_giants(map(len, texts))
         return [Row(ids or [UNKNOWN]) for ids in self.tokenizer.encode_batch(texts)]  # as `encode_words` does
 
     def _masked(self, text: str) -> Row:
@@ -372,14 +376,26 @@ class Predictor:
             raise DecodeError(f"{self.stored.folder} has no token that is a whole word, so it cannot fill in words")
         return whole
 
+    @property
+    def _longest(self) -> int:
+        """The most tokens of a text, symbols included."""
+        return min(self.stored.config.max_positions or LONGEST_WHOLE, LONGEST_WHOLE)
+
+    def _refuse_giants(self, lengths: Iterable[int]) -> None:
+        """Refuses texts of so many characters that a tokenizer would work on them for long."""
+        for number, length in enumerate(lengths, 1):
+            if length > CHARACTERS_A_TOKEN * self._longest:
+                raise DecodeError(
+                    f"text {number} has {length:,} characters, too many for {self._longest:,} tokens; give it in parts"
+                )
+
     def _refuse_long(self, rows: Sequence[Row]) -> None:
-        positions = self.stored.config.max_positions
         for number, row in enumerate(rows, 1):
             length = len(row.ids) + self.framing.source_symbols
-            if positions is not None and length > positions:
+            if length > self._longest:
                 raise DecodeError(
-                    f"text {number} has {length:,} tokens, but the model has positions for {positions:,}; give it in "
-                    "parts"
+                    f"text {number} has {length:,} tokens, but the model has positions for {self._longest:,}; give it "
+                    "in parts"
                 )
 
 

@@ -21,7 +21,10 @@ CHARACTERS = 1_000_000
 T = TypeVar("T")
 
 CHARACTERS_A_TOKEN = 16
-"""A sentence with more characters for each allowed token is cut without asking the tokenizer first."""
+"""A text with more characters for each allowed token is too long without asking the tokenizer first."""
+
+LONGEST_WHOLE = 8_192
+"""Most tokens of a text that is read whole, where a model has no fewer positions: attention grows with the square."""
 
 
 class Arriving(Iterator[T]):
@@ -103,16 +106,23 @@ def read_segments(
         TokenizerError: a text is not Unicode.
     """
     parts = [_split(number, text, split, abbreviations) for number, text in enumerate(texts, 1)]
-    ids = iter(tokenizer.encode_batch([part.text for text_parts in parts for part in text_parts if not part.copied]))
+    read = [
+        part.text for text_parts in parts for part in text_parts if not part.copied and not giant(part.text, longest)
+    ]
+    ids = iter(tokenizer.encode_batch(read))
     segmented: list[Segments] = []
     for number, (text, text_parts) in enumerate(zip(texts, parts, strict=True), 1):
-        segments = [part if part.copied else Segment(part.text, next(ids)) for part in text_parts]
+        segments = [
+            part if part.copied or giant(part.text, longest) else Segment(part.text, next(ids)) for part in text_parts
+        ]
         tokens = max((len(segment.ids) for segment in segments), default=0)
+        is_giant = any(not segment.copied and giant(segment.text, longest) for segment in segments)
         broken = False
-        if tokens > longest:
+        if tokens > longest or is_giant:
             if split == "never":
+                size = f"{len(text):,} characters" if is_giant else f"{tokens:,} tokens"
                 raise DecodeError(
-                    f"text {number} has {tokens:,} tokens, but the model is given at most {longest:,}; "
+                    f"text {number} has {size}, but the model is given at most {longest:,} tokens; "
                     "set decode.split = 'long', or raise decode.max_source_tokens"
                 )
             segments, broken = _break(segments, tokenizer, longest, abbreviations)
@@ -155,12 +165,14 @@ def _break(
     fitting: list[Segment] = []
     broken = False
     for segment in segments:
-        if len(segment.ids) <= longest:
+        if segment.copied or (len(segment.ids) <= longest and not giant(segment.text, longest)):
             fitting.append(segment)
             continue
         sentences = [sentence.strip() for sentence in split_sentences(segment.text, abbreviations)]
-        for sentence, ids in zip(sentences, tokenizer.encode_batch(sentences), strict=True):
-            if len(ids) <= longest:
+        some_ids = iter(tokenizer.encode_batch([each for each in sentences if not giant(each, longest)]))
+        for sentence in sentences:
+            ids = () if giant(sentence, longest) else next(some_ids)
+            if len(ids) <= longest and not giant(sentence, longest):
                 fitting.append(_segment(sentence, ids))
                 continue
             parts = split_to_fit(sentence, fits, at_most=CHARACTERS_A_TOKEN * longest)
@@ -168,6 +180,11 @@ def _break(
             texts = [part.strip() for part in parts if part.strip()]
             fitting += map(_segment, texts, tokenizer.encode_batch(texts))
     return fitting, broken
+
+
+def giant(text: str, tokens: int) -> bool:
+    """Whether a text is longer than so many tokens, whatever the tokenizer; asking it would take long."""
+    return len(text) > CHARACTERS_A_TOKEN * tokens
 
 
 def _segment(text: str, ids: Sequence[int]) -> Segment:

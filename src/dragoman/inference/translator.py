@@ -24,7 +24,7 @@ from dragoman.inference.alignment import TOKENS_AT_ONCE, align
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
-from dragoman.inference.segments import Segments, read_segments
+from dragoman.inference.segments import LONGEST_WHOLE, Segments, giant, read_segments
 from dragoman.inference.sentences import one_line, separator
 from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation, Writer
@@ -358,13 +358,17 @@ class Translator:
         tokenizer, side = (self.tokenizers.target, "target") if target else (self.tokenizers.source, "source")
         symbols = self.framing.target_symbols if target else self.framing.source_symbols
         positions = self.requests.positions
+        longest = min(LONGEST_WHOLE, positions - symbols if positions else LONGEST_WHOLE)
+        for number, text in enumerate(texts, 1):
+            if giant(text, longest):
+                raise DecodeError(f"{side} {number} has {len(text):,} characters, too many for {longest:,} tokens")
         rows = tokenizer.encode_batch(list(texts))
         for number, row in enumerate(rows, 1):
             if not row:
                 raise DecodeError(f"{side} {number} is blank; there is nothing to score")
-            if positions and len(row) > positions - symbols:
+            if len(row) > longest:
                 raise DecodeError(
-                    f"{side} {number} has {len(row):,} tokens, but the model has positions for {positions - symbols:,}"
+                    f"{side} {number} has {len(row):,} tokens, but the model has positions for {longest:,}"
                 )
         return rows
 
