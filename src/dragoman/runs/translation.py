@@ -239,7 +239,7 @@ def _old_pairs(data: Path, start: StartSettings) -> tuple[Iterator[tuple[str, st
     """The old pairs that are mixed in, and how many of them an epoch has, so that it has the rate asked for.
 
     The rate counts characters, not pairs, because old sentences are often shorter and would weigh too little. The same
-    few pairs in each of many epochs would be learnt by heart, and the rest forgotten (LOG.md, T39).
+    few pairs in each of many epochs would be learnt by heart, and the rest forgotten (docs/tuning.md).
     """
     assert start.mix_data is not None, "old pairs are mixed in"
     _, new_characters = _pairs_and_characters(data)
