@@ -26,3 +26,8 @@ def test_a_text_of_the_longest_length_is_one_segment(tokenizer: Tokenizer) -> No
 def test_a_sentence_of_the_longest_length_is_not_broken(tokenizer: Tokenizer) -> None:
     (found,) = read_segments(["A b c. D e a."], tokenizer, 4, "long")
     assert [segment.text for segment in found.all] == ["A b c.", "D e a."] and "broken" not in found.flags
+
+
+def test_a_clause_of_the_longest_length_is_not_broken(tokenizer: Tokenizer) -> None:
+    (found,) = read_segments(["a b c, d e a"], tokenizer, 4, "long")
+    assert [segment.text for segment in found.all] == ["a b c,", "d e a"]
