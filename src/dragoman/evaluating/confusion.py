@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.brief import brief
 from dragoman.errors import missing_extra
 from dragoman.evaluating.label_metrics import Rows, names_in
 
@@ -27,6 +28,8 @@ _CELL_INCHES = 0.42
 @dataclass(frozen=True)
 class Confusion:
     """How often each of C gold labels, down, was found as each label, across: counts (C, C)."""
+
+    __repr__ = brief
 
     labels: tuple[str, ...]
     counts: npt.NDArray[np.int64]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from dragoman.brief import brief_scores
 from dragoman.errors import DataError
 from dragoman.evaluating.direction import Scores, naming_for, warn_of_exchanged_sides, warn_of_other_languages
 from dragoman.evaluating.metrics import (
@@ -62,6 +63,8 @@ class Translates(Protocol):
 @dataclass(frozen=True)
 class Evaluation:
     """One system on one test set."""
+
+    __repr__ = brief_scores
 
     system: str
     test: ReferenceSet

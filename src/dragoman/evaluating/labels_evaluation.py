@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Self
 
+from dragoman.brief import brief_scores
 from dragoman.evaluating.confusion import Confusion
 from dragoman.evaluating.label_metrics import (
     Labelled,
@@ -33,6 +34,8 @@ LEARNED = "a baseline, learned from the training set"
 @dataclass(frozen=True)
 class LabelEvaluation:
     """One system on one test set."""
+
+    __repr__ = brief_scores
 
     system: str
     test: str

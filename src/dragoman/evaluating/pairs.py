@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.brief import brief
 from dragoman.config import choose
 from dragoman.errors import TokenizerError
 from dragoman.evaluating.direction import naming_for
@@ -32,6 +33,8 @@ class ScoredPair:
         tokens: those of the target as a person reads them, its end symbol included.
         problem: why the pair cannot be scored; then it has no figures.
     """
+
+    __repr__ = brief
 
     source: str
     target: str

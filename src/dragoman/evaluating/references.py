@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
 from dragoman.run_folder import RunFolder
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class ReferenceSet:
     """A test set: each source sentence and its references, at least one."""
+
+    __repr__ = brief
 
     name: str
     sources: tuple[str, ...]

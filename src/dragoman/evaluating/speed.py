@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from dragoman.brief import brief
 from dragoman.config import choose
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
@@ -81,6 +82,8 @@ class Latency(NamedTuple):
 class Speed:
     """The speed of one model under one search, with its texts handed over in one way."""
 
+    __repr__ = brief
+
     model: str
     search: str
     batch: str
@@ -120,6 +123,8 @@ class Ratio:
 @dataclass(frozen=True)
 class Benchmark:
     """Speeds, and everything that they depend on."""
+
+    __repr__ = brief
 
     machine: dict[str, Any]
     """Facts for JSON; `where` gives them in one line."""

@@ -23,6 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError
 from dragoman.explaining.page.page import as_json
 from dragoman.files import check_output, write_file
@@ -97,6 +98,9 @@ class EmbeddingSpace:
         self.unused = self._unused(framing.never_seen)
         self.words = [id_ for id_ in self.entries if id_ not in self.unused and self._is_word(id_)]
         self._entry_of = {self.shown[id_]: id_ for id_ in self.entries}
+
+    def __repr__(self) -> str:
+        return f"EmbeddingSpace({self.title!r}: {len(self.words):,} words, {self.table.size(1)} features)"
 
     def find(self, text: str) -> Term:
         """The entries that stand for a word or a piece.
@@ -230,6 +234,8 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """What lies nearest to a question."""
 
+    __repr__ = brief
+
     question: Question
     terms: tuple[Term, ...]
     neighbours: list[Neighbour]
@@ -306,6 +312,8 @@ _SPAN = 10_000
 
 class WordMap(NamedTuple):
     """The content of the page: P words, the most frequent first, each with its K nearest words."""
+
+    __repr__ = brief
 
     name: str
     """The name of the model."""

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import evenly_spread, own_test_set, read_references
@@ -63,6 +64,8 @@ class Cost(NamedTuple):
 @dataclass(frozen=True)
 class HeadTable:
     """The cost of every head of a model, in the order of its layers."""
+
+    __repr__ = brief
 
     texts: int
     tokens: int

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.brief import brief
 from dragoman.errors import DataError
 from dragoman.explaining.record import Contributions, Erased
 from dragoman.inference.alignment import Word
@@ -37,6 +38,8 @@ MOST_NAMED = 40
 class Reason(NamedTuple):
     """How much one word that the model had read speaks for the one word or for the other."""
 
+    __repr__ = brief
+
     stack: str
     """`encoder` for words of the source, `decoder` for words written before."""
     text: str
@@ -53,6 +56,8 @@ class Reason(NamedTuple):
 
 class Why(NamedTuple):
     """The choice between two pieces at one step."""
+
+    __repr__ = brief
 
     step: int
     """The place of the choice among the tokens of the target, counted from 0."""

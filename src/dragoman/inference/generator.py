@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from dragoman.brief import brief
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.processors import Ban
@@ -103,6 +104,8 @@ class Generation:
         forgotten: tokens at the beginning of the prompt that the model did not see, because they are further back than
             its context.
     """
+
+    __repr__ = brief
 
     prompt: str
     text: str

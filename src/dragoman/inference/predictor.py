@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.brief import brief
 from dragoman.data.batching import LabelledBatch
 from dragoman.decoding.scoring import portions
 from dragoman.errors import DecodeError
@@ -93,6 +94,8 @@ class Choice:
 class Prediction:
     """What was found for one text."""
 
+    __repr__ = brief
+
     text: str
 
     def facts(self) -> dict[str, Any]:
@@ -105,6 +108,8 @@ class Classified(Prediction):
     """The labels of a text, likeliest first, and how far each of its words spoke for the first: by how many nats the
     label's log-probability, not calibrated, falls without it. No words if they were not asked for.
     """
+
+    __repr__ = brief
 
     labels: tuple[Choice, ...]
     words: tuple[tuple[str, float], ...]
@@ -119,6 +124,8 @@ class Classified(Prediction):
 class Tagged(Prediction):
     """The words of a text, and the label of each."""
 
+    __repr__ = brief
+
     words: tuple[str, ...]
     labels: tuple[Choice, ...]
 
@@ -126,6 +133,8 @@ class Tagged(Prediction):
 @dataclass(frozen=True)
 class Filled(Prediction):
     """The words that may stand in the place of each mask, likeliest first."""
+
+    __repr__ = brief
 
     masks: tuple[tuple[Choice, ...], ...]
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from dragoman.brief import brief
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.inference.alignment import SegmentLinks, line_links
 from dragoman.inference.options import SearchOptions
@@ -63,6 +64,8 @@ class Translation:
             `align`.
         alternatives: the next best translations, best first, as many as were asked for.
     """
+
+    __repr__ = brief
 
     source: str
     text: str = ""

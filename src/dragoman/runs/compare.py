@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dragoman.brief import brief
 from dragoman.config import as_overrides, check, choose
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.evaluating.direction import naming_for
@@ -48,6 +49,8 @@ log = logging.getLogger(__name__)
 class SystemResult:
     """How good one system is."""
 
+    __repr__ = brief
+
     name: str
     evaluations: tuple[Evaluation | LabelEvaluation, ...]
     """One, or one for each seed."""
@@ -65,6 +68,8 @@ class SystemResult:
 @dataclass(frozen=True)
 class CompareResult:
     """How good one or two systems are, and which is better."""
+
+    __repr__ = brief
 
     systems: tuple[SystemResult, ...]
     comparisons: tuple[Comparison, ...]

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dragoman import system
+from dragoman.brief import brief
 from dragoman.compiled import kernels
 from dragoman.errors import ConfigError, Error
 from dragoman.files import free_name, lock
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Forecast:
     """What a run will take."""
+
+    __repr__ = brief
 
     recipe: Recipe
     """The resolved recipe."""

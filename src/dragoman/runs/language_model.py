@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import dragoman
+from dragoman.brief import brief_scores
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_text
 from dragoman.errors import DecodeError
@@ -164,6 +165,8 @@ class LanguageModelTask(TextTask):
 @dataclass(frozen=True)
 class TextEvaluation:
     """How well a model predicts a text, or its masked words."""
+
+    __repr__ = brief_scores
 
     system: str
     """The model's folder."""

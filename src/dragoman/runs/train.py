@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import system
+from dragoman.brief import brief
 from dragoman.compiled import kernels
 from dragoman.config import check
 from dragoman.errors import ConfigError, Diverged, Error, Interrupted
@@ -55,6 +56,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class RunResult:
     """A finished run."""
+
+    __repr__ = brief
 
     folder: Path
     steps: int

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic
 
+from dragoman.brief import brief
 from dragoman.config import Content, Settings, read_json_as
 from dragoman.errors import CheckpointError
 from dragoman.files import CONFIG, MANIFEST, nearest
@@ -90,6 +91,8 @@ class _AdapterConfig(Settings):
 class Description(NamedTuple):
     """What `config.json` says of a model."""
 
+    __repr__ = brief
+
     languages: Languages | None
     """None for a model that does not translate."""
     framing: Framing
@@ -100,6 +103,8 @@ class Description(NamedTuple):
 
 class ModelFiles(NamedTuple):
     """What a model folder holds beside architecture and weights; its task provides it."""
+
+    __repr__ = brief
 
     tokenizers: Tokenizers | None = None
     """None for a model that reads no text."""
@@ -119,6 +124,9 @@ class ModelFiles(NamedTuple):
 
 class StoredModel:
     """A model folder in memory, read from `folder`."""
+
+    def __repr__(self) -> str:
+        return f"StoredModel({str(self.folder)!r}: {self.config.family}, {self.config.preset}, {self.config.size})"
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pydantic
 
+from dragoman.brief import brief
 from dragoman.config import Settings, read_json_as
 from dragoman.errors import DataError
 from dragoman.text.labels import Task
@@ -78,6 +79,8 @@ class SplitReport(Settings):
 
 class DataReport(Settings):
     """Everything that is known about prepared data."""
+
+    __repr__ = brief
 
     format_number: int
     identity: str
@@ -185,6 +188,8 @@ class Found(Settings):
 class LabelledReport(Settings):
     """Everything that is known about prepared labelled text: `data.json`."""
 
+    __repr__ = brief
+
     format: Literal[1] = LABELLED_FORMAT
     task: Task
     """Distinguishes this report from that of pairs and of running text."""
@@ -228,6 +233,8 @@ class TextSplit(Settings):
 
 class TextReport(Settings):
     """The report on prepared running text: `data.json`."""
+
+    __repr__ = brief
 
     format: int
     task: str

@@ -329,8 +329,8 @@ function noteOn(shown, stack) {
   if (state.head === null) return `The mean of the weights of all heads, in hundredths.${rows} Choose a head to see its products.`;
   const what = {
     weights: "Weights in hundredths: each row sums to 100.",
-    masked: "Products q·k / √dₖ that the mask leaves. −∞ stands where a token may not look.",
-    products: "Products q·k / √dₖ of all queries and keys, before the mask. Blue is above zero, orange below.",
+    masked: "Products q·k / √d_k that the mask leaves. −∞ stands where a token may not look.",
+    products: "Products q·k / √d_k of all queries and keys, before the mask. Blue is above zero, orange below.",
   };
   return `${what[shown]}${rows}`;
 }

@@ -1,6 +1,6 @@
 // Word by word: at each step, what could have been written, and where the model looked.
 (() => {
-  const { el, number, count, percent, state } = page;
+  const { el, svg, number, count, percent, state } = page;
   const foretells = (part) => part.source === null; // a language model: nothing was written, it read
   const sum = (numbers) => numbers.reduce((total, each) => total + each, 0);
   const normaliserOf = (step) => step.normalisers[page.record.temperatures.indexOf(state.temperature)];
@@ -14,12 +14,14 @@
   function stepper(part) {
     const last = part.steps.length - 1;
     const go = (step) => page.set({ step });
+    // Drawn, because a font may lack the letters.
+    const arrow = (points) => svg("svg", { viewBox: "0 0 16 16", class: "arrow", "aria-hidden": "true" }, svg("path", { d: points }));
     const button = (label, shown, to) => el("button", { type: "button", "aria-label": label, onclick: () => go(to()) }, shown);
     const buttons = [
-      button("First step", "⏮\uFE0E", () => 0),
-      button("Step before", "‹", () => state.step - 1),
-      button("Next step", "›", () => state.step + 1),
-      button("Last step", "⏭\uFE0E", () => last),
+      button("First step", arrow("M4 3V13M12 3L7 8L12 13"), () => 0),
+      button("Step before", arrow("M10 3L5 8L10 13"), () => state.step - 1),
+      button("Next step", arrow("M6 3L11 8L6 13"), () => state.step + 1),
+      button("Last step", arrow("M12 3V13M4 3L9 8L4 13"), () => last),
     ];
     const slider = el("input", { type: "range", min: 0, max: last, step: 1, "aria-label": "Step", oninput: () => go(+slider.value) });
     const place = el("span", { class: "place" });
