@@ -106,7 +106,7 @@ def _code(name: str) -> str:
     """A language in the shortest code that it has, in lower case: `fra` and `fr` are one, `pt_br` and `pt-BR` too.
 
     >>> [_code(name) for name in ("fra", "fr", "pt_br", "cmn_Hans")]
-    ['fr', 'fr', 'pt-br', 'cmn-hans']
+    ['fr', 'fr', 'pt-br', 'zh-hans']
     """
     language, *region = re.split("[-_]", name)
     return "-".join([language_of(language) or language, *region]).lower()
