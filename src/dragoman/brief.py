@@ -24,7 +24,7 @@ def brief(result: Any) -> str:
 def brief_scores(evaluation: Any) -> str:
     """The repr of any evaluation: who was scored on what, and how it did."""
     scores = ", ".join(f"{score.name} {score.printed}" for score in evaluation.scores.values())
-    return f"{type(evaluation).__name__}({evaluation.system!r} on {evaluation.test_name!r}: {scores})"
+    return f"{type(evaluation).__name__}({scores}: {evaluation.system!r} on {evaluation.test_name!r})"
 
 
 _EMPTY = ("None", "''", "()", "[]", "{}")

@@ -69,7 +69,8 @@ class SystemResult:
 class CompareResult:
     """How good one or two systems are, and which is better."""
 
-    __repr__ = brief
+    def __repr__(self) -> str:
+        return f"CompareResult({', '.join(map(repr, self.evaluations))})"
 
     systems: tuple[SystemResult, ...]
     comparisons: tuple[Comparison, ...]
