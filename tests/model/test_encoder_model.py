@@ -254,9 +254,20 @@ def test_a_model_comes_back_to_the_bit(settings: dict[str, Any], tokenizers: Tok
         ({"task": "classify", "names": ["animal", "drink", ""]}, "a label is empty or listed twice"),
         ({"task": "sing", "names": ["animal", "drink", "food"]}, r"labels\.json.*task"),
         ({"task": "classify", "names": ["a", "b", "c"], "temperature": 0}, r"labels\.json.*temperature"),
+        ({"task": "classify", "names": ["a", "b", "c"], "temperature": 5e-324}, r"labels\.json.*temperature"),
         ({"task": "classify", "names": ["a", "b", "c"], "format": 2}, r"labels\.json.*format 2"),
     ],
-    ids=["missing", "no text", "too few", "twice", "empty", "another task", "temperature of nought", "newer"],
+    ids=[
+        "missing",
+        "no text",
+        "too few",
+        "twice",
+        "empty",
+        "another task",
+        "temperature of nought",
+        "of almost nought",
+        "newer",
+    ],
 )
 def test_labels_that_do_not_fit_are_refused_by_name(
     content: Any, message: str, tokenizers: Tokenizers, tmp_path: Path

@@ -27,7 +27,7 @@ class Labels(Settings):
     """Whether a text has one label, or each of its words has one."""
     names: tuple[str, ...] = pydantic.Field(min_length=2, max_length=2**16 - 1)
     """In the order of their ids."""
-    temperature: float = pydantic.Field(default=1.0, gt=0, lt=1_000)
+    temperature: float = pydantic.Field(default=1.0, ge=0.001, lt=1_000)
     """Logits are divided by it before they become probabilities (Guo et al. 2017); chosen on the dev set."""
 
     @pydantic.model_validator(mode="after")
