@@ -235,10 +235,39 @@ def test_a_picture_is_readable_to_its_end() -> None:
 
 @pytest.mark.usefixtures("matplotlib")
 def test_a_picture_names_rows_columns_and_heads_as_they_are() -> None:
-    heat = HeatMap("head $3$", ("$a$ → b_c", "寿司"), ("x^2", "&"), np.eye(2, dtype=np.float32))
+    heat = HeatMap("head $3$", ("$a$ → b_c", "città"), ("x^2", "&"), np.eye(2, dtype=np.float32))
     svg = draw([heat], "svg").decode()
-    for label in ("head $3$", "$a$ → b_c", "寿司", "x^2", "&amp;"):
+    for label in ("head $3$", "$a$ → b_c", "città", "x^2", "&amp;"):
         assert f"<!-- {label} -->" in svg
+
+
+@pytest.mark.usefixtures("matplotlib")
+@pytest.mark.parametrize("name", ["寿司", "東京 → に", "हिन्दी", "\U0001fae0"])
+def test_a_name_that_no_font_can_write_is_a_number_and_the_log_says_which(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from matplotlib import font_manager
+
+    own = [font for font in font_manager.fontManager.ttflist if "matplotlib" in font.fname]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
+    svg = draw([HeatMap("a map", ("the", name), (name, "cat"), np.eye(2, dtype=np.float32))], "svg").decode()
+    assert f"<!-- {name} -->" not in svg and "<!-- 2 -->" in svg and "<!-- cat -->" in svg
+    assert f"the picture shows numbers: 2 {name}; a font of the script" in caplog.text
+
+
+@pytest.mark.usefixtures("matplotlib")
+def test_an_installed_font_that_has_the_letters_is_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of all fonts that matplotlib brings, one alone has the sign that stands for a Japanese font here."""
+    from matplotlib import font_manager
+
+    fonts = font_manager.fontManager.ttflist
+    usual = {*font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_charmap()}
+    other = next(font for font in fonts if font.name == "STIXGeneral" and font.style == "normal")
+    letter = chr(min({*font_manager.get_font(other.fname).get_charmap()} - usual))
+    svg = draw([HeatMap("a map", (letter,), ("cat",), np.eye(1, dtype=np.float32))], "svg").decode()
+    assert f"<!-- {letter} -->" in svg and "numbers" not in caplog.text
 
 
 @pytest.mark.usefixtures("matplotlib")

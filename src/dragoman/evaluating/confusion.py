@@ -4,9 +4,12 @@
 # (matplotlib's types are partial)
 
 import io
+import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +18,8 @@ import numpy.typing as npt
 from dragoman.brief import brief
 from dragoman.errors import missing_extra
 from dragoman.evaluating.label_metrics import Rows, names_in
+
+log = logging.getLogger(__name__)
 
 MOST_LABELS = 12
 """A table shows at most this many labels: about as many as fit on a screen."""
@@ -113,12 +118,21 @@ def draw_confusion(confusion: Confusion, form: Form = "png") -> bytes:
     """Gold labels down, found labels across. Colours are shares of the gold label, numbers are counts."""
     shown = confusion.worst_labels(MOST_DRAWN)
     inches = len(shown) * _CELL_INCHES + 2.0
-    return draw_figure((inches + 0.6, inches), lambda figure: _fill(figure, confusion, shown), form, dpi=150)
+    names = [confusion.labels[index] for index in shown]
+    return draw_figure((inches + 0.6, inches), partial(_fill, confusion, shown), form, 150, names)
 
 
-def draw_figure(inches: tuple[float, float], fill: Callable[[Any], None], form: Form, dpi: int) -> bytes:
+def draw_figure(
+    inches: tuple[float, float],
+    fill: Callable[[Any, Mapping[str, str]], None],
+    form: Form,
+    dpi: int,
+    names: Iterable[str],
+) -> bytes:
     """A figure of matplotlib as a file, without its date and with names that are not random, so that equal pictures are
     equal files.
+
+    `fill` is given what stands for each of the `names`: the name, or a number where no font has its letters.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -128,15 +142,48 @@ def draw_figure(inches: tuple[float, float], fill: Callable[[Any], None], form: 
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
         raise missing_extra("matplotlib", "plots") from None
-    with rc_context({"svg.hashsalt": "dragoman"}), warnings.catch_warnings():
+    names = list(dict.fromkeys(names))
+    fonts, missing = _fonts_for({letter for name in names for letter in name if letter.isprintable()})
+    numbers = {name: str(number) for number, name in enumerate(names, 1) if missing & {*name}}
+    if numbers:
+        log.warning(
+            "no font of this machine has the letters of some names, so the picture shows numbers: %s; a font of the "
+            "script, such as Noto Sans CJK, shows them",
+            ", ".join(f"{number} {name}" for name, number in numbers.items()),
+        )
+    with rc_context({"svg.hashsalt": "dragoman", "font.family": fonts}), warnings.catch_warnings():
         for harmless in _HARMLESS:
             warnings.filterwarnings("ignore", message=harmless)
         figure: Any = Figure(figsize=inches, layout="constrained")
-        fill(figure)
+        fill(figure, {name: numbers.get(name, plain_text(name)) for name in names})
         file = io.BytesIO()
         date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
         figure.savefig(file, format=form, dpi=dpi, metadata=date)
         return file.getvalue()
+
+
+def _fonts_for(letters: set[str]) -> tuple[list[str], set[str]]:
+    """The usual font, fonts of this machine that have those of the letters which it lacks, and what none of them has.
+
+    Matplotlib would draw a sign of the script for such a letter, which looks like another letter.
+    """
+    from matplotlib import font_manager
+
+    chosen, missing = ["DejaVu Sans"], set(letters)
+    found = sorted(font_manager.fontManager.ttflist, key=lambda font: (font.name != chosen[0], font.name, font.fname))
+    for font in found:
+        if not missing:
+            break
+        if font.style != "normal" or "lastresort" in font.name.lower().replace(" ", ""):
+            continue
+        with suppress(OSError, RuntimeError):  # a damaged font, or one that was removed
+            lacking = {
+                letter for letter in missing if not font_manager.get_font(font.fname).get_char_index(ord(letter))
+            }
+            if lacking != missing:
+                chosen.append(font.name)
+                missing = lacking
+    return list(dict.fromkeys(chosen)), missing
 
 
 def draw_matrix(
@@ -144,8 +191,8 @@ def draw_matrix(
 ) -> Any:
     """Cells from white (0) to dark blue (1), with the names of rows and columns; `aspect` as matplotlib means it."""
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect=aspect)
-    axes.set_xticks(range(len(columns)), list(map(plain_text, columns)), rotation=60, ha="right")
-    axes.set_yticks(range(len(rows)), list(map(plain_text, rows)))
+    axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right")
+    axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(labelsize=8)
     return image
 
@@ -156,12 +203,12 @@ def plain_text(text: str) -> str:
 
 
 _HARMLESS = ("Glyph", "Attempting to set identical low and high")
-"""Warnings that nobody needs: a font lacks a letter and draws a box; a text without words gives an empty map."""
+"""Warnings that nobody needs: a font lacks a letter that another has; a text without words gives an empty map."""
 
 
-def _fill(figure: Any, confusion: Confusion, shown: list[int]) -> None:
+def _fill(confusion: Confusion, shown: list[int], figure: Any, drawn: Mapping[str, str]) -> None:
     axes = figure.subplots()
-    names = [confusion.labels[index] for index in shown]
+    names = [drawn[confusion.labels[index]] for index in shown]
     counts = confusion.counts[np.ix_(shown, shown)]
     shares = counts / np.maximum(confusion.counts[shown].sum(axis=1, keepdims=True), 1)
     image = draw_matrix(axes, shares, names, names, aspect="equal")

@@ -7,7 +7,8 @@ Heat maps are drawn as text, or as files for a paper: PNG, SVG or PDF, with matp
 # (matplotlib's types are partial)
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from unicodedata import combining, east_asian_width
 
@@ -108,14 +109,17 @@ def draw(heats: Sequence[HeatMap], form: Form) -> bytes:
     """The maps below one another, as a file of this form."""
     width = max(5.0, max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5)
     height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
-    return draw_figure((width, height), lambda figure: _fill(figure, heats), form, dpi=200)
+    names = [name for heat in heats for name in (*heat.rows, *heat.columns)]
+    return draw_figure((width, height), partial(_fill, heats), form, 200, names)
 
 
-def _fill(figure: Any, heats: Sequence[HeatMap]) -> None:
+def _fill(heats: Sequence[HeatMap], figure: Any, drawn: Mapping[str, str]) -> None:
     ratios = [max(len(heat.rows), 1) for heat in heats]
     axes = figure.subplots(len(heats), 1, squeeze=False, height_ratios=ratios)[:, 0]
     for each, heat in zip(axes, heats, strict=True):
-        image = draw_matrix(each, heat.weights, heat.rows, heat.columns, aspect="auto")
+        image = draw_matrix(
+            each, heat.weights, [drawn[row] for row in heat.rows], [drawn[name] for name in heat.columns], aspect="auto"
+        )
         lines = textwrap.wrap(plain_text(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
         each.set_title("\n".join(lines), fontsize=9)
         figure.colorbar(image, ax=each, label="weight", shrink=0.6)
