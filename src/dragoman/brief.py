@@ -9,22 +9,22 @@ LONGEST_VALUE, LONGEST = 120, 600
 _FEW = 3
 
 
-def brief(result: Any) -> str:
+def brief(self: Any) -> str:
     """The class of a result and its fields. Empty ones are left out; of long ones stand the beginning and the length.
 
     >>> from dragoman.inference.translation import Translation
     >>> Translation("the cat", "il gatto", -1.5, -1.2, ("il", "gatto", "[EOS]", "x"))
     Translation(source='the cat', text='il gatto', log_prob=-1.5, score=-1.2, tokens=4 of 'il' …)
     """
-    shown = [(name, _shown(getattr(result, name))) for name in _names(result) or ()]
+    shown = [(name, _shown(getattr(self, name))) for name in _names(self) or ()]
     inside = ", ".join(f"{name}={_cut(value, LONGEST_VALUE)}" for name, value in shown if value not in _EMPTY)
-    return f"{type(result).__name__}({_cut(inside, LONGEST)})"
+    return f"{type(self).__name__}({_cut(inside, LONGEST)})"
 
 
-def brief_scores(evaluation: Any) -> str:
+def brief_scores(self: Any) -> str:
     """The repr of any evaluation: who was scored on what, and how it did."""
-    scores = ", ".join(f"{score.name} {score.printed}" for score in evaluation.scores.values())
-    return f"{type(evaluation).__name__}({scores}: {evaluation.system!r} on {evaluation.test_name!r})"
+    scores = ", ".join(f"{score.name} {score.printed}" for score in self.scores.values())
+    return f"{type(self).__name__}({scores}: {self.system!r} on {self.test_name!r})"
 
 
 _EMPTY = ("None", "''", "()", "[]", "{}")

@@ -135,7 +135,8 @@ def test_no_name_of_a_foreign_folder_acts_on_a_terminal(
     if is_terminal:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         monkeypatch.setenv("TERM", "dumb")  # no colours of our own
-    for number, line in enumerate([*COMMANDS, *(TEXTS if is_terminal else [])]):
+    lines: list[str] = [*COMMANDS, *(TEXTS if is_terminal else [])]
+    for number, line in enumerate(lines):
         words = [word.replace("OUT", str(tmp_path / f"out{number}")) for word in shlex.split(line)]
         code = main(words)
         out, err = capsys.readouterr()

@@ -223,6 +223,7 @@ def train_within(folder: Path, limit: str, **options: Any) -> tuple[RunResult, s
 def test_epochs_become_steps_once(finished: Path, tmp_path: Path) -> None:
     kept = parse((finished / "recipe.toml").read_text(), "", Recipe)
     corpus = EncodedCorpus.open(finished / "corpus" / "train")
+    assert isinstance(kept.batches.batch_tokens, int)
     batches = Batches(corpus, kept.batches.batch_tokens, kept.batches.sentence_tokens, kept.train.seed)
     epochs = [len(batches.epoch(number)) for number in (0, 1)]
     result, text = train_within(tmp_path, "train.epochs=1.5")

@@ -7,6 +7,7 @@ import json
 import sys
 import types
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def csv_text(rows: list[tuple[str, ...]], **dialect: Any) -> str:
+def csv_text(rows: Sequence[tuple[object, ...]], **dialect: Any) -> str:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n", **dialect).writerows(rows)
     return text.getvalue()
