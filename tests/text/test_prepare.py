@@ -5,7 +5,7 @@ import json
 import logging
 import tracemalloc
 import unicodedata
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,18 @@ from small import Counting, parse
 from dragoman.config import check, render
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
-from dragoman.text.checks import CONTROL, COPY, DECODED, DUPLICATE, EMPTY, RATIO, TRIMMED
+from dragoman.text.checks import (
+    CONTROL,
+    COPY,
+    DECODED,
+    DUPLICATE,
+    EMPTY,
+    JOINED,
+    PLACEHOLDER,
+    RATIO,
+    SPREADSHEET,
+    TRIMMED,
+)
 from dragoman.text.inputs import open_inputs
 from dragoman.text.lines import CARRIAGE_RETURNS
 from dragoman.text.prepare import prepare_data
@@ -408,6 +419,52 @@ def test_rows_in_the_wrong_language_are_counted_and_cause_a_warning(tmp_path):
     assert (f"kept: {EXCHANGED}", "53", "first at a.tsv:102") in report_rows(report)
 
 
+ERRORS = ["#N/A", "#REF!", "#NV", "#¿NOMBRE?", "#DIV/0!", "Err:502", "#####"]
+
+
+def test_spreadsheet_errors_are_dropped_and_all_their_lines_are_told(tmp_path):
+    pairs = some_italian(100)
+    for at, error in enumerate(ERRORS):
+        pairs[10 * at] = (pairs[10 * at][0], error)
+    pairs[99] = ("We are number 1 with #hashtag!", "Siamo il numero 1 con #hashtag!")
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    assert report.dropped[SPREADSHEET].lines == tuple(f"a.tsv:{10 * at + 2}" for at in range(len(ERRORS)))
+    assert set(report.dropped) == {SPREADSHEET}
+
+
+@pytest.mark.parametrize("text", ["TODO", "[translation missing]", "???", "da fare"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_one_text_in_the_place_of_many_is_dropped(tmp_path, text, side):
+    pairs = some_italian(100)
+    for at in range(20, 35):
+        pairs[at] = (text, pairs[at][1]) if side == 0 else (pairs[at][0], text)
+    pairs[40:55] = [(f"{word}!", "Sì.") for word in "yes yeah yep sure right fine okay done good well so aye".split()]
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    assert report.dropped[PLACEHOLDER].lines == tuple(f"a.tsv:{at + 2}" for at in range(20, 35))
+
+
+@pytest.mark.parametrize("exchanged", ["keep", "drop", "swap"])
+def test_exchanged_rows_are_kept_dropped_or_swapped_back(tmp_path, exchanged):
+    pairs = some_italian(400)
+    mixed = [row[::-1] if 100 <= at < 120 else row for at, row in enumerate(pairs)]
+    settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", mixed), exchanged=exchanged)
+    report = prepare_data(settings, tmp_path / "data")
+    (found,) = [tally for kind, tally in {**report.dropped, **report.noted}.items() if "exchanged" in kind]
+    assert found.lines == tuple(f"a.tsv:{at + 2}" for at in range(100, 120))
+    wanted = {"keep": mixed, "swap": pairs, "drop": pairs[:100] + pairs[120:]}[exchanged]
+    assert sorted(chain.from_iterable(splits(tmp_path / "data", "train", "dev", "test"))) == sorted(wanted)
+
+
+def test_line_breaks_inside_a_side_become_spaces(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"en": f"one {n} \n two", "it": f"uno {n}\r\n\ndue"} for n in range(50)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report = prepare_data(DataSettings(path=str(path)), tmp_path / "data")
+    assert sorted(read_split(tmp_path / "data", "test"))[0][1].startswith("uno ")
+    assert all("\n" not in source + target for source, target in read_split(tmp_path / "data", "train"))
+    assert report.repairs[JOINED] == 100
+
+
 HTML = [
     ("Rock &amp; Roll &#39;n more", "Rock &amp; Roll"),
     ("AT&T; &copy 2020 &bogus;", "AT&T"),
@@ -459,7 +516,7 @@ def test_invisible_characters_drop_a_pair_and_line_ends_in_a_cell_are_mended(tmp
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     report = prepare_data(DataSettings(path=str(tmp_path / "a.jsonl"), dev_size=0, test_size=0), tmp_path / "data")
     assert (report.dropped[CONTROL].pairs, report.dropped[CONTROL].first) == (5, "a.jsonl:1")
-    assert [source for source, _ in read_split(tmp_path / "data", "train")] == ["c\nd", "e\nf"]
+    assert [source for source, _ in read_split(tmp_path / "data", "train")] == ["c d", "e f"]
     assert report.repairs[CARRIAGE_RETURNS] == 1
 
 

@@ -20,6 +20,8 @@ CONTROL = "control characters"
 TOO_LONG = "too long"
 RATIO = "length ratio"
 COPY = "source copied to target"
+SPREADSHEET = "spreadsheet error such as #N/A"
+PLACEHOLDER = "one short text for many long ones, such as TODO"
 DUPLICATE = "duplicate of an earlier pair"
 
 # Shorter sides count as this long, because "No." for "Assolutamente no." is a fair translation.
@@ -28,6 +30,15 @@ SHORT_CHARACTERS = 20
 # Invisible characters that betray damaged text: control characters, carriage returns (those at line ends are gone), the
 # Unicode line separators, byte order marks inside a text. Tab and line feed are text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+
+
+# What spreadsheets show in the place of a value, in their many languages: #N/A, #REF!, #¿NOMBRE?, Err:502.
+_SPREADSHEET = re.compile(r"#(?:N/\w|Н/Д|NV|GETTING_DATA|[¡¿]?(?=[^a-z]+$)\w[\w/]*[!?])|Err:\d{3}|#{3,}")
+_STANDS_FOR_NOTHING = re.compile(
+    r"\W*(?:todo|tb[acd]|fixme|n/?a|null|nan|undefined|untranslated|lorem ipsum|x{2,}|"
+    r"(?:translation|text) (?:is )?(?:missing|pending|needed)|(?:not?|missing) (?:yet )?translat(?:ion|ed))?\W*",
+    re.IGNORECASE,
+)
 
 
 class CheckSettings(Settings):
@@ -63,6 +74,8 @@ def fault(source: str, target: str, checks: CheckSettings) -> str | None:
         return EMPTY
     if _has_control(source) or _has_control(target):
         return CONTROL
+    if _SPREADSHEET.fullmatch(source) or _SPREADSHEET.fullmatch(target):
+        return SPREADSHEET
     if _too_long(source, checks) or _too_long(target, checks):
         return TOO_LONG
     if checks.max_ratio is not None:
@@ -70,6 +83,15 @@ def fault(source: str, target: str, checks: CheckSettings) -> str | None:
         if long > checks.max_ratio * max(short, SHORT_CHARACTERS):
             return RATIO
     return COPY if checks.drop_copies and source == target else None
+
+
+def content_length(text: str) -> int:
+    """The characters of a text, 8 at least; 4 if it says that a text is missing.
+
+    >>> [content_length(text) for text in ("[TODO]", "Translation missing", "???", "Yes.", "Nothing left.")]
+    [4, 4, 4, 8, 13]
+    """
+    return 4 if len(text) <= 40 and _STANDS_FOR_NOTHING.fullmatch(text) else max(8, len(text))
 
 
 def _has_control(text: str) -> bool:
@@ -86,7 +108,9 @@ def _too_long(text: str, checks: CheckSettings) -> bool:
 
 TRIMMED = "sides with spaces around them, trimmed"
 DECODED = "HTML entities decoded"
+JOINED = "line breaks inside a side, now spaces"
 
+_BREAKS = re.compile(r"\s*\n\s*")
 _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 
 
@@ -100,6 +124,9 @@ def mend(text: str, decode: bool, repairs: Counter[str]) -> str:
     trimmed = text.strip()
     if len(trimmed) != len(text):
         repairs[TRIMMED] += 1
+    if "\n" in trimmed:  # in a model's output it would end the line
+        trimmed, count = _BREAKS.subn(" ", trimmed)
+        repairs[JOINED] += count
     return trimmed
 
 

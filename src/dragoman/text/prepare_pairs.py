@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -32,7 +32,16 @@ from dragoman.text.alignment import (
     learn_evidence,
     words_of,
 )
-from dragoman.text.checks import DUPLICATE, CheckSettings, fault, has_entity, mend
+from dragoman.text.checks import (
+    DUPLICATE,
+    PLACEHOLDER,
+    SPREADSHEET,
+    CheckSettings,
+    content_length,
+    fault,
+    has_entity,
+    mend,
+)
 from dragoman.text.inputs import open_inputs
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.readers import Pair, Reading
@@ -59,6 +68,7 @@ from dragoman.text.split import (
     held_out_sizes,
     leakage,
     one_form,
+    placeholders,
     sentence_key,
     text_key,
 )
@@ -77,9 +87,12 @@ SPLITS = {"train": TRAIN, "dev": DEV, "test": TEST}
 DROPPED = 255
 """The number of a pair that is in no split."""
 
-_KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target")])
-"""What is kept of a pair: its file and line, a key of its text, and a key of each sentence."""
-_PACKED_KEYS = struct.Struct("<4Q")
+_KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target")] + [("lengths", "<u4", 2)])
+"""What is kept of a pair: its file and line, a key of its text, and a key and the length of each sentence."""
+_PACKED_KEYS = struct.Struct("<4Q2I")
+SWAPPED = "rows whose sides looked exchanged, swapped back"
+LISTED = (EXCHANGED, SWAPPED, ONE_LANGUAGE, SPREADSHEET)
+"""Kinds of pairs whose lines are all reported."""
 _LINE_BITS = 40
 _ADVANCE_EVERY = 1000
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -149,7 +162,7 @@ class PairText:
             name: PairSet(reading, split_of(folder, name), checks, evidence, keep_all=True)
             for name, reading in self._inputs.items()
         }
-        sets["train"] = PairSet(train, folder / "whole.jsonl", checks, evidence, keep_all=False)
+        sets["train"] = PairSet(train, folder / "whole.jsonl", checks, evidence, False, self._settings.exchanged)
         for pairs in sets.values():
             pairs.take_in(self._progress)
         report = self._split(folder, sets)
@@ -165,7 +178,11 @@ class PairText:
         dropped = dict(train.faults)
         if repeated := len(kept) - int(kept.sum()):
             dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
-        sources, targets = (keys[kept] if repeated else keys for keys in train.sentences)
+        lacking = train.lacking() & kept
+        if lines := tuple(train.origin(int(row)) for row in np.flatnonzero(lacking)):
+            dropped[PLACEHOLDER] = Tally(pairs=len(lines), first=lines[0], lines=lines)
+            kept &= ~lacking
+        sources, targets = (keys[kept] if repeated or lines else keys for keys in train.sentences)
         asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in beside}
         wanted, sized = held_out_sizes(asked, len(sources), HELD_OUT, "pairs each")
         _refuse_too_few(train, dropped, len(sources), wanted)
@@ -207,7 +224,13 @@ class PairSet:
     """
 
     def __init__(
-        self, reading: Reading, path: Path, checks: CheckSettings, evidence: WordEvidence, keep_all: bool
+        self,
+        reading: Reading,
+        path: Path,
+        checks: CheckSettings,
+        evidence: WordEvidence,
+        keep_all: bool,
+        exchanged: str | None = None,
     ) -> None:
         self.reading, self.path = reading, path
         self.rows = 0
@@ -220,7 +243,8 @@ class PairSet:
         self.longest = [Longest(words=0, characters=0, text="", origin="")] * 2
         """The longest sentence of each side."""
         self.misaligned: list[Misalignment] = []
-        self._checks, self._evidence, self._keep_all = checks, evidence, keep_all
+        self._checks, self._evidence, self._keep_all, self._exchanged = checks, evidence, keep_all, exchanged
+        self._lines: defaultdict[str, list[str]] = defaultdict(list)
         self._decodes = checks.decodes
         self._names = [file.name for file in reading.files] or [Path(reading.name).name]
         self._places = {name: self._names.index(name) << _LINE_BITS for name in self._names}
@@ -239,6 +263,9 @@ class PairSet:
                     advance(_ADVANCE_EVERY)
             advance(self.rows % _ADVANCE_EVERY)
         self.misaligned = detector.finish()
+        for kind, lines in self._lines.items():
+            counts = self.faults if kind in self.faults else self.notes
+            counts[kind] = counts[kind].but(lines=tuple(lines))
 
     @property
     def texts(self) -> Keys:
@@ -250,6 +277,12 @@ class PairSet:
         """A key of each pair's source and target sentence."""
         keys = self._keys()
         return keys["source"], keys["target"]
+
+    def lacking(self) -> np.ndarray:
+        """True for each pair with a text that stands for one that is missing."""
+        (source, target), lengths = self.sentences, self._keys()["lengths"]
+        one, other = lengths[:, 0], lengths[:, 1]
+        return placeholders(target, source, other, one) | placeholders(source, target, one, other)
 
     def origin(self, index: int) -> str:
         """Where the pair number `index`, from 0, stood in the input."""
@@ -275,24 +308,35 @@ class PairSet:
         words = words_of(source), words_of(target)
         detector.see(source, target, words, origin)
         reason = pair.fault or fault(source, target, self._checks)
+        verdict = None if reason else self._evidence.verdict(*words)
+        if verdict == EXCHANGED and self._exchanged == "drop":
+            reason = EXCHANGED
+        elif verdict == EXCHANGED and self._exchanged == "swap":
+            source, target, verdict = target, source, SWAPPED
         if reason:
-            _count(self.faults, reason, origin)
+            self._count(self.faults, reason, origin)
         if self._keep_all or not reason:
             self._note(source, target, origin)
             self._write(source, target, origin, lines, keys)
             self._measure(0, source, origin)
             self._measure(1, target, origin)
-        if not reason and (verdict := self._evidence.verdict(*words)):
-            _count(self.notes, verdict, origin)
+        if verdict and not reason:
+            self._count(self.notes, verdict, origin)
 
     def _note(self, source: str, target: str, origin: str) -> None:
         """Counts what is kept, but worth a note."""
         if not target:
-            _count(self.notes, EMPTY_TARGETS, origin)
+            self._count(self.notes, EMPTY_TARGETS, origin)
         if not source:
-            _count(self.notes, EMPTY_SOURCES, origin)
+            self._count(self.notes, EMPTY_SOURCES, origin)
         if has_entity(source) or has_entity(target):
-            _count(self.notes, ENTITIES, origin)
+            self._count(self.notes, ENTITIES, origin)
+
+    def _count(self, counts: dict[str, Tally], kind: str, origin: str) -> None:
+        before = counts.get(kind) or Tally(pairs=0, first=origin)
+        counts[kind] = Tally(pairs=before.pairs + 1, first=before.first)
+        if kind in LISTED:
+            self._lines[kind].append(origin)
 
     def _write(self, source: str, target: str, origin: str, lines: IO[bytes], keys: IO[bytes]) -> None:
         line = _JSON.encode([source, target])
@@ -300,7 +344,8 @@ class PairSet:
         name, _, number = origin.rpartition(":")
         place = self._places[name] | int(number)
         plain = line if one_form(line) == line else _JSON.encode([one_form(source), one_form(target)])
-        keys.write(_PACKED_KEYS.pack(place, text_key(plain), sentence_key(source), sentence_key(target)))
+        lengths = content_length(source), content_length(target)
+        keys.write(_PACKED_KEYS.pack(place, text_key(plain), sentence_key(source), sentence_key(target), *lengths))
 
     def _measure(self, side: int, text: str, origin: str) -> None:
         longest = self.longest[side]
@@ -439,17 +484,13 @@ def _longest(sets: Mapping[str, PairSet], side: int) -> Longest:
     )
 
 
-def _count(counts: dict[str, Tally], kind: str, origin: str) -> None:
-    before = counts.get(kind) or Tally(pairs=0, first=origin)
-    counts[kind] = Tally(pairs=before.pairs + 1, first=before.first)
-
-
 def _merged(counts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
     total: dict[str, Tally] = {}
     for tallies in counts:
         for reason, tally in tallies.items():
             before = total.get(reason) or Tally(pairs=0, first=tally.first)
-            total[reason] = Tally(pairs=before.pairs + tally.pairs, first=before.first)
+            lines = before.lines + tally.lines
+            total[reason] = Tally(pairs=before.pairs + tally.pairs, first=before.first, lines=lines)
     return total
 
 
@@ -499,7 +540,9 @@ def _of_input(name: str, pairs: PairSet) -> Iterator[str]:
     for kind in (EXCHANGED, ONE_LANGUAGE):
         tally = pairs.notes.get(kind)
         if tally and tally.pairs >= SIDES_SHARE * pairs.rows:
-            yield f"{tally.pairs:,} of {pairs.rows:,} {kind} (first at {tally.first})"
+            advice = "; --set data.exchanged=swap turns them round, drop leaves them out" * (kind == EXCHANGED)
+            counts = f"{tally.pairs:,} of {pairs.rows:,} {kind} (first at {tally.first})"
+            yield f"{counts}; all lines stand in {REPORT}{advice}"
     for kind, side, scored in (
         (EMPTY_SOURCES, "source", "its translation is empty"),
         (EMPTY_TARGETS, "reference", "any translation of it counts as wrong"),

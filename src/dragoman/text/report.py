@@ -29,6 +29,8 @@ class Tally(Settings):
 
     pairs: int
     first: str
+    lines: tuple[str, ...] = ()
+    """Where all of them stood, if that is kept."""
 
 
 class Longest(Settings):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -16,7 +16,7 @@ from dragoman.text.lines import EncodingErrors
 
 PHRASEBOOK = "phrasebook"
 
-_ADDED = ("header", "quoted", "text_column", "label_column", "label_depth")
+_ADDED = ("header", "quoted", "text_column", "label_column", "label_depth", "exchanged")
 
 
 def _named(column: Any) -> Any:
@@ -94,6 +94,9 @@ class DataSettings(ReadingSettings):
     """The same for the test."""
     seed: int = Field(default=1, ge=0)
     """Decides which pairs or texts are split off."""
+    exchanged: Literal["keep", "drop", "swap"] | None = None
+    """Training rows whose sides look exchanged: keep counts them, drop leaves them out, swap exchanges their sides;
+    left out, they are kept."""
     checks: CheckSettings = CheckSettings()
     """Which pairs are dropped."""
     text_column: Column | None = None
