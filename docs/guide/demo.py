@@ -23,7 +23,7 @@ def steps(full: int) -> str:
 
 def run() -> Path:
     """The folder of the demo's run. The first call trains it, in about five minutes on two cores."""
-    return dragoman.train("phrasebook", runs=RUNS, overrides=[steps(2_000)]).folder
+    return dragoman.train("phrasebook", runs=RUNS, overrides=[steps(2_000)], progress=False).folder
 
 
 @cache
