@@ -7,6 +7,7 @@ against such a schema too: older formats pass through named functions (`from_1_t
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tomllib import TOMLDecodeError
@@ -26,6 +27,10 @@ Content = dict[str, Any]
 """What a JSON file holds."""
 Upgrade = Callable[[Content], Content]
 """Turns the content of one format into that of the next, its number included."""
+
+
+BACKSLASHES = "in double quotes, \\ has a meaning of its own; write / instead, or put the path in single quotes"
+_WINDOWS_PATH = re.compile(r'^[^#\n]*("[A-Za-z]:\\[^\\"\n][^"\n]*")', re.MULTILINE)
 
 
 class Settings(pydantic.BaseModel):
@@ -59,10 +64,13 @@ class SettingFacts(NamedTuple):
 
 def read(text: str, origin: str) -> dict[str, Any]:
     """The tables of a TOML text."""
+    if path := _WINDOWS_PATH.search(text):
+        raise ConfigError(f"{origin}: {path[1]} is no path in TOML; {BACKSLASHES}")
     try:
         return parse_toml(text)
     except TOMLDecodeError as error:
-        raise ConfigError(f"{origin} is not TOML: {error}") from None
+        advice = f"; {BACKSLASHES}" if "\\" in str(error) or "hex value" in str(error) else ""
+        raise ConfigError(f"{origin} is not TOML: {error}{advice}") from None
     except ValueError as error:
         raise ConfigError(f"{origin} cannot be read: {error}") from None
 

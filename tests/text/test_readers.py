@@ -1,11 +1,15 @@
 """Text of every shape becomes the same pairs, and every file that cannot is refused in its own words."""
 
+import bz2
 import csv
 import gzip
+import html
 import io
 import json
+import lzma
 import sys
 import types
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,15 +20,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError, MissingExtra
+from dragoman.evaluating.references import read_references
 from dragoman.files import nearest
 from dragoman.text import formats as tables
 from dragoman.text import lines as lines_module
 from dragoman.text.columns import Columns, Naming, choose_columns
 from dragoman.text.formats import SURROGATES, csv_rows
 from dragoman.text.header import names_columns
+from dragoman.text.inputs import open_inputs
 from dragoman.text.languages import language_of
 from dragoman.text.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
+from dragoman.text.prepare import prepare_data
 from dragoman.text.readers import KEYLESS, LINE_BREAKS, RAGGED, Pair, open_pairs
+from dragoman.text.settings import DataSettings
 
 PAIRS = [("Good morning.", "Buongiorno."), ('She said "no", Tom.', 'Ha detto "no", Tom.'), ("Thank you!", "Grazie!")]
 
@@ -273,9 +281,9 @@ def test_damaged_gzip_is_named(tmp_path):
     path = write(tmp_path / "cut.tsv.gz", noise)
     whole = path.read_bytes()
     for content, words in (
-        (whole[: len(whole) // 2], "ends in the middle: the gzip file was cut"),
-        (whole[:2000] + b"\x00" * 200 + whole[2200:], "is a damaged gzip file"),
-        (b"one\tuno\n", "ends in .gz but is not a gzip file"),
+        (whole[: len(whole) // 2], "ends in the middle: the packed file was cut"),
+        (whole[:2000] + b"\x00" * 200 + whole[2200:], "is a damaged packed file"),
+        (b"one\tuno\n", "ends in .gz but is not packed so"),
     ):
         path.write_bytes(content)
         with pytest.raises(DataError, match=words):
@@ -409,7 +417,6 @@ def test_json_of_another_shape_is_refused_with_its_line(tmp_path):
     nested = '{"t": {"en": "a", "it": "b"}}\n'
     message = refusal(write(tmp_path / "a.jsonl", nested + '{"t": ["a", "b"]}\n'))
     assert "a.jsonl:2: the key 'en' should be in an object, but this is a list of 2" in message
-    assert "looks like one JSON array" in refusal(write(tmp_path / "a.json", '[\n{"en": "a", "it": "b"}\n]'))
     assert "is the number 17, not an object" in refusal(write(tmp_path / "a.jsonl", "17\n"))
 
 
@@ -728,3 +735,189 @@ def test_quotes_can_be_said_to_be_text_or_not(tmp_path):
     assert texts(table, Naming(quoted=False))[0] == ('"Come in" she said.', '"Avanti" disse.')
     broken = write(tmp_path / "b.tsv", 'a "b"\tc\nd\n')
     assert "needs quotes, and --set data.quoted=true" in refusal(broken)
+
+
+# Files as people have them
+
+PACKERS = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+TABLE = FORMATS["headed.tsv"]
+
+
+def archive(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as opened:
+        for name, content in files.items():
+            opened.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("name", ["a.tsv{}", "a.tsv", "a.tsv.gz"])
+def test_packed_files_are_read_whatever_they_are_called(tmp_path, name, packing):
+    path = tmp_path / name.format(packing)
+    path.write_bytes(PACKERS[packing](TABLE.encode()))
+    assert texts(path) == PAIRS
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match="packed file"):
+        list(read_lines(path))
+
+
+def test_a_zip_of_two_aligned_files_or_of_a_table_is_read(tmp_path):
+    sides = {f"Books.en-it.{code}": "".join(f"{pair[at]}\n" for pair in PAIRS) for at, code in enumerate(("en", "it"))}
+    reading = open_pairs(str(archive(tmp_path / "en-it.txt.zip", {"README": "x", **sides, "Books.en-it.xml": "<x/>"})))
+    assert [pair[:2] for pair in reading] == PAIRS and reading.languages == ("en", "it")
+    assert reading.files == (tmp_path / "en-it.txt.zip",)
+    assert texts(archive(tmp_path / "kaggle.zip", {"data/pairs.csv": FORMATS["semicolons.csv"]})) == PAIRS
+    message = refusal(archive(tmp_path / "two.zip", {"a.csv": "a,b\n", "b.csv": "c,d\n"}))
+    assert "holds 2 files ('a.csv', 'b.csv'), but not one table" in message
+    report = prepare_data(
+        DataSettings(path=str(tmp_path / "en-it.txt.zip"), dev_size=1, test_size=1), tmp_path / "data"
+    )
+    assert report.rows == len(PAIRS)
+
+
+def test_sgm_is_read_segment_by_segment(tmp_path):
+    for at, name in enumerate(("src.en.sgm", "ref.it.sgm")):
+        segments = "".join(f'<seg id="{n}">{html.escape(pair[at])}</seg>\n' for n, pair in enumerate(PAIRS))
+        write(tmp_path / name, f'<?xml version="1.0"?>\n<refset setid="t"><doc docid="d">\n{segments}</doc></refset>\n')
+    pair = (str(tmp_path / "src.en.sgm"), str(tmp_path / "ref.it.sgm"))
+    assert texts(pair) == PAIRS and open_pairs(pair).languages == ("en", "it")
+    assert len(read_references(pair[0], [pair[1]])) == len(PAIRS)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("as_lists", [False, True])
+def test_one_json_array_is_read_item_by_item(tmp_path, monkeypatch, indent, as_lists):
+    monkeypatch.setattr(lines_module, "_BLOCK", 7)
+    rows = [list(pair) if as_lists else dict(zip(("en", "it"), pair, strict=True)) for pair in PAIRS]
+    assert texts(write(tmp_path / "a.json", json.dumps(rows, indent=indent))) == PAIRS
+    cut = write(tmp_path / "a.json", json.dumps(rows, indent=indent)[:-9])
+    assert "item 3 of its array is not JSON" in refusal(cut)
+    assert "one JSON object over several lines" in refusal(write(cut, json.dumps({"data": rows}, indent=1)))
+
+
+def test_columns_of_records_are_judged_by_many_records(tmp_path):
+    rows = [{"en": s, "it": t} for s, t in PAIRS]
+    first = '{"en": "The first.", "it": NaN}\n'
+    for begin in (first, '{"en": "The first."}\n', '{"id": 3, "en": "The first.", "it": 0}\n'):
+        path = write(tmp_path / "a.jsonl", begin + "".join(json.dumps(row) + "\n" for row in rows) * 20)
+        assert texts(path)[1:4] == PAIRS
+        assert texts(path)[0][1] == ""
+
+
+def test_texts_in_lists_inside_records_are_found(tmp_path):
+    for rows in (
+        [{"id": 1, "translation": {"language": ["en", "it"], "text": list(pair)}} for pair in PAIRS],
+        [{"id": 1, "texts": list(pair)} for pair in PAIRS],
+        [{"en": [source], "it": [target]} for source, target in PAIRS],
+    ):
+        assert texts(write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))) == PAIRS
+    short = write(tmp_path / "a.jsonl", '{"texts": ["a", "b"]}\n{"texts": ["a"]}\n')
+    assert "a list of 1, where the first rows have more" in refusal(short)
+
+
+@pytest.mark.parametrize("delimiter", [";", ",", "\t", "|"])
+def test_a_line_that_names_the_delimiter_for_a_spreadsheet_is_no_row(tmp_path, delimiter):
+    rows = csv_text([("English", "Italiano"), *PAIRS], delimiter=delimiter)
+    reading = open_pairs(str(write(tmp_path / "a.csv", f"\ufeffsep={delimiter}\r\n{rows}")))
+    assert [pair[:2] for pair in reading] == PAIRS
+    assert next(iter(reading)).origin == "a.csv:3"
+
+
+def test_carriage_returns_alone_end_lines_and_are_counted(tmp_path):
+    for name, content in (("a.tsv", TABLE), ("a.csv", FORMATS["semicolons.csv"])):
+        reading = open_pairs(str(write(tmp_path / name, content.replace("\n", "\r"))))
+        assert [pair[:2] for pair in reading] == PAIRS
+        assert reading.repairs["carriage returns taken for line ends"] == len(PAIRS) + 1
+    assert list(read_lines(write(tmp_path / "b.txt", "x\ry" * 9000 + "\nz"))) == ["x\ry" * 9000, "z"]
+
+
+def test_a_data_set_saved_by_the_datasets_library_is_read(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    datasets.disable_progress_bars()
+    rows = datasets.Dataset.from_list([{"en": s, "it": t} for s, t in PAIRS])
+    rows.save_to_disk(tmp_path / "saved")
+    assert texts(tmp_path / "saved") == PAIRS
+    datasets.DatasetDict({"train": rows, "validation": rows}).save_to_disk(tmp_path / "sets")
+    with open_inputs(DataSettings(path=str(tmp_path / "sets"))) as inputs:
+        assert {name: len(list(reading)) for name, reading in inputs.items()} == {"train": 3, "dev": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.tmx", '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "t.dtd">\n<tmx version="1.4">', "translation memory"),
+        ("a.txt", "\ufeff<xliff version='1.2'>", "XLIFF"),
+        ("a.en", "<!DOCTYPE html>\n<html>", "web page"),
+        ("a.xml", "<?xml version='1.0'?><resources>", "XML"),
+        ("a.po", '# Italian\n#, fuzzy\nmsgid ""\nmsgstr ""\n', "catalogue"),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nHi.\n", "subtitles"),
+        ("a.csv", b"PK\x03\x04", "damaged ZIP"),
+        ("a.pdf", b"%PDF-1.7\n\xe2", "PDF"),
+        ("a.db", b"SQLite format 3\0\1", "SQLite"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1", "old Word or Excel"),
+        ("a.pkl", b"\x80\x04\x95\x10\0.", "pickle"),
+        ("a.png", b"\x89PNG\r\n\x1a\n\0", "picture"),
+        ("a.tsv", "one\tuno\n".encode("utf-16-le") * 9, "UTF-16LE"),
+    ],
+)
+def test_what_is_no_text_or_table_is_named_for_what_it_is(tmp_path, name, content, kind):
+    path = write(tmp_path / name, content)
+    for message in (refusal(path), refusal((str(path), str(path)))):
+        assert kind in message and "iconv -f W" not in message
+
+
+@pytest.mark.parametrize(("member", "kind"), [("word/document.xml", "Word"), ("xl/a", "Excel"), ("a.npy", "NumPy")])
+def test_documents_that_are_archives_are_named(tmp_path, member, kind):
+    path = archive(tmp_path / "a.csv", {member: "x"})
+    assert kind in refusal(path)
+    with pytest.raises(DataError, match=kind):
+        list(read_lines(path))
+
+
+def test_parquet_is_known_under_any_name(tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    parquet.write_table(arrow.Table.from_pylist([{"en": s, "it": t} for s, t in PAIRS]), tmp_path / "rows.data")
+    assert texts(tmp_path / "rows.data") == PAIRS
+
+
+@pytest.mark.parametrize(("cut", "mark"), [("@@ ", "@@"), ("￭ ", "￭")])
+def test_text_cut_into_subwords_is_warned_of(tmp_path, cut, mark):
+    path = write(tmp_path / "a.tsv", f"good mor{cut}ning\tbuon gior{cut}no\n" * 9)
+    (doubt,) = open_pairs(str(path)).doubts
+    assert f"is cut into subwords already, as {mark!r} shows" in doubt
+
+
+# Encodings
+
+SPOKEN = {
+    "WINDOWS-1250": "Příliš žluťoučký kůň úpěl ďábelské ódy.",
+    "ISO-8859-2": "Zażółć gęślą jaźń, mężczyzno.",
+    "WINDOWS-1252": "Perché è così? Il caffè è già là.",
+    "MACINTOSH": "Perché è così? Il caffè è già là.",
+    "CP850": "Schöne Grüße aus München.",
+    "WINDOWS-1251": "Где находится вокзал?",
+    "KOI8-R": "Где находится вокзал?",
+    "WINDOWS-1253": "Πού είναι ο σταθμός;",
+    "WINDOWS-1254": "İstasyon nerede? Bugün hava çok güzel, değil mi?",
+    "WINDOWS-1255": "איפה התחנה? אני רוצה שני קפה.",
+    "CP932": "駅はどこですか。コーヒーを二つください。",
+    "EUC-JP": "駅はどこですか。コーヒーを二つください。",
+    "GB18030": "火车站在哪里？我想要两杯咖啡。",
+    "CP949": "역이 어디에 있습니까? 커피 두 잔 주세요.",
+}
+
+
+@pytest.mark.parametrize("encoding", SPOKEN)
+def test_another_encoding_is_named_by_its_letters_with_two_lines(tmp_path, encoding):
+    path = write(tmp_path / "a.tsv", f"Hi.\t{SPOKEN[encoding]}\n".encode(encoding) * 30)
+    message = refusal(path)
+    assert f"iconv -f {encoding} -t UTF-8" in message and message.count(SPOKEN[encoding]) == 2
+
+
+def test_no_encoding_is_named_that_would_ruin_the_file(tmp_path):
+    mixed = "così\tperché\n".encode() * 20 + "così\tperché\n".encode("latin-1")
+    assert "20 other lines with such characters are UTF-8" in (message := refusal(write(tmp_path / "a.tsv", mixed)))
+    assert "iconv" not in message
+    noise = bytes(range(128, 255)) * 3
+    assert "iconv" not in refusal(write(tmp_path / "a.tsv", b"a\t" + noise + b"\n"))

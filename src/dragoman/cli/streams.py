@@ -45,11 +45,11 @@ def check_text(text: str) -> None:
 
 def read(path: Path) -> Iterator[str]:
     """The lines of a file. It is opened at once, so that a missing one is refused now; an empty file has no lines."""
-    from dragoman.text.lines import open_bytes, read_lines
+    from dragoman.text.lines import open_text, read_lines
 
     if path.is_file() and path.stat().st_size == 0:
         return iter(())
-    open_bytes(path).close()
+    open_text(path).close()
     return read_lines(path)
 
 

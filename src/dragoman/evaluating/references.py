@@ -22,9 +22,9 @@ from dragoman.evaluating.direction import prepared_languages, refuse_other_langu
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import USES, find_model, read_config
 from dragoman.text.columns import Naming
-from dragoman.text.formats import Format
+from dragoman.text.formats import Format, side_lines
 from dragoman.text.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
-from dragoman.text.lines import EncodingErrors, read_lines, without_gz
+from dragoman.text.lines import EncodingErrors, read_lines, without_packing
 from dragoman.text.prepared import read_pairs
 from dragoman.text.readers import Pair, open_pairs
 
@@ -88,7 +88,7 @@ def read_references(
         named = prepared_languages(path.parent)
         refuse_other_languages(path, named, naming)
         return _with_languages(_gather(path, read_pairs(path), keep_empty=True), named, naming)
-    if without_gz(path).name.endswith(MULTIREF):
+    if without_packing(path).name.endswith(MULTIREF):
         named = languages_in(path.name) or (None, None)
         refuse_other_languages(path, named, naming)
         rows = (line.split("\t") for line in read_lines(path, encoding_errors))
@@ -161,10 +161,10 @@ def _read_aligned(
     source: Path, references: Sequence[Path], naming: Naming, encoding_errors: EncodingErrors
 ) -> ReferenceSet:
     _refuse_other_endings(source, references, naming)
-    sources = tuple(read_lines(source, encoding_errors))
+    sources = tuple(side_lines(source, encoding_errors))
     streams = []
     for path in references:
-        streams.append(list(read_lines(path, encoding_errors)))
+        streams.append(list(side_lines(path, encoding_errors)))
         if len(streams[-1]) != len(sources):
             raise DataError(
                 f"{path} has {len(streams[-1]):,} lines but {source} {len(sources):,}; "
@@ -177,7 +177,7 @@ def _read_aligned(
 
 def _ending(path: Path) -> str | None:
     """The language that a file is named for."""
-    return language_of(without_gz(path).suffix.lstrip("."))
+    return language_of(without_packing(path).suffix.lstrip("."))
 
 
 def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Naming) -> None:

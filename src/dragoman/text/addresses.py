@@ -4,6 +4,7 @@ import glob
 from collections.abc import Iterator
 from pathlib import Path
 
+from dragoman.config import BACKSLASHES
 from dragoman.errors import DataError
 from dragoman.files import nearest
 
@@ -54,5 +55,7 @@ def beginning_with(path: Path) -> Iterator[Path]:
 
 def missing(path: Path | str, origin: str | None = None, prefixes: bool = True) -> DataError:
     """The error for a file that does not exist; `origin` says where its text can be had."""
+    if not str(path).isprintable():  # as "data\train.tsv" in a recipe, whose \t is a tab
+        return DataError(f"{str(path)!r} does not exist; {BACKSLASHES}")
     where = f"; the text comes from {origin}; say where it lies with --set data.folder=FOLDER" if origin else ""
     return DataError(f"{path} does not exist{nearest(path, prefixes=prefixes)}{where}")

@@ -15,7 +15,7 @@ from dragoman.text.columns import LEAST_ROWS, MOST_LABELS, Naming, listed, named
 from dragoman.text.formats import Table, format_of, holds_records, kind_of, open_table
 from dragoman.text.header import Header, judge_label_header
 from dragoman.text.labels import Example, Source, shortened, written
-from dragoman.text.lines import read_lines, without_gz
+from dragoman.text.lines import read_lines, without_packing
 from dragoman.text.readers import ROWS, is_filled, name_columns
 from dragoman.text.settings import DataSettings
 
@@ -99,7 +99,7 @@ def is_word_table(table: Table) -> bool:
 
 def _rows_of(path: Path, settings: DataSettings) -> Rows:
     """Judges the columns of a file by its name and its first row."""
-    named = without_gz(path).suffix.lower() == ".conllu"
+    named = without_packing(path).suffix.lower() == ".conllu"
     for number, line in enumerate(read_lines(path, settings.encoding_errors), 1):
         if not line.strip() or _is_remark(line) or (named and line.startswith("#")):
             continue

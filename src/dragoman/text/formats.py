@@ -6,6 +6,8 @@ one more such function, and its entry in `FORMATS`. `readers` and `examples` cho
 """
 
 import csv
+import html
+import io
 import json
 import re
 import tempfile
@@ -18,9 +20,20 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from dragoman.errors import DataError, missing_extra
+from dragoman.serialization import read_object
 from dragoman.text.addresses import HUB
 from dragoman.text.header import names_columns
-from dragoman.text.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines, read_running, without_gz
+from dragoman.text.kinds import PARQUET, refusal_of_markup
+from dragoman.text.lines import (
+    CARRIAGE_RETURNS,
+    EncodingErrors,
+    open_bytes,
+    open_text,
+    read_lines,
+    read_running,
+    stored_in,
+    without_packing,
+)
 
 Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
 
@@ -31,6 +44,11 @@ KeyPath = tuple[str | int, ...]
 
 SURROGATES = "lone surrogates replaced"
 
+_STATE = "state.json"
+_JSON = json.JSONDecoder(parse_constant=lambda _: None)
+_BETWEEN_ITEMS = re.compile(r"[\s,]*")
+_DELIMITER_GIVEN = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # pairs of them, a whole character, among the hits
 # Stands for a carriage return inside a CSV line, which the csv module would take for a line end. Decoded UTF-8 never
@@ -87,10 +105,15 @@ def format_of(path: Path, format: Format | None = None) -> tuple[Format, str]:
     """
     if format == "hub":
         raise DataError(f"{path}: only parallel text is read from the hub; leave data.format out")
-    open_bytes(path).close()  # refuses an unreadable file before anything is guessed from it
+    with open_bytes(path) as file:  # refuses an unreadable file before anything is guessed from it
+        is_parquet = file.peek(1).startswith(PARQUET)
     if format:
         return format, "as given"
-    if known := ENDINGS.get(without_gz(path).suffix.lower()):
+    if is_parquet:
+        return "parquet", "its first bytes are those of Parquet"
+    if ENDINGS.get(without_packing(path).suffix.lower()) != "parquet":
+        refuse_markup(path)
+    if known := ENDINGS.get(without_packing(path).suffix.lower()):
         return known, f"from the name {path.name}"
     first = next(read_lines(path, "replace"))
     if "\t" in first:
@@ -110,13 +133,19 @@ def open_table(
             "(--set data.quoted=false takes them for text)"
         )
         quoted = True
-    if format == "csv" or quoted:
+    if format == "csv" or (format == "tsv" and quoted):
         quoted = quoted is not False
         delimiter = "\t" if format == "tsv" else csv_delimiter(path, encoding_errors, quoted)
         reason += f", with {delimiter!r} between the cells" if format == "csv" and delimiter != "," else ""
         rows = partial(csv_rows, path, encoding_errors, delimiter=delimiter, quoted=quoted)
         return Table(str(path), (path,), format, reason, rows)
     return Table(str(path), (path,), format, reason, partial(FORMATS[format].rows, path, encoding_errors))
+
+
+def open_saved(folder: Path) -> Table:
+    """The rows of a data set that the datasets library saved in a folder."""
+    made = read_object(folder / _STATE).get("_fingerprint")
+    return Table(str(folder), (), "hub", f"saved by datasets, {made}", partial(hub_records, str(folder), None, None))
 
 
 def open_hub(address: str) -> tuple[Table, str]:
@@ -183,7 +212,10 @@ def csv_rows(
         repairs[CARRIAGE_RETURNS] = before
 
     quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    rows = csv.reader(lines(), delimiter=delimiter, quoting=quoting, strict=True)
+    source = lines()
+    if _given_delimiter(path, encoding_errors):
+        next(source)
+    rows = csv.reader(source, delimiter=delimiter, quoting=quoting, strict=True)
     while True:
         number = taken + 1
         try:
@@ -197,6 +229,8 @@ def csv_rows(
 
 def csv_delimiter(path: Path, encoding_errors: EncodingErrors, quoted: bool = True) -> str:
     """The delimiter of cells: comma, semicolon or tab, whichever gives a header, or else rows of equal width."""
+    if given := _given_delimiter(path, encoding_errors):
+        return given
     fits: dict[str, tuple[bool, float, bool]] = {}
     for delimiter in ",;\t":
         sample: list[list[str]] = []
@@ -209,19 +243,75 @@ def csv_delimiter(path: Path, encoding_errors: EncodingErrors, quoted: bool = Tr
     return max(fits, key=lambda delimiter: fits[delimiter])
 
 
+def _given_delimiter(path: Path, encoding_errors: EncodingErrors) -> str | None:
+    """The delimiter that the first line names for a spreadsheet, as in `sep=;`."""
+    first = _DELIMITER_GIVEN.fullmatch(next(read_lines(path, encoding_errors)))
+    return first[1] if first else None
+
+
 def json_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Row]:
-    """One JSON value a line; blank lines are None."""
+    """One JSON value a line, or the items of one array. Blank lines, and numbers that are none (NaN), are None."""
+    if _begins_array(path, encoding_errors):
+        yield from _items_of_array(path, encoding_errors, repairs)
+        return
     for number, line in enumerate(read_lines(path, encoding_errors, repairs), 1):
         if not line.strip():
             yield number, None
             continue
         try:
-            record = json.loads(line)
+            record = _JSON.decode(line)
         except (ValueError, RecursionError) as error:
             raise DataError(_json_complaint(path, number, line, error)) from None
         if _SURROGATE_ESCAPE.search(line):
             record = _mend_surrogates(record, f"{path}:{number}", encoding_errors, repairs)
-        yield number, record
+        yield number, by_language(record)
+
+
+def _begins_array(path: Path, encoding_errors: EncodingErrors) -> bool:
+    """Whether a file is one array of records, and not a list on each line."""
+    begin = next(read_running(path, encoding_errors)).lstrip()
+    if not re.match(r"\[\s*[\[{]", begin):
+        return False
+    first, _, rest = begin.partition("\n")
+    return not (first.startswith("[[") and _is_list(first) and rest.lstrip().startswith("["))
+
+
+def _items_of_array(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Row]:
+    """The items of an array, with a piece of the file in memory. They are numbered from 1."""
+    pieces = read_running(path, encoding_errors)
+    text, number = next(pieces).lstrip().removeprefix("["), 1
+    at = 0
+    while True:
+        between = _BETWEEN_ITEMS.match(text, at)
+        at = between.end() if between else at
+        try:
+            record, end = _JSON.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            if text.startswith("]", at):
+                return
+            if len(text) - at > LONGEST_CELL or not (piece := next(pieces, "")):
+                raise DataError(f"{path}: item {number} of its array is not JSON: {error}") from None
+            text, at = text[at:] + piece, 0
+            continue
+        if _SURROGATE_ESCAPE.search(text, at, end):
+            record = _mend_surrogates(record, f"{path}:{number}", encoding_errors, repairs)
+        yield number, by_language(record)
+        at, number = end, number + 1
+
+
+def by_language(record: Any) -> Any:
+    """A record whose parallel lists of languages and texts, as the datasets library has them, are keyed texts.
+
+    >>> by_language({"translation": {"language": ["en", "it"], "text": ["Hi.", "Ciao."]}})
+    {'translation': {'en': 'Hi.', 'it': 'Ciao.'}}
+    """
+    if not isinstance(record, dict):
+        return record
+    if record.keys() == {"language", "text"} and all(isinstance(value, list) for value in record.values()):
+        return dict(zip(record["language"], record["text"], strict=False))
+    if any(isinstance(value, dict) for value in record.values()):
+        return {key: by_language(value) for key, value in record.items()}
+    return record
 
 
 def parquet_records(path: Path, _encoding_errors: EncodingErrors, _repairs: Counter[str]) -> Iterator[Row]:
@@ -232,23 +322,24 @@ def parquet_records(path: Path, _encoding_errors: EncodingErrors, _repairs: Coun
     except ImportError:
         raise missing_extra("pyarrow", "parquet") from None
     with tempfile.TemporaryFile() as unpacked, open_bytes(path) as file:
-        if path.suffix == ".gz":  # Parquet is read from its end, which gzip cannot seek to
+        is_packed = not isinstance(getattr(file, "raw", None), io.FileIO)
+        if is_packed:  # Parquet is read from its end, which no packed file can seek to
             _unpack(path, file, unpacked)
-        content = unpacked if path.suffix == ".gz" else file
+        content = unpacked if is_packed else file
         try:
             rows = _rows_at_a_time(content)
             number = 0
             for batch in pyarrow.parquet.ParquetFile(content).iter_batches(batch_size=rows):
                 for record in batch.to_pylist():
                     number += 1
-                    yield number, record
+                    yield number, by_language(record)
         except (pyarrow.ArrowException, ValueError, OSError) as error:
             raise DataError(f"{path} is not a Parquet file, or is damaged: {_first_line(error)}") from None
 
 
 def _unpack(path: Path, file: IO[bytes], to: IO[bytes]) -> None:
     """Unpacks a Parquet file, which is packed inside already, so that packing it again gains little."""
-    most = max(LARGEST_BLOCK, 100 * path.stat().st_size)
+    most = max(LARGEST_BLOCK, 100 * stored_in(path).stat().st_size)
     while block := file.read(1 << 20):
         to.write(block)
         if to.tell() > most:
@@ -302,12 +393,45 @@ def hub_records(name: str, config: str | None, revision: str | None, _repairs: C
         raise missing_extra("datasets", "hub") from None
     datasets.disable_progress_bars()  # only the command line draws
     try:
-        rows = datasets.load_dataset(name, config, split="train", revision=revision)
+        if is_saved(Path(name)):
+            rows = datasets.load_from_disk(name)
+        else:
+            rows = datasets.load_dataset(name, config, split="train", revision=revision)
     except Exception as error:  # the library raises dozens of kinds, network ones among them
         raise DataError(
             f"the data set {name} ({config or 'no configuration'}) could not be loaded: {_first_line(error)}"
         ) from None
-    yield from enumerate(rows, 1)
+    yield from enumerate(map(by_language, rows), 1)
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a folder is a data set that the datasets library saved (`save_to_disk`)."""
+    return (folder / _STATE).is_file() and (folder / "dataset_info.json").is_file()
+
+
+def refuse_markup(path: Path) -> None:
+    """Refuses a file that is no text, or whose text is neither sentences nor rows; SGM is read (see `side_lines`)."""
+    with open_text(path) as file:
+        complaint = refusal_of_markup(file.peek(1), path)
+    if complaint and not _is_sgm(path):
+        raise DataError(complaint)
+
+
+def _is_sgm(path: Path) -> bool:
+    return without_packing(path).suffix.lower() in (".sgm", ".sgml")
+
+
+def side_lines(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str] | None = None) -> Iterator[str]:
+    """The sentences of one of several aligned files: its lines, or the segments of SGM, as WMT has them."""
+    lines = read_lines(path, encoding_errors, repairs)
+    if not _is_sgm(path):
+        yield from lines
+        return
+    held = ""
+    for line in lines:
+        held += f"{line} "
+        yield from (html.unescape(segment).strip() for segment in _SEGMENT.findall(held))
+        held = held.rpartition("</seg>")[2] if "<seg" in held else ""
 
 
 class FileFormat(NamedTuple):
@@ -331,16 +455,17 @@ def holds_records(format: Format) -> bool:
     return format == "hub" or (format != "plain" and FORMATS[format].holds_records)
 
 
-def values_of(record: Any, above: KeyPath = ()) -> Iterator[tuple[str, KeyPath, Any]]:
-    """Dotted name, path and value of everything in a record but lists inside it; items of a list are numbered from 1.
+def values_of(record: Any, above: KeyPath = (), lists: bool = False) -> Iterator[tuple[str, KeyPath, Any]]:
+    """Dotted name, path and value of everything in a record, inside its `lists` only on request; items of a list are
+    numbered from 1.
 
     >>> [(name, value) for name, _, value in values_of({"id": 7, "translation": {"en": "Hi.", "it": "Ciao."}})]
     [('id', 7), ('translation.en', 'Hi.'), ('translation.it', 'Ciao.')]
     """
     for key, value in record.items() if isinstance(record, dict) else enumerate(record):
         path = (*above, key)
-        if isinstance(value, dict):
-            yield from values_of(value, path)
+        if isinstance(value, dict) or (lists and isinstance(value, list)):
+            yield from values_of(value, path, lists)
         elif not isinstance(value, list):
             yield ".".join(str(part + 1 if isinstance(part, int) else part) for part in path), path, value
 
@@ -358,6 +483,8 @@ def text_at(record: Any, path: KeyPath, where: str) -> str:
             raise DataError(f"{where}: the key {key!r} should be in {container}, but this is {kind_of(value)}")
         if isinstance(value, dict) and key not in value:
             raise DataError(f"{where} has no key {key!r}; it has {', '.join(map(repr, value))}")
+        if isinstance(value, list) and key >= len(value):  # pyright: ignore[reportOperatorIssue]
+            raise DataError(f"{where} has {kind_of(value)}, where the first rows have more")
         value = value[key]  # pyright: ignore[reportArgumentType, reportCallIssue] (the container fits the key)
     if isinstance(value, str):
         return value
@@ -386,8 +513,10 @@ def _csv_complaint(path: Path, start: int, end: int, complaint: str) -> str:
 
 
 def _json_complaint(path: Path, number: int, line: str, error: Exception) -> str:
-    if number == 1 and line.lstrip().startswith("["):
-        return f"{path} looks like one JSON array; JSON lines are read: one object a line, no commas between"
+    if number == 1 and re.match(r'\s*\{\s*("[^"]*"\s*:\s*[\[{]?\s*)?$', line):
+        return (
+            f"{path} is one JSON object over several lines; what is read is an array of objects, or one object a line"
+        )
     return f"{path}:{number} is not JSON: {error}"
 
 

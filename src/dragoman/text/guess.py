@@ -24,7 +24,7 @@ from dragoman.text.examples import SAMPLED_ROWS, open_label_table
 from dragoman.text.formats import Table, format_of, open_table
 from dragoman.text.inputs import files_in
 from dragoman.text.languages import language_of
-from dragoman.text.lines import read_lines, without_gz
+from dragoman.text.lines import read_lines, without_packing
 from dragoman.text.report import REPORT
 from dragoman.text.settings import PHRASEBOOK, DataSettings
 
@@ -66,7 +66,7 @@ def _of_report(folder: Path) -> Guess | None:
 
 def _of_file(path: Path, settings: DataSettings) -> Guess | None:
     format, reason = format_of(path, settings.format)
-    if without_gz(path).suffix.lower() == ".conllu":
+    if without_packing(path).suffix.lower() == ".conllu":
         return "tag", f"{path.name} is CoNLL-U"
     if format not in ("plain", "tsv"):
         return _of_table(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
@@ -126,6 +126,6 @@ def _of_lines(path: Path, lines: Sequence[str]) -> Guess | None:
     ):
         labels = " or ".join(label for label, _ in counts.most_common(2))
         return "classify", f"the lines of {path.name} begin with a label, such as {labels}"
-    if without_gz(path).suffix.lower() == ".txt":
+    if without_packing(path).suffix.lower() == ".txt":
         return "language_model", f"{path.name} is running text: its lines have no columns and no labels"
     return None

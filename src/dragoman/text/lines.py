@@ -1,29 +1,40 @@
-"""The lines of a text file, whatever its bytes hold: UTF-8, gzip'd or not, read in bounded memory.
+"""The lines of a text file, whatever its bytes hold: UTF-8, packed or not, read in bounded memory.
 
-Only `\n` ends a line, so NUL, form feed and the Unicode line separators never change the number of lines. Repairs (a
-byte order mark, a carriage return, invalid UTF-8) are counted under the names below.
+Only `\n` ends a line, so NUL, form feed and the Unicode line separators never change the number of lines. In a file
+without any `\n`, as old Macs wrote them, `\r` does. Repairs (a byte order mark, a carriage return, invalid UTF-8) are
+counted under the names below.
 """
 
+import bz2
 import gzip
 import io
+import lzma
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from dragoman.errors import DataError
 from dragoman.files import nearest, same_file
+from dragoman.text.encodings import advice
+from dragoman.text.kinds import refusal
 
 EncodingErrors = Literal["strict", "replace"]
 
 CARRIAGE_RETURNS = "carriage returns dropped at line ends"
 BYTE_ORDER_MARKS = "byte order marks dropped"
+LINE_ENDS = "carriage returns taken for line ends"
 REPLACED = "invalid characters replaced"
 
 _BLOCK = 1 << 20
 """Characters of running text that are read at a time."""
+_PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+"""How the names of packed files end, and how their bytes begin."""
 
 # No line of text is so long. A binary file, or one whose lines end in \r alone, would otherwise fill the memory.
 LONGEST_LINE_BYTES = 1 << 24
@@ -38,8 +49,17 @@ def read_lines(
 
     Without `encoding_errors`, invalid UTF-8 is an error as with "strict", but the message does not name the setting.
     """
-    with open_bytes(path) as file:
-        yield from lines_of(file, str(path), encoding_errors, repairs)
+    with open_text(path) as file:
+        try:
+            yield from lines_of(file, str(path), encoding_errors, repairs)
+        except NotUtf8 as error:
+            raise NotUtf8(f"{error}; {advice(partial(open_bytes, path))}") from None
+        if repairs is not None and isinstance(raw := getattr(file, "raw", None), _WithFeeds):
+            repairs[LINE_ENDS] += raw.count
+
+
+class NotUtf8(DataError):
+    """A text is not UTF-8."""
 
 
 def lines_of(
@@ -63,7 +83,7 @@ def lines_of(
         except UnicodeDecodeError as error:
             if encoding_errors != "replace":
                 byte = offset + start + error.start
-                raise DataError(_undecodable(name, number, byte, raw, error, encoding_errors)) from None
+                raise NotUtf8(_undecodable(name, number, byte, error, encoding_errors)) from None
             line = raw[start:].decode(errors="replace")
             repairs[REPLACED] += line.count("\ufffd") - raw.count(b"\xef\xbf\xbd")
         ends += line.endswith("\n")
@@ -88,7 +108,7 @@ def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> I
     held = last = ""  # a carriage return that may belong to a line end
     errors = "replace" if encoding_errors == "replace" else "strict"
     try:
-        with _reading(str(path)), io.TextIOWrapper(open_bytes(path), "utf-8-sig", errors, newline="") as file:
+        with _reading(str(path)), io.TextIOWrapper(open_text(path), "utf-8-sig", errors, newline="") as file:
             while piece := file.read(_BLOCK):
                 text = held + piece
                 held = "\r" if text.endswith("\r") else ""
@@ -103,22 +123,68 @@ def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> I
         yield f"{held}\n"
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """Opens a regular file that is not empty, and unpacks it on the fly if its name ends in `.gz`.
+def open_text(path: Path) -> Any:
+    """Opens a file of text, with `\n` for `\r` where no line ends in `\n`.
 
     Raises:
-        DataError: it is missing, a folder, a pipe, unreadable, empty, also standard output, or not the gzip that its
-            name says.
+        DataError: it cannot be read (see `open_bytes`), or is no text but a picture, a document or the like.
+    """
+    file = open_bytes(path)
+    head = file.peek(1)
+    if complaint := refusal(head, path):
+        file.close()
+        raise DataError(complaint)
+    if b"\r" not in head[:-1] or b"\n" in head:
+        return file
+    with file, _reading(str(path)):
+        has_feeds = any(b"\n" in block for block in iter(partial(file.read, _BLOCK), b""))
+    file = open_bytes(path)
+    return file if has_feeds else io.BufferedReader(_WithFeeds(file))
+
+
+class _WithFeeds(io.RawIOBase):
+    """A file whose carriage returns are read as line feeds."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.count = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._file.read(len(buffer))
+        self.count += block.count(b"\r")
+        buffer[: len(block)] = block.replace(b"\r", b"\n")
+        return len(block)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_bytes(path: Path) -> Any:
+    """Opens a regular file that is not empty, or one inside a ZIP archive, and unpacks it on the fly; its beginning can
+    be looked at (`peek`).
+
+    Raises:
+        DataError: it is missing, a folder, a pipe, unreadable, empty, also standard output, or not packed as its name
+            says.
     """
     try:
+        if (archive := stored_in(path)) != path:
+            return _open_member(archive, path)
         if path.is_dir():
             raise DataError(f"{path} is a folder; name a file in it")
         if path.exists() and not path.is_file():
             raise DataError(f"{path} is not a regular file; save the text to a file first")
         if same_file(path, 1):  # as with >> FILE
             raise DataError(f"{path} is also standard output, and would grow as it is read; print to another file")
-        packed = path.suffix == ".gz"
-        file = io.BufferedReader(gzip.GzipFile(path, "rb"), 1 << 16) if packed else open(path, "rb")  # noqa: SIM115
+        file = open(path, "rb")  # noqa: SIM115
+        head = file.peek(1)
+        packing = next((ending for ending, magic in _PACKED.items() if head.startswith(magic)), None)
+        if packing or (head and path.suffix in _PACKED):
+            file.close()
+            file = io.BufferedReader(_unpacking(path, packing), 1 << 16)
     except FileNotFoundError:
         raise DataError(f"{path} does not exist{nearest(path)}") from None
     except PermissionError:
@@ -132,13 +198,38 @@ def open_bytes(path: Path) -> IO[bytes]:
     return file
 
 
-def without_gz(path: Path) -> Path:
+def stored_in(path: Path) -> Path:
+    """The ZIP archive that holds a file, if its path goes through one; otherwise the file."""
+    return next((parent for parent in path.parents if parent.is_file()), path)
+
+
+def without_packing(path: Path) -> Path:
     """The name of the unpacked file.
 
-    >>> without_gz(Path("train.en.gz")).name
+    >>> without_packing(Path("train.en.gz")).name
     'train.en'
     """
-    return path.with_suffix("") if path.suffix == ".gz" else path
+    return path.with_suffix("") if path.suffix in _PACKED else path
+
+
+def _open_member(archive: Path, path: Path) -> IO[bytes]:
+    with _reading(str(archive)), zipfile.ZipFile(archive) as opened:
+        try:
+            return opened.open(path.relative_to(archive).as_posix())
+        except (RuntimeError, NotImplementedError) as error:
+            raise DataError(f"{path} cannot be unpacked: {error}") from None
+
+
+def _unpacking(path: Path, packing: str | None) -> Any:
+    """Opens a packed file, whose packing is None if its name alone says that it is packed."""
+    if packing is None:
+        raise DataError(f"{path} ends in {path.suffix} but is not packed so; rename it")
+    if packing != ".zst":
+        return {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}[packing](path, "rb")
+    for library in ("compression.zstd", "backports.zstd"):
+        with suppress(ImportError):
+            return import_module(library).ZstdFile(path, "rb")
+    raise DataError(f"{path} is packed by zstd, for which Python before 3.14 needs backports.zstd; unpack it first")
 
 
 @contextmanager
@@ -147,11 +238,9 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except EOFError:
-        raise DataError(f"{name} ends in the middle: the gzip file was cut; fetch it again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        if "Not a gzipped" in str(error):
-            raise DataError(f"{name} ends in .gz but is not a gzip file; rename it") from None
-        raise DataError(f"{name} is a damaged gzip file ({error}); fetch it again") from None
+        raise DataError(f"{name} ends in the middle: the packed file was cut; fetch it again") from None
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+        raise DataError(f"{name} is a damaged packed file ({error}); fetch it again") from None
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
 
@@ -168,13 +257,8 @@ def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 def _undecodable(
-    name: str, number: int, offset: int, raw: bytes, error: UnicodeDecodeError, encoding_errors: EncodingErrors | None
+    name: str, number: int, offset: int, error: UnicodeDecodeError, encoding_errors: EncodingErrors | None
 ) -> str:
-    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return f"{name} is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"
     byte = error.object[error.start]
-    return (
-        f"{name}:{number} is not valid UTF-8 at byte {offset:,} (0x{byte:02x}); convert it to UTF-8 from the encoding "
-        "it has, as iconv -f WINDOWS-1252 -t UTF-8 does"
-        + (', or set data.encoding_errors = "replace"' * bool(encoding_errors))
-    )
+    replaced = ' (data.encoding_errors = "replace" would put U+FFFD there)' if encoding_errors else ""
+    return f"{name}:{number} is not valid UTF-8 at byte {offset:,} (0x{byte:02x}){replaced}"

@@ -19,7 +19,7 @@ from dragoman.run_folder import text_of
 from dragoman.text.addresses import Address
 from dragoman.text.formats import ENDINGS
 from dragoman.text.inputs import texts_of
-from dragoman.text.lines import read_running, without_gz
+from dragoman.text.lines import read_running, without_packing
 from dragoman.text.phrasebook import read_phrasebook
 from dragoman.text.prepared import read_text
 from dragoman.text.report import TEXT_FORMAT, TextReport, TextSplit, read_text_report
@@ -156,7 +156,7 @@ def _without_space_around(text: Iterable[str]) -> int:
 
 
 def _refuse_table(file: Path) -> None:
-    if (suffix := without_gz(file).suffix.lower()) in (*ENDINGS, ".conllu"):
+    if (suffix := without_packing(file).suffix.lower()) in (*ENDINGS, ".conllu"):
         raise DataError(
             f"{file} is a table, but a language model learns from running text; write the text alone to a .txt file, "
             f"or, if the model should learn the rows as they are, rename the file so that it does not end in {suffix}"

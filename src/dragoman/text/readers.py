@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
@@ -22,15 +22,20 @@ from dragoman.text.formats import (
     KeyPath,
     Table,
     format_of,
+    is_saved,
     kind_of,
     open_hub,
+    open_saved,
     open_table,
+    refuse_markup,
+    side_lines,
     text_at,
     values_of,
 )
 from dragoman.text.header import Header, judge_header, numeric_columns
-from dragoman.text.languages import differing
-from dragoman.text.lines import EncodingErrors, open_bytes, read_lines, without_gz
+from dragoman.text.kinds import texts_in
+from dragoman.text.languages import differing, language_of
+from dragoman.text.lines import EncodingErrors, stored_in, without_packing
 
 LINE_BREAKS = "pairs with line breaks inside, kept"
 RAGGED = "not as many cells as the first row"
@@ -38,6 +43,7 @@ KEYLESS = "no text under the keys of the first row"
 
 MOST_BROKEN = 0.05
 """The largest share of rows that may be broken: where there are more, the table is read wrongly."""
+_SUBWORD_MARKS = ("@@ ", "▁", " ##", "￭")
 ROWS = 300
 """The number of rows below the first by which a header and columns of numbers are judged."""
 
@@ -101,11 +107,23 @@ def open_pairs(
     path = Path(address)
     if is_prefix(path):
         return _open_prefix(path, naming, format, encoding_errors)
+    if is_saved(path):
+        return _open_records(open_saved(path), naming, path.name)
     if not path.exists():
         raise missing(path)
+    if texts_in(path):
+        return _open_archive(path, naming, format, encoding_errors)
+    return _open_file(path, naming, format, encoding_errors)
+
+
+def _open_file(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
+    """Opens a file of rows."""
     chosen, reason = format_of(path, format)
     if chosen == "plain":
-        raise DataError(f"{path} is one side of a pair; give two files, or what their names begin with, as in train")
+        raise DataError(
+            f"{path} has no tabs between columns; if it is one side of a pair, give both files, or what their names "
+            "begin with, as in train; if commas or semicolons stand between its columns, add --set data.format=csv"
+        )
     table = open_table(path, chosen, reason, encoding_errors, naming.quoted)
     return _open_records(table, naming, path.name) if table.has_records else _open_cells(table, naming, path.name)
 
@@ -166,28 +184,52 @@ def _joined(address: Address, readings: Sequence[Reading]) -> Reading:
 
 def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
     """Opens two files named for languages, or the only table whose name begins so."""
-    files = {without_gz(file).name.removeprefix(f"{path.name}."): file for file in beginning_with(path)}
-    tables = [file for ending, file in files.items() if f".{ending}" in ENDINGS]
-    sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}
-    if len(sides) >= 2:
-        columns = choose_columns(list(sides), naming, f"{path}.*")
-        pair = (sides[columns.first], sides[columns.second])
-        return _open_aligned(pair, naming, f"two files are named {path.name}.*", encoding_errors)
-    if len(tables) == 1:
-        return open_pairs(str(tables[0]), naming, format, encoding_errors)
+    files = {without_packing(file).name.removeprefix(f"{path.name}."): file for file in beginning_with(path)}
+    if pair := _open_among(files, f"named {path.name}.*", naming, format, encoding_errors):
+        return pair
     raise DataError(
         f"{path} does not exist, and of the files named {path.name}.* ({', '.join(files)}) no two are a pair; "
         "give two files, or one table"
     )
 
 
+def _open_archive(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
+    """Opens a ZIP archive of two files whose names end in languages, as OPUS packs them, or of a table."""
+    names = texts_in(path)
+    endings = [without_packing(Path(name)).suffix.lstrip(".") for name in names]
+    known = {
+        ending: path / name
+        for ending, name in zip(endings, names, strict=True)
+        if endings.count(ending) == 1 and (f".{ending}" in ENDINGS or language_of(ending))
+    }
+    if pair := _open_among(known, f"in {path}", naming, format, encoding_errors):
+        return pair
+    raise DataError(
+        f"{path} holds {len(names)} files{listed(names)}, but not one table, or two whose names end in languages; "
+        "unpack it, and name the files"
+    )
+
+
+def _open_among(
+    files: Mapping[str, Path], where: str, naming: Naming, format: Format | None, encoding_errors: EncodingErrors
+) -> Reading | None:
+    """Opens two of several files, with their endings, that are named for languages, or the only table."""
+    tables = [file for ending, file in files.items() if f".{ending}" in ENDINGS]
+    sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}
+    if len(sides) >= 2:
+        columns = choose_columns(list(sides), naming, f"the files {where}")
+        pair = (sides[columns.first], sides[columns.second])
+        return _open_aligned(pair, naming, f"two files are {where}", encoding_errors)
+    return _open_file(tables[0], naming, format, encoding_errors) if len(tables) == 1 else None
+
+
 def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encoding_errors: EncodingErrors) -> Reading:
     """Opens two files that are aligned line by line, one for each side."""
     for path in paths:
-        open_bytes(path).close()
-    source, target = (without_gz(path).suffix.lstrip(".") for path in paths)
+        refuse_markup(path)
+    source, target = (without_packing(path).suffix.lstrip(".") for path in paths)
     if source == target:  # en.txt and it.txt
-        source, target = (without_gz(path).stem for path in paths)
+        source, target = (without_packing(path).stem for path in paths)
     columns, expected = Columns(source, target, "one file each"), naming.expected
     named = languages(columns, naming, paths[0].name).named
     if expected and not any(naming.given) and differing(named, expected) and not differing(named[::-1], expected):
@@ -195,9 +237,10 @@ def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encodin
             f"{paths[0]} is named for {named[0]} and {paths[1]} for {named[1]}, but {naming.owner} "
             f"goes from {expected[0]} to {expected[1]}; give them in this order: {paths[1]} {paths[0]}"
         )
+    sample = [line for path in paths for line in islice(side_lines(path, encoding_errors), ROWS)]
     table = Table(f"{paths[0]} and {paths[1].name}", paths, "plain", reason, lambda _: iter(()))
     pairs = partial(_aligned_pairs, paths, encoding_errors)
-    return _reading(table, naming, columns, (source, target), paths[0].name, pairs)
+    return _reading(table, naming, columns, (source, target), paths[0].name, pairs, sample)
 
 
 def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
@@ -221,7 +264,8 @@ def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
     columns = columns._replace(reason=f"{columns.reason}; {reason}")
     sides = partial(_cell_sides, table, len(names), columns.positions, header.is_header)
     pairs = partial(_pairs, table, RAGGED, sides)
-    reading = _reading(table, naming, columns, names, hint, pairs)
+    sample = [cell for row in below for cell in row]
+    reading = _reading(table, naming, columns, names, hint, pairs, sample)
     if not header.doubt:
         return reading
     doubt = (
@@ -234,10 +278,22 @@ def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
 def _open_records(table: Table, naming: Naming, hint: str) -> Reading:
     """Opens a table whose rows are JSON objects, nested or not, or lists of two texts."""
     _, first = table.first_record("an object or a list of two texts")
-    paths = {name: path for name, path, value in values_of(first) if value is None or isinstance(value, str)}
-    columns = choose_columns(list(paths), naming, table.name, hint)
+    found: dict[str, list[Any]] = {}
+    paths: dict[str, KeyPath] = {}
+    records = [record for _, record in islice(table.rows(Counter()), ROWS) if isinstance(record, dict)]
+    for record in records if isinstance(first, dict) else [first]:
+        for name, path, value in values_of(record, lists=True):
+            paths[name] = path
+            found.setdefault(name, []).append(value)
+    texts = {
+        name: [value for value in values if isinstance(value, str)]
+        for name, values in found.items()
+        if any(isinstance(value, str) for value in values) or not any(value is not None for value in values)
+    }
+    columns = choose_columns(list(texts), naming, table.name, hint)
     sides = partial(_record_sides, table, type(first), (paths[columns.first], paths[columns.second]))
-    return _reading(table, naming, columns, list(paths), hint, partial(_pairs, table, KEYLESS, sides))
+    pairs, sample = partial(_pairs, table, KEYLESS, sides), [text for column in texts.values() for text in column]
+    return _reading(table, naming, columns, list(texts), hint, pairs, sample)
 
 
 def _reading(
@@ -247,6 +303,7 @@ def _reading(
     names: Sequence[str],
     hint: str,
     pairs: Callable[[Counter[str]], Iterator[Pair]],
+    sample: Sequence[str],
 ) -> Reading:
     """The reading of a table's `pairs` from the chosen columns; `hint` is a name that may tell the languages."""
     chosen = languages(columns, naming, hint)
@@ -256,9 +313,14 @@ def _reading(
         for side, name, told, given in zip(naming.roles, columns[:2], chosen.named, naming.given, strict=True)
         if differing([told], [given])
     ]
+    if mark := subword_mark(sample):
+        doubts.append(
+            f"the text of {table.name} is cut into subwords already, as {mark!r} shows, and translations will be "
+            "so too; Dragoman cuts words itself, so give the text as it was before"
+        )
     return Reading(
         name=table.name,
-        files=table.files,
+        files=tuple(dict.fromkeys(map(stored_in, table.files))),
         format=table.format,
         columns=columns,
         languages=(chosen.source, chosen.target),
@@ -267,6 +329,16 @@ def _reading(
         doubts=tuple(doubts),
         pairs=pairs,
     )
+
+
+def subword_mark(texts: Sequence[str]) -> str | None:
+    """The mark with which other tools cut words of these texts into subwords; None if they are not cut.
+
+    >>> subword_mark(["The do@@ g sle@@ eps."]), subword_mark(["▁The ▁dog ▁sleep s ."]), subword_mark(["The dog."])
+    ('@@', '▁', None)
+    """
+    found = (mark for mark in _SUBWORD_MARKS if sum(mark in text for text in texts) > len(texts) / 5)
+    return next(map(str.strip, found), None)
 
 
 def _refuse_numbers(table: str, names: Sequence[str], columns: Columns, numeric: Sequence[int]) -> None:
@@ -283,8 +355,8 @@ def _refuse_numbers(table: str, names: Sequence[str], columns: Columns, numeric:
 
 
 def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Pair]:
-    sources, targets = (read_lines(path, encoding_errors, repairs) for path in paths)
-    name = paths[0].name
+    sources, targets = (side_lines(path, encoding_errors, repairs) for path in paths)
+    name = stored_in(paths[0]).name
     for number, (source, target) in enumerate(zip_longest(sources, targets), 1):
         if source is None or target is None:
             counts = [number - 1 if side is None else number for side in (source, target)]
@@ -301,7 +373,7 @@ def _pairs(table: Table, fault: str, sides: Callable[[Counter[str]], _Sides], re
     """The pairs of a table. Rows that give none are counted; a table with too many of them is refused, because it is
     not what it was taken for.
     """
-    name, complaints = Path(table.name).name, list[str]()
+    name, complaints = stored_in(Path(table.name)).name, list[str]()
     rows = broken = 0
     for number, row in sides(repairs):
         rows += 1
