@@ -37,7 +37,7 @@ from dragoman.text.kinds import texts_in
 from dragoman.text.languages import differing, language_of
 from dragoman.text.lines import EncodingErrors, stored_in, without_packing
 
-LINE_BREAKS = "pairs with line breaks inside, kept"
+LINE_BREAKS = "pairs with line breaks inside"
 RAGGED = "not as many cells as the first row"
 KEYLESS = "no text under the keys of the first row"
 
