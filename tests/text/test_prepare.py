@@ -446,7 +446,7 @@ def test_one_text_in_the_place_of_many_is_dropped(tmp_path, text, side):
 @pytest.mark.parametrize("exchanged", ["keep", "drop", "swap"])
 def test_exchanged_rows_are_kept_dropped_or_swapped_back(tmp_path, exchanged):
     pairs = some_italian(400)
-    mixed = [row[::-1] if 100 <= at < 120 else row for at, row in enumerate(pairs)]
+    mixed = [(it, en) if 100 <= at < 120 else (en, it) for at, (en, it) in enumerate(pairs)]
     settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", mixed), exchanged=exchanged)
     report = prepare_data(settings, tmp_path / "data")
     (found,) = [tally for kind, tally in {**report.dropped, **report.noted}.items() if "exchanged" in kind]
