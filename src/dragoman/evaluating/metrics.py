@@ -22,7 +22,6 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError
 
 logger = logging.getLogger(__name__)
@@ -93,8 +92,6 @@ class Statistics:
     """What one metric counted in each line of a test set. The score of any sample of lines follows from the sum of
     their counts, so the bootstrap never counts again.
     """
-
-    __repr__ = brief
 
     lines: Any
     """A matrix (lines, counts); where nearly all of it is zero, an object with the same arithmetic."""

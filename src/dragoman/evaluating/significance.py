@@ -20,7 +20,6 @@ from typing import NamedTuple, Protocol, Self, TypeVar, Unpack
 
 import numpy as np
 
-from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.metrics import (
     SAMPLES,
@@ -52,8 +51,6 @@ THE_FIRST_TWO = ("the first", "the second")
 @dataclass(frozen=True)
 class Comparison:
     """Two systems on one test set by one metric. `delta` is the score of the first minus that of the second."""
-
-    __repr__ = brief
 
     metric: str
     names: tuple[str, str]
@@ -309,8 +306,6 @@ def _compare_seeds(groups: Sequence[Sequence[Statistics]], names: tuple[str, str
 @dataclass(frozen=True)
 class Spread:
     """The scores of several runs that differ only by their seeds, by one metric on one test set."""
-
-    __repr__ = brief
 
     test: str
     scores: Sequence[Score]

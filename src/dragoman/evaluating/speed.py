@@ -82,8 +82,6 @@ class Latency(NamedTuple):
 class Speed:
     """The speed of one model under one search, with its texts handed over in one way."""
 
-    __repr__ = brief
-
     model: str
     search: str
     batch: str

@@ -234,8 +234,6 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """What lies nearest to a question."""
 
-    __repr__ = brief
-
     question: Question
     terms: tuple[Term, ...]
     neighbours: list[Neighbour]

@@ -27,8 +27,6 @@ TEMPERATURES = (0.25, 0.5, 1.0, 1.5, 2.0)
 class Token:
     """A piece as a person reads it, and the number of its word; symbols belong to no word."""
 
-    __repr__ = brief
-
     id: int
     text: str
     word: int | None
@@ -37,8 +35,6 @@ class Token:
 @dataclass(frozen=True)
 class AttentionRecord:
     """One attention of one layer: H heads, T queries, S keys; G key heads, of which each serves H / G query heads."""
-
-    __repr__ = brief
 
     name: Literal["self_attention", "cross_attention"]
     keys: Literal["encoder", "decoder"]
@@ -61,8 +57,6 @@ class AttentionRecord:
 class Units:
     """The units of a feed-forward network that were strongest at each token, strongest first."""
 
-    __repr__ = brief
-
     unit: np.ndarray[Any, np.dtype[np.int64]]
     """(T, 5)."""
     value: Array
@@ -72,8 +66,6 @@ class Units:
 @dataclass(frozen=True)
 class Layer:
     """One layer of a stack."""
-
-    __repr__ = brief
 
     name: str
     """As in `encoder.0`."""
@@ -87,8 +79,6 @@ class Layer:
 class Matrix:
     """A projection and what it was given: input (T, D) W^T (D, F) + b."""
 
-    __repr__ = brief
-
     name: str
     input: Array
     weight: Array
@@ -99,8 +89,6 @@ class Matrix:
 @dataclass(frozen=True)
 class Stack:
     """An encoder or a decoder: the tokens that it read, and what became of them."""
-
-    __repr__ = brief
 
     name: Literal["encoder", "decoder"]
     tokens: tuple[Token, ...]
@@ -120,8 +108,6 @@ class Stack:
 class Candidate:
     """A token that could have been written."""
 
-    __repr__ = brief
-
     id: int
     text: str
     logit: float
@@ -131,8 +117,6 @@ class Candidate:
 @dataclass(frozen=True)
 class Step:
     """The choice of one token, after those that the decoder had read."""
-
-    __repr__ = brief
 
     token: Token
     log_prob: float
@@ -147,8 +131,6 @@ class Step:
 @dataclass(frozen=True)
 class Node:
     """A hypothesis that a search considered: its parent's and one more token."""
-
-    __repr__ = brief
 
     id: int
     text: str
@@ -169,8 +151,6 @@ class Node:
 class Search:
     """One search: every hypothesis that it kept or dropped."""
 
-    __repr__ = brief
-
     width: int
     length_penalty: float
     chosen: bool
@@ -186,8 +166,6 @@ class Search:
 @dataclass(frozen=True)
 class Alignment:
     """Which word came from which, read off cross-attention."""
-
-    __repr__ = brief
 
     layer: int
     head: int | None
@@ -213,8 +191,6 @@ class Contributions:
     T steps, C candidates of a step, E words that were erased.
     """
 
-    __repr__ = brief
-
     erased: tuple[Erased, ...]
     erasure: Array
     """(E, T, C): how far the log-probability of each candidate falls when the word is deleted; nats. Zero for words
@@ -226,8 +202,6 @@ class Contributions:
 @dataclass(frozen=True)
 class Part:
     """A part of the text that a model read by itself."""
-
-    __repr__ = brief
 
     source: str | None
     target: str
@@ -257,8 +231,6 @@ class Part:
 @dataclass(frozen=True)
 class Record:
     """Everything that happened in one translation."""
-
-    __repr__ = brief
 
     model: str
     family: str
@@ -293,8 +265,6 @@ class Record:
 class Excerpt:
     """A page, or some sections of it, in a frame of its own in a notebook."""
 
-    __repr__ = brief
-
     page: str
 
     def _repr_html_(self) -> str:
@@ -312,3 +282,20 @@ def _plain(value: Any, array: Callable[[np.ndarray[Any, Any]], Any]) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(each, array) for each in value]
     return value
+
+
+for _kind in (
+    AttentionRecord,
+    Units,
+    Layer,
+    Matrix,
+    Stack,
+    Step,
+    Search,
+    Alignment,
+    Contributions,
+    Part,
+    Record,
+    Excerpt,
+):
+    _kind.__repr__ = brief

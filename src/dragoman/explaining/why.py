@@ -38,8 +38,6 @@ MOST_NAMED = 40
 class Reason(NamedTuple):
     """How much one word that the model had read speaks for the one word or for the other."""
 
-    __repr__ = brief
-
     stack: str
     """`encoder` for words of the source, `decoder` for words written before."""
     text: str

@@ -94,8 +94,6 @@ class Choice:
 class Prediction:
     """What was found for one text."""
 
-    __repr__ = brief
-
     text: str
 
     def facts(self) -> dict[str, Any]:
@@ -133,8 +131,6 @@ class Tagged(Prediction):
 @dataclass(frozen=True)
 class Filled(Prediction):
     """The words that may stand in the place of each mask, likeliest first."""
-
-    __repr__ = brief
 
     masks: tuple[tuple[Choice, ...], ...]
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.brief import brief
 from dragoman.config import as_overrides, check, choose
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.evaluating.direction import naming_for
@@ -48,8 +47,6 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class SystemResult:
     """How good one system is."""
-
-    __repr__ = brief
 
     name: str
     evaluations: tuple[Evaluation | LabelEvaluation, ...]

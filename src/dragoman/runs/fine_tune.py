@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.brief import brief
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.evaluating.direction import (
@@ -53,8 +52,6 @@ LOOKED_AT = 1_000
 @dataclass(frozen=True)
 class FineTuneResult:
     """A fine-tuned model, and its scores before and after."""
-
-    __repr__ = brief
 
     folder: Path
     """The run's folder."""

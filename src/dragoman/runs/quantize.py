@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.brief import brief
 from dragoman.errors import ConfigError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
@@ -16,8 +15,6 @@ from dragoman.store.folder import check_new_model, load_model, save_model
 
 class Quantized(NamedTuple):
     """What became of a model."""
-
-    __repr__ = brief
 
     bytes_before: int
     """Size of its weights."""

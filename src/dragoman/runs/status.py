@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 
 import pydantic
 
-from dragoman.brief import brief
 from dragoman.config import Settings, check, read, read_json_as
 from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
@@ -94,8 +93,6 @@ class RunScore(NamedTuple):
 
 class RunFacts(NamedTuple):
     """One run, as `dragoman runs` lists it."""
-
-    __repr__ = brief
 
     folder: str
     state: str

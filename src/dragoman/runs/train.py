@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import system
-from dragoman.brief import brief
 from dragoman.compiled import kernels
 from dragoman.config import check
 from dragoman.errors import ConfigError, Diverged, Error, Interrupted
@@ -56,8 +55,6 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class RunResult:
     """A finished run."""
-
-    __repr__ = brief
 
     folder: Path
     steps: int

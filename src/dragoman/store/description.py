@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic
 
-from dragoman.brief import brief
 from dragoman.config import Content, Settings, read_json_as
 from dragoman.errors import CheckpointError
 from dragoman.files import CONFIG, MANIFEST, nearest
@@ -91,8 +90,6 @@ class _AdapterConfig(Settings):
 class Description(NamedTuple):
     """What `config.json` says of a model."""
 
-    __repr__ = brief
-
     languages: Languages | None
     """None for a model that does not translate."""
     framing: Framing
@@ -103,8 +100,6 @@ class Description(NamedTuple):
 
 class ModelFiles(NamedTuple):
     """What a model folder holds beside architecture and weights; its task provides it."""
-
-    __repr__ = brief
 
     tokenizers: Tokenizers | None = None
     """None for a model that reads no text."""

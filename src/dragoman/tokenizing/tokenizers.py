@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from dragoman.brief import brief
 from dragoman.errors import TokenizerError
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer, beside
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -11,8 +10,6 @@ from dragoman.tokenizing.tokenizer import Tokenizer
 
 class Tokenizers(NamedTuple):
     """The tokenizers of both sides; the same object twice if one vocabulary serves both."""
-
-    __repr__ = brief
 
     source: Tokenizer
     target: Tokenizer

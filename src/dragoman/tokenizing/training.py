@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Self
 import pydantic
 from tokenizers import normalizers, trainers
 
-from dragoman.brief import brief
 from dragoman.config import Settings
 from dragoman.errors import ConfigError, TokenizerError
 from dragoman.files import new_folder
@@ -228,8 +227,6 @@ def _frequent(pieces: Iterable[str], count: Counter[str], minimum: int) -> Itera
 
 class TokenizerResult(NamedTuple):
     """The tokenizers of both sides, their folder, and the first pair that they learnt from."""
-
-    __repr__ = brief
 
     folder: Path
     tokenizers: Tokenizers
