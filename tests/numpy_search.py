@@ -4,6 +4,7 @@ Knows no model: `follow` gives the log-probabilities of what may follow a beginn
 sets of ids. Tests hand it `numpy_model` and compare the trees that the package draws.
 """
 
+import codecs
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -12,6 +13,10 @@ from typing import NamedTuple
 
 Tokens = tuple[int, ...]
 Follow = Callable[[Tokens], Sequence[float]]
+
+
+def is_visible(text: str) -> bool:
+    return any(character.isprintable() and not character.isspace() for character in text)
 
 
 class Leaf(NamedTuple):
@@ -32,15 +37,24 @@ class Rules:
     limit: int
     exponent: float
     banned: frozenset[int]
-    blank: frozenset[int] = frozenset()
-    """Ids that nobody sees."""
-    speaks: bool = False
-    """Whether something visible must be written: no end before it, and not two blank tokens at the beginning."""
+    spellings: Sequence[bytes] = ()
+    """What each token adds to the text, in UTF-8, if something visible must be written: no end before it, and a blank
+    token only at the beginning."""
 
     def forbid(self, tokens: Tokens, token: int) -> bool:
         """Whether `token` may not follow `tokens`."""
-        unseen = self.speaks and len(tokens) < 2 and all(each in self.blank for each in tokens)
-        return token in self.banned or (unseen and (token == self.end or (len(tokens) == 1 and token in self.blank)))
+        if token in self.banned:
+            return True
+        if not self.spellings or is_visible(before := self.finished(tokens)):
+            return False
+        after = self.finished((*tokens, token))
+        grows = len(after) > len(before) or not self.spellings[token]
+        return token == self.end or (len(tokens) > 0 and grows and not is_visible(after))
+
+    def finished(self, tokens: Tokens) -> str:
+        """The characters that these tokens spell, without one that is only begun."""
+        spelled = b"".join(self.spellings[token] for token in tokens)
+        return codecs.getincrementaldecoder("utf-8")("replace").decode(spelled)
 
     def score(self, total: float, length: int) -> float:
         """Total over length penalty (Wu et al. 2016, eq. 14)."""

@@ -79,15 +79,14 @@ class Reference:
     def rules(self, tokens: int) -> Rules:
         """What a search obeys for a source of so many tokens that says something."""
         limit = int(self.generation["length_ratio"] * tokens) + self.generation["length_extra"]
-        shown = {token: self.target.decode([token]) for token in range(self.target.size)}
-        blank = {token for token, text in shown.items() if not any(c.isprintable() and not c.isspace() for c in text)}
+        unwritten = frozenset({PADDING, START, self.framing.target_start, UNKNOWN})
+        spellings = [b"" if token in unwritten else self.target.spelling(token) for token in range(self.target.size)]
         return Rules(
             end=END,
             limit=min(limit, self.model.settings.get("max_positions", limit)),
             exponent=self.generation["length_penalty"],
-            banned=frozenset({PADDING, START, self.framing.target_start, UNKNOWN}),
-            blank=frozenset(blank - {END}),
-            speaks=True,
+            banned=unwritten,
+            spellings=spellings,
         )
 
 
