@@ -42,6 +42,16 @@ NUMBERED = [(str(n), *pair) for n, pair in enumerate(SENTENCES)]
         ("lang:en,lang:fr", ("en", "fr")),
         ("Text (en),Text (it)", ("en", "it")),
         ("original,traduzione", ("und", "und")),
+        ("Originál,Překlad", ("und", "und")),
+        ("Oryginał,Tłumaczenie", ("und", "und")),
+        ("EN,CZ", ("en", "cs")),
+        ("JP,EN", ("ja", "en")),
+        ("Anglicky,Česky", ("en", "cs")),
+        ("anglická věta,německý překlad", ("en", "de")),
+        ("Englisch,německy", ("en", "de")),
+        ("po angielsku,po polsku", ("en", "pl")),
+        ("Angolul,Magyarul", ("en", "hu")),
+        ("По-английски,По-русски", ("en", "ru")),
         ("English,Übersetzung", ("en", "und")),
         ("text_1,text_2", ("und", "und")),
     ],
@@ -115,6 +125,28 @@ def test_a_row_that_only_looks_like_a_header_is_read_with_a_warning(
 def test_numbers_below_a_word_make_it_a_header() -> None:
     assert judge_header(("nr", "alfa", "beta"), NUMBERED, Naming()).is_header
     assert not judge_header(NUMBERED[0], NUMBERED[1:], Naming()).is_header
+
+
+ABOUT = {
+    "numbers and dates": [(str(n), f"2021-03-{n % 28 + 1:02d}", *pair, "ok") for n, pair in enumerate(SENTENCES)],
+    "times": [(f"2021-03-04T10:{n:02d}:00Z", *pair) for n, pair in enumerate(SENTENCES)],
+    "keys": [(*pair, f"app.menu_{n}", "done" if n % 3 else "draft") for n, pair in enumerate(SENTENCES)],
+    "addresses": [(pair[0], f"https://example.org/{n}", pair[1], "") for n, pair in enumerate(SENTENCES)],
+    "numbers between": [(str(n), pair[0], str(900 + n), pair[1]) for n, pair in enumerate(SENTENCES)],
+}
+
+
+@pytest.mark.parametrize("kind", ABOUT)
+@pytest.mark.parametrize("with_header", [True, False])
+def test_the_only_two_columns_of_texts_are_the_pair(tmp_path: Path, kind: str, with_header: bool) -> None:
+    rows = ABOUT[kind]
+    header = [tuple(f"{name}x" for name in "abcde"[: len(rows[0])])] if with_header else []
+    path = tmp_path / "a.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([*header, *rows])
+    reading = open_pairs(str(path))
+    assert [pair[:2] for pair in reading] == SENTENCES
+    assert "the other columns hold no texts" in reading.reasons["columns"]
 
 
 def test_given_languages_help_to_tell_codes_from_words() -> None:

@@ -32,13 +32,21 @@ OUTPUTS = frozenset("mt ref reference hyp hypothesis".split())
 _NAMES = {
     SOURCE: (
         "source src input original originale origine origen orig оригинал источник 原文 源文 ausgangstext quelle "
-        "quelltext sorgente fuente origem"
+        "quelltext sorgente fuente origem originál originalni předloha predloha zdroj izvornik izvor oryginał źródło "
+        "bron brontekst källa källtext kilde lähde alkuteksti eredeti forrás sursă оригінал джерело изворник "
+        "πρωτότυπο πηγή kaynak orijinal מקור المصدر الأصل متن मूल स्रोत 원문 원본 gốc nguồn ต้นฉบับ asli sumber"
     ),
     TARGET: (
         "target tgt trg output translation translated traduzione traduction traducción traduccion tradução traducao "
-        "übersetzung uebersetzung zieltext ziel cible destino перевод 訳文 翻訳 译文 翻译 譯文"
+        "übersetzung uebersetzung zieltext ziel cible destino перевод 訳文 翻訳 译文 翻译 譯文 překlad preklad prevod "
+        "prijevod превод переклад пераклад tłumaczenie przekład vertaling översättning oversættelse oversettelse "
+        "käännös fordítás traducere tõlge tulkojums vertimas μετάφραση çeviri תרגום ترجمة ترجمه अनुवाद 번역 번역문 dịch "
+        "คำแปล terjemahan"
     ),
-    TEXT: "text txt texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文",
+    TEXT: (
+        "text txt texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文 "
+        "věta veta zdanie tekst mondat stavek rečenica речення"
+    ),
 }
 """Names of the sides of a pair, and of text on either side."""
 _ROLES = {name: role for role, names in _NAMES.items() for name in names.split()}
@@ -156,11 +164,17 @@ def side_of(name: str) -> str | None:
 
 
 def choose_columns(
-    names: Sequence[str], naming: Naming, where: str, file_name: str = "", numeric: Collection[int] = ()
+    names: Sequence[str],
+    naming: Naming,
+    where: str,
+    file_name: str = "",
+    numeric: Collection[int] = (),
+    marks: Collection[int] = (),
 ) -> Columns:
     """Chooses the source and target column among `names`; the name of the file may give the direction.
 
-    The columns at the positions `numeric` hold only numbers, and are taken only if the user names them.
+    The columns at the positions `numeric` hold only numbers, and are taken only if the user names them. Those of
+    `marks` hold no texts, which decides where names do not.
 
     >>> choose_columns(["id", "en", "it"], Naming(), "corpus.csv")[:3]
     ('en', 'it', 'columns named for languages')
@@ -182,6 +196,11 @@ def choose_columns(
         return likely[0]
     if chosen != [None, None]:
         return _as_given(names, _completed(chosen, names, where), naming, where)
+    texts = [at for at in range(len(names)) if at not in marks]
+    fitting = [columns.positions for columns in likely if {*columns.positions} == {*texts}]
+    if len(texts) == 2 < len(names) and (fitting or not likely):
+        positions = fitting[0] if fitting else (texts[0], texts[1])
+        return Columns.at(names, positions, "the other columns hold no texts")
     if likely:
         raise DataError(f"{where}: {_choices(likely)}")
     if len(names) == 2:
@@ -453,6 +472,13 @@ class Statistics(NamedTuple):
         return all(any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell)) for cell in self.counts)
 
     @property
+    def are_marks(self) -> bool:
+        """Whether the cells are numbers, dates, ids, addresses or few different values, or none, and so no texts."""
+        names = sum(" " not in cell and re.search(r"[\d/_]", cell) is not None for cell in self.counts)
+        few = self.rows > 2 and self.distinct <= max(1, MOST_LABELS * self.rows)
+        return self.is_numeric or few or names >= 0.9 * self.distinct
+
+    @property
     def may_be_labels(self) -> bool:
         """Whether there are few different values, and short ones."""
         return self.distinct <= max(2, self.rows // 2) and self.words <= LONG_WORDS
@@ -533,6 +559,15 @@ def _left_out(columns: Sequence[Statistics], taken: tuple[int, int], names: Sequ
         f"{where}: several columns hold texts{several}; say which one to read, as in --set "
         f"data.text_column={names[text]}, or join them: {joined}"
     )
+
+
+def marks_among(width: int, rows: Sequence[Sequence[str]]) -> list[int]:
+    """The positions of columns that hold no texts, from 0.
+
+    >>> marks_among(4, [["7", "Good morning.", "Buongiorno.", "ok"], ["8", "Good night.", "Buona notte.", "ok"]] * 2)
+    [0, 3]
+    """
+    return [at for at in range(width) if measure(rows, at).are_marks]
 
 
 def measure(rows: Sequence[Sequence[str]], at: int) -> Statistics:

@@ -12,7 +12,17 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from dragoman.text.columns import LABELS, LEAST_ROWS, LONG_WORDS, TEXTS, Naming, count_words, measure, role_of
+from dragoman.text.columns import (
+    LABELS,
+    LEAST_ROWS,
+    LONG_WORDS,
+    TEXTS,
+    Naming,
+    count_words,
+    marks_among,
+    measure,
+    role_of,
+)
 from dragoman.text.languages import differing, is_code, language_of
 
 _FEW, _ENOUGH = 3, 20
@@ -20,7 +30,7 @@ _FEW, _ENOUGH = 3, 20
 _JOINTS = frozenset("in en of di de auf the language lang lingua langue sprache idioma lengua язык".split())
 _WORD = re.compile(r"[^\W\d_]+")
 _STOP = re.compile(r"[.!?…。！？][\"'»”’)]*$")
-_NUMBER = re.compile(r"[-+]?[\d.,]+%?")
+_NUMBER = re.compile(r"(?=.*\d)[-+]?[\d.,:/TZ +-]+%?")  # also a date, and a time
 
 
 class Header(NamedTuple):
@@ -63,8 +73,11 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     if a_name:
         return Header(False, doubt=named)
     chosen = [int(column) - 1 for column in naming.columns if column] or range(len(cells))
-    pairs = [(cells[at], below[at]) for at in chosen if at < len(cells) and cells[at]]
+    marks = marks_among(len(cells), rows) if len(cells) > 2 else []
+    pairs = [(cells[at], below[at]) for at in chosen if at < len(cells) and cells[at] and at not in marks]
     looks = len(pairs) > 1 and all(_looks_like_a_name(cell, column) for cell, column in pairs)
+    if looks and any(cells[at] and cells[at] not in below[at] for at in marks):
+        return Header(True, "it is unlike the rows below it")
     return Header(False, doubt="it is shorter than the rows below it" if looks else "")
 
 

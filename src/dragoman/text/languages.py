@@ -73,8 +73,9 @@ def languages_in(file_name: str) -> tuple[str, str] | None:
     """
     pieces = re.split(r"[._-]", Path(file_name).name)
     for one, other in reversed(list(pairwise(pieces))):
-        if one != other and one in _CODES and other in _CODES:
-            return one, other
+        sides = [_of_code(code) if len(code) == 2 and code.islower() else None for code in (one, other)]
+        if one != other and all(sides):
+            return str(sides[0]), str(sides[1])
     return None
 
 
@@ -111,8 +112,8 @@ def _of_code(code: str) -> str | None:
     >>> [_of_code(code) for code in ("en", "deu", "ger", "cmn", "src", "row")]
     ['en', 'de', 'de', 'zh', None, None]
     """
-    if code in _CODES or code in _LONG_CODES:
-        return _LONG_CODES.get(code, code)
+    if code in _CODES or code in _OTHER_CODES:
+        return _OTHER_CODES.get(code, code)
     if not re.fullmatch("[a-z]{3}", code):
         return None
     import langcodes
@@ -161,9 +162,11 @@ def _known_name(name: str) -> str | None:
     if len(lowered) > 5:
         # German (englischer Satz), French (phrase anglaise), Italian and Spanish (frase inglese, frase tedesca)
         stems += [re.sub("(?<=sch)e[rns]?$", "", lowered), re.sub("[ea]$", "", lowered), re.sub("a$", "o", lowered)]
+    if len(lowered) > 4:
+        stems += [re.sub(ending, noun, lowered) for ending, noun in _FORMS.items()]
     for stem in stems:
         code = _MORE_NAMES.get(stem) or _in_any_language(stem)
-        if code and (code.split("-")[0] in _CODES or code in _LONG_CODES.values()):
+        if code and (code.split("-")[0] in _CODES or code in _OTHER_CODES.values()):
             return code
     return None
 
@@ -193,11 +196,28 @@ _CODES = frozenset(
     "su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu".split()
 )
 # Codes of three letters for languages that are common in parallel text and have no short one.
-_LONG_CODES = {code: code for code in "yue fil ceb ast".split()} | {"cmn": "zh"}
+_OTHER_CODES = {code: code for code in "yue fil ceb ast".split()} | {"cmn": "zh"}
+# Countries that people write for their languages, as far as the code is that of no language and no common word.
+_COUNTRIES = "cz jp cn ua gr dk vn rs gb kz".split()
+_OTHER_CODES |= dict(zip(_COUNTRIES, "cs ja zh uk el da vi sr en kk".split(), strict=True))
 # Codes of three letters that are no words ("may", "her" and "cat" are codes too).
 _UNLIKE_WORDS = frozenset("eng deu fra ita spa por rus jpn zho kor nld".split())
 # English words that begin names of columns (is_valid, no_words, to_text, my_text).
 _WORDS = frozenset("is no to so or as am my he id".split())
+# Endings of adjectives, and of adverbs such as "in English", and those of the names that Unicode lists: Czech and
+# Slovak (anglicky, česká věta), Slovene, Polish (po angielsku), Hungarian, Russian (по-английски), Ukrainian.
+_FORMS = {
+    "^n[ěe]meck[yáéý]$": "němčina",
+    "ck[yáéý]$": "čtina",
+    "sk[yáéý]$": "ština",
+    "[cs]k[yáéý]$": "čina",
+    "[sš]k[ioae]$": "ščina",
+    "sk(u|a|ie)$": "ski",
+    "ául$": "a",
+    "[uü]l$": "",
+    "ск(и|ая|ое|ие|ом|ой)$": "ский",
+    "ською$": "ська",
+}
 # Common names that Unicode does not list.
 _MORE_NAMES = {
     "castellano": "es",

@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
-from dragoman.text.columns import Columns, Naming, check_languages, choose_columns, languages, listed
+from dragoman.text.columns import (
+    Columns,
+    Naming,
+    check_languages,
+    choose_columns,
+    languages,
+    listed,
+    marks_among,
+    measure,
+)
 from dragoman.text.formats import (
     ENDINGS,
     Format,
@@ -247,15 +256,16 @@ def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
     """Opens a table whose rows are cells; its first row may be a header."""
     names, below, header, shown = name_columns(table, lambda first, rows: judge_header(first, rows, naming), ROWS)
     below = below if header.is_header else below[1:]
+    marks = marks_among(len(names), below)
     is_told = naming.header is not None or any(naming.columns) or naming.seen_in(names)
-    if not header.is_header and len(names) > 2 and not is_told:
+    if not header.is_header and len(names) > 2 and not is_told and len(names) - len(marks) != 2:
         raise DataError(
             f"{table.name} has {len(names)} columns. Is its first row ({shown}) a header? Then add "
             "--set data.header=true and name the columns: --set data.source_column=NAME --set data.target_column=NAME; "
             "otherwise name them by number: --set data.source_column=NUMBER --set data.target_column=NUMBER"
         )
     numeric = numeric_columns(len(names), below)
-    columns = choose_columns(names, naming, table.name, hint, numeric)
+    columns = choose_columns(names, naming, table.name, hint, numeric, marks)
     if not all(naming.columns):
         _refuse_numbers(table.name, names, columns, numeric)
     reason = f"the first row ({shown}) is a header: {header.reason}" if header.is_header else "no header"
@@ -290,7 +300,8 @@ def _open_records(table: Table, naming: Naming, hint: str) -> Reading:
         for name, values in found.items()
         if any(isinstance(value, str) for value in values) or not any(value is not None for value in values)
     }
-    columns = choose_columns(list(texts), naming, table.name, hint)
+    marks = [at for at, column in enumerate(texts.values()) if measure([[text] for text in column], 0).are_marks]
+    columns = choose_columns(list(texts), naming, table.name, hint, marks=marks)
     sides = partial(_record_sides, table, type(first), (paths[columns.first], paths[columns.second]))
     pairs, sample = partial(_pairs, table, KEYLESS, sides), [text for column in texts.values() for text in column]
     return _reading(table, naming, columns, list(texts), hint, pairs, sample)
