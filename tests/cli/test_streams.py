@@ -96,7 +96,7 @@ def commands(run_folder: Path, folder: Path) -> dict[str, list[str]]:
         "runs": ["runs", "--format", "json", str(run_folder)],
         "doctor as JSON": ["doctor", "--format", "json"],
         "translate": ["translate", model, "the gatt sees the top"],
-        "translate a file": ["translate", model, "--input", pairs],
+        "translate a file": ["translate", model, "--raw", "--input", pairs],
         "evaluate": ["evaluate", model, "--samples", "10"],
         "benchmark": ["benchmark", model, "--sentences", "2", "--rounds", "1"],
         "prepare-data": ["prepare-data", pairs, "--folder", str(folder / "data"), "--set", "test_size=6"],

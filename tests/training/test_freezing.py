@@ -9,7 +9,7 @@ from torch import nn
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.config import check, override
+from dragoman.config import as_overrides, check, override
 from dragoman.errors import ConfigError
 from dragoman.model.adapters import is_named
 from dragoman.model.dropout import StepKey
@@ -189,8 +189,8 @@ def test_words_of_a_name_are_joined_by_dots() -> None:
 def test_the_command_line_says_what_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str] = []
 
-    def fine_tune(*_: Any, overrides: list[str], **__: Any) -> None:
-        given[:] = overrides
+    def fine_tune(*_: Any, overrides: list[str], freeze: list[str] | None, lora: int | None, **__: Any) -> None:
+        given[:] = as_overrides({"tuning.freeze": freeze, "tuning.lora.rank": lora}, overrides)
         raise ConfigError("this is only a test")
 
     def asked(*options: str) -> Any:
