@@ -551,8 +551,8 @@ def test_every_command_that_reads_pairs_takes_the_same_settings(
     run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table, folder = tmp_path / "table.csv", tmp_path / "made"
-    rows = [f"{n},the gatt sees the top {n},il gatto vede il topo {n}\n" for n in range(40)]
-    table.write_text("nr,alfa,beta\n" + "".join(rows), encoding="utf-8")
+    rows = [f"{n},the gatt sees the top {n},il gatto vede il topo {n},die Katze sieht es {n}\n" for n in range(40)]
+    table.write_text("nr,alfa,beta,gamma\n" + "".join(rows), encoding="utf-8")
     chosen = [f"--set=data.{setting}" for setting in ("source_column=alfa", "target_column=3", "header=true")]
     assert main(["prepare-data", str(table), "--folder", str(folder), "--quiet", *chosen]) == 0
     assert "alfa → beta" in capsys.readouterr().out

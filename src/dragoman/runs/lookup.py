@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.config import as_overrides, check, flatten, nearest_setting, override, read
-from dragoman.errors import CheckpointError, ConfigError, DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.files import free_name, nearest
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import RunFolder
@@ -241,7 +241,7 @@ def default_name(source: Source, runs: Path | str, seed: str = "") -> str:
     run, task = RunFolder(Path(runs) / f"{source.name}{seed}"), _task_of(source)
     try:
         is_other = run.is_run and check(read_facts_to_go_on(run)["asked"], str(run.facts), Recipe).task != task
-    except CheckpointError:
+    except ConfigError:
         return source.name  # a damaged run is told of where it is opened
     return f"{source.name}-{task}" if is_other else source.name
 
