@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import parse
 
+from dragoman import config
 from dragoman.config import SettingFacts, Settings, check, describe, flatten, override, render
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
 from dragoman.runs.recipe import Recipe
+from dragoman.text.addresses import missing
 
 
 class Engine(Settings):
@@ -260,3 +262,14 @@ def test_an_architecture_written_down_is_itself_again(preset: str, size: str) ->
     text = render(config)
     assert parse(text, "here", ModelConfig) == config
     assert tomllib.loads(text)["d_model"] == config.d_model
+
+
+@pytest.mark.parametrize("path", [r"C:\Users\me\train.tsv", r"C:\temp\new.tsv", r"data\xsmall.tsv", r"data\users.tsv"])
+def test_a_path_with_backslashes_in_double_quotes_is_named(path):
+    with pytest.raises(ConfigError, match="write / instead, or put the path in single quotes"):
+        config.read(f'[data]\npath = "{path}"\n', "run.toml")
+    assert config.read(f"[data]\n# \"{path}\"\npath = '{path}'\n", "run.toml")["data"]["path"] == path
+
+
+def test_a_path_whose_backslash_became_a_tab_is_named():
+    assert "write / instead" in str(missing("data\train.tsv"))

@@ -792,7 +792,12 @@ def test_one_json_array_is_read_item_by_item(tmp_path, monkeypatch, indent, as_l
     assert texts(write(tmp_path / "a.json", json.dumps(rows, indent=indent))) == PAIRS
     cut = write(tmp_path / "a.json", json.dumps(rows, indent=indent)[:-9])
     assert "item 3 of its array is not JSON" in refusal(cut)
-    assert "one JSON object over several lines" in refusal(write(cut, json.dumps({"data": rows}, indent=1)))
+    columns = {
+        name: {str(at): text for at, text in enumerate(side * 20)}
+        for name, side in zip("ab", zip(*PAIRS, strict=True), strict=True)
+    }
+    for content in ({"data": rows * 20}, columns):
+        assert "one JSON object that holds all rows" in refusal(write(cut, json.dumps(content, indent=indent)))
 
 
 def test_columns_of_records_are_judged_by_many_records(tmp_path):

@@ -45,6 +45,7 @@ KeyPath = tuple[str | int, ...]
 SURROGATES = "lone surrogates replaced"
 
 _STATE = "state.json"
+_LONGEST_LIST = 4  # of texts inside a record; longer ones hold words or whole rows
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _DELIMITER_GIVEN = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
@@ -60,6 +61,7 @@ _PIECES_JUDGED = 64
 # A cell between tabs or line ends that is quoted as a whole, or else holds a quote.
 _CELL_WITH_QUOTES = re.compile(r'(?<![^\t\n])(?:"([^"]*(?:""[^"]*)*)"(?=[\t\n]|\Z)|[^\t\n"]*"[^\t\n]*)')
 _UNQUOTED = "; if all quotes are text: --set data.quoted=false"
+ONE_OBJECT = "one JSON object that holds all rows; write an array of objects, or one object a line"
 LONGEST_CELL = 1 << 24
 """Characters of a CSV cell. A quote that is never closed would otherwise fill the memory. Python's csv module has one
 limit for the whole process, by default 131,072; it is raised, and never lowered."""
@@ -456,7 +458,7 @@ def holds_records(format: Format) -> bool:
 
 
 def values_of(record: Any, above: KeyPath = (), lists: bool = False) -> Iterator[tuple[str, KeyPath, Any]]:
-    """Dotted name, path and value of everything in a record, inside its `lists` only on request; items of a list are
+    """Dotted name, path and value of everything in a record, in short `lists` only on request; items of a list are
     numbered from 1.
 
     >>> [(name, value) for name, _, value in values_of({"id": 7, "translation": {"en": "Hi.", "it": "Ciao."}})]
@@ -464,7 +466,7 @@ def values_of(record: Any, above: KeyPath = (), lists: bool = False) -> Iterator
     """
     for key, value in record.items() if isinstance(record, dict) else enumerate(record):
         path = (*above, key)
-        if isinstance(value, dict) or (lists and isinstance(value, list)):
+        if isinstance(value, dict) or (lists and isinstance(value, list) and len(value) <= _LONGEST_LIST):
             yield from values_of(value, path, lists)
         elif not isinstance(value, list):
             yield ".".join(str(part + 1 if isinstance(part, int) else part) for part in path), path, value
@@ -514,9 +516,7 @@ def _csv_complaint(path: Path, start: int, end: int, complaint: str) -> str:
 
 def _json_complaint(path: Path, number: int, line: str, error: Exception) -> str:
     if number == 1 and re.match(r'\s*\{\s*("[^"]*"\s*:\s*[\[{]?\s*)?$', line):
-        return (
-            f"{path} is one JSON object over several lines; what is read is an array of objects, or one object a line"
-        )
+        return f"{path} is {ONE_OBJECT}"
     return f"{path}:{number} is not JSON: {error}"
 
 

@@ -91,11 +91,8 @@ def _kind_of_zip(path: Path) -> str:
     names = _names_in(path)
     if kind := _document(names):
         return f"{kind}; {_ADVICE}"
-    return (
-        f"a ZIP archive ({', '.join(names[:5])}{', …' * (len(names) > 5)}); unpack it, and name a file"
-        if names
-        else "a damaged ZIP archive; fetch it again"
-    )
+    listed = ", ".join(map(repr, names[:5])) + ", …" * (len(names) > 5)
+    return f"a ZIP archive ({listed}); unpack it, and name a file" if names else "a damaged ZIP archive; fetch it again"
 
 
 def _document(names: list[str]) -> str:

@@ -27,6 +27,7 @@ from dragoman.text.columns import (
 )
 from dragoman.text.formats import (
     ENDINGS,
+    ONE_OBJECT,
     Format,
     KeyPath,
     Table,
@@ -52,6 +53,8 @@ KEYLESS = "no text under the keys of the first row"
 
 MOST_BROKEN = 0.05
 """The largest share of rows that may be broken: where there are more, the table is read wrongly."""
+_MOST_TEXTS = 50
+"""Texts in a file of one record; more of them are rows."""
 _SUBWORD_MARKS = ("@@ ", "▁", " ##", "￭")
 ROWS = 300
 """The number of rows below the first by which a header and columns of numbers are judged."""
@@ -300,6 +303,8 @@ def _open_records(table: Table, naming: Naming, hint: str) -> Reading:
         for name, values in found.items()
         if any(isinstance(value, str) for value in values) or not any(value is not None for value in values)
     }
+    if isinstance(first, dict) and len(records) == 1 and not 2 <= len(texts) <= _MOST_TEXTS:
+        raise DataError(f"{table.name} is {ONE_OBJECT}")
     marks = [at for at, column in enumerate(texts.values()) if measure([[text] for text in column], 0).are_marks]
     columns = choose_columns(list(texts), naming, table.name, hint, marks=marks)
     sides = partial(_record_sides, table, type(first), (paths[columns.first], paths[columns.second]))
