@@ -12,7 +12,7 @@ import lzma
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -50,16 +50,9 @@ def read_lines(
     Without `encoding_errors`, invalid UTF-8 is an error as with "strict", but the message does not name the setting.
     """
     with open_text(path) as file:
-        try:
-            yield from lines_of(file, str(path), encoding_errors, repairs)
-        except NotUtf8 as error:
-            raise NotUtf8(f"{error}; {advice(partial(open_bytes, path))}") from None
+        yield from lines_of(file, str(path), encoding_errors, repairs, partial(advice, partial(open_bytes, path)))
         if repairs is not None and isinstance(raw := getattr(file, "raw", None), _WithFeeds):
             repairs[LINE_ENDS] += raw.count
-
-
-class NotUtf8(DataError):
-    """A text is not UTF-8."""
 
 
 def lines_of(
@@ -67,8 +60,10 @@ def lines_of(
     name: str,
     encoding_errors: EncodingErrors | None = None,
     repairs: Counter[str] | None = None,
+    advise: Callable[[], str] = lambda: "convert it to UTF-8",
 ) -> Iterator[str]:
-    """The lines of an open file or of standard input, by the rules of `read_lines`.
+    """The lines of an open file or of standard input, by the rules of `read_lines`; `advise` says what to do with text
+    that is not UTF-8.
 
     Raises:
         DataError: a line is longer than `LONGEST_LINE_BYTES`, is not UTF-8, or cannot be read.
@@ -83,7 +78,8 @@ def lines_of(
         except UnicodeDecodeError as error:
             if encoding_errors != "replace":
                 byte = offset + start + error.start
-                raise NotUtf8(_undecodable(name, number, byte, error, encoding_errors)) from None
+                complaint = _undecodable(name, number, byte, error, encoding_errors)
+                raise DataError(f"{complaint}; {advise()}") from None
             line = raw[start:].decode(errors="replace")
             repairs[REPLACED] += line.count("\ufffd") - raw.count(b"\xef\xbf\xbd")
         ends += line.endswith("\n")
