@@ -32,6 +32,7 @@ LINE_ENDS = "carriage returns taken for line ends"
 REPLACED = "invalid characters replaced"
 
 _BLOCK = 1 << 20
+_PIECE = 1 << 18
 """Characters of running text that are read at a time."""
 _PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
 """How the names of packed files end, and how their bytes begin."""
@@ -105,7 +106,7 @@ def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> I
     errors = "replace" if encoding_errors == "replace" else "strict"
     try:
         with _reading(str(path)), io.TextIOWrapper(open_text(path), "utf-8-sig", errors, newline="") as file:
-            while piece := file.read(_BLOCK):
+            while piece := file.read(_PIECE):
                 text = held + piece
                 held = "\r" if text.endswith("\r") else ""
                 if text := text[: len(text) - len(held)].replace("\r\n", "\n"):
