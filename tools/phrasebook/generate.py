@@ -29,6 +29,7 @@ SIZES = {"train": 50_000, "dev": 1_000, "test": 1_000, "new_patterns": 500}
 HELD_OUT = 10  # one lexeme of a slot in so many goes to the test, another to the development set
 EACH = 14  # sentences of training that a pattern has, on average, before rare lexemes are given more
 ENOUGH = 12  # sentences of training that each lexeme has at least; the promise is 10
+OFTEN = 20  # sentences of training that each lexeme of the first test and of the development set has at least
 
 
 class Sentence(NamedTuple):
@@ -60,10 +61,10 @@ def sentences(seed: int = 0) -> Sentences:
     train = deal(hands, EACH * len(hands), learns)
     train += cover(known, seed, learns, train)
     train += deal(hands, SIZES["train"] - len(train), learns)
-    tests = fit_for_tests(train)
+    often, tests = frequent(train), fit_for_tests(train)
     mixed = sorted(known, key=lambda pattern: digest(seed, pattern.key))  # there are more patterns than test sentences
-    dev = deal([expand(pattern, seed, "dev") for pattern in mixed], SIZES["dev"], tests)
-    test = deal([expand(pattern, seed, "test") for pattern in mixed], SIZES["test"], tests)
+    dev = deal([filter(often, expand(pattern, seed, "dev")) for pattern in mixed], SIZES["dev"], tests)
+    test = deal([filter(often, expand(pattern, seed, "test")) for pattern in mixed], SIZES["test"], tests)
     new = deal([expand(pattern, seed, "any") for pattern in unseen], SIZES["new_patterns"], tests)
     return Sentences(train, dev, test, new)
 
@@ -118,6 +119,12 @@ def new_to_training() -> Accept:
         return False
 
     return accept
+
+
+def frequent(train: list[Sentence]) -> Accept:
+    """Accepts a sentence whose lexemes all stand often in training."""
+    counts = Counter(lexeme for sentence in train for lexeme in sentence.lexemes)
+    return lambda sentence: all(counts[lexeme] >= OFTEN for lexeme in sentence.lexemes)
 
 
 def fit_for_tests(train: list[Sentence]) -> Accept:
