@@ -11,8 +11,8 @@ version of a package, as long as the paragraph is the same. `segments_second.tsv
 none of them easy (seed 2), read before today's rules were tried on them.
 
 A *false* cut is made where no sentence ends. A *missed* one is not made where one ends. *Elsewhere* counts cuts in the
-same paragraphs at no such place. `--sentencex` takes the folder of `pip install --target FOLDER sentencex`; that
-library is told the language, and once that everything is English. *Learnt* joins what we cut behind words that seldom
+same paragraphs at no such place. `--sentencex` takes the folder of `pip install --target FOLDER sentencex`. It
+runs twice: with each text's language, and with English for all. *Learnt* joins what we cut behind words that seldom
 stand without a stop in the other paragraphs of the language. `--show` prints the places of a language with each
 splitter's mistakes, or all places that would be drawn, unmarked, for `--show draw`.
 """

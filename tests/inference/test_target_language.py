@@ -1,4 +1,4 @@
-"""A model of several target languages is told which one, in every way that text comes in."""
+"""The target language of a model that has several, however the text comes in."""
 
 import logging
 from pathlib import Path

@@ -242,7 +242,7 @@ def default_name(source: Source, runs: Path | str, seed: str = "") -> str:
     try:
         is_other = run.is_run and check(read_facts_to_go_on(run)["asked"], str(run.facts), Recipe).task != task
     except ConfigError:
-        return source.name  # a damaged run is told of where it is opened
+        return source.name  # whoever opens the damaged run reports it
     return f"{source.name}-{task}" if is_other else source.name
 
 

@@ -69,7 +69,7 @@ def fetch(address: str) -> Path:
         from huggingface_hub import errors, hf_hub_download, snapshot_download, utils
     except ImportError:
         raise missing_extra("huggingface_hub", "marian") from None
-    utils.disable_progress_bars()  # only the command line draws, and errors are told in one line
+    utils.disable_progress_bars()  # only the command line draws, and an error is one line
     utils.logging.set_verbosity_error()
     log.info("fetching %s from the hub", address)
     name, _, revision = address.removeprefix(HUB).partition("@")
