@@ -678,6 +678,7 @@ def test_memory_holds_numbers_and_no_text(tmp_path):
     few, many = 1_000, 6_000
     filling = "x" * 1500 + " "
     paths = [write_tsv(tmp_path / f"{rows}.tsv", corpus(rows, filling)) for rows in (few, many)]
+    peak(paths[0], tmp_path / "first")  # loads modules
     peaks = [peak(path, tmp_path / f"data-{number}") for number, path in enumerate(paths)]
     assert peaks[1] - peaks[0] < 300 * (many - few)  # bytes a pair, of 3,000 bytes of text
 
