@@ -539,6 +539,9 @@ def test_scores_are_printed_with_signature_and_interval_and_compared(
     output, scores = tmp_path / "output", tmp_path / "scores.json"
     command = ["evaluate", str(run_folder), "--samples", "50", "--quiet", "--beam-size", "1"]
     assert main([*command, "--output", str(output), "--scores", str(scores)]) == 0
+    plain = capsys.readouterr().out
+    assert "in short: " in plain and "nrefs:1" not in plain
+    assert main([*command[:-3], "--beam-size", "1", "--verbose"]) == 0
     printed = capsys.readouterr().out
     assert "BLEU" in printed and "nrefs:1" in printed and "greedy" in printed
     assert len(output.read_text("utf-8").split("\n")) == 7

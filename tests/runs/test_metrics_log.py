@@ -139,7 +139,7 @@ def test_curves_cope_with_whatever_a_journal_lacks(tmp_path: Path) -> None:
         '{"step": 8, "dev_loss": null, "dev_bleu": 1.0, "dev_chrf": 1.0}\n'
         '{"step": 9, "dev_loss": 1.0, "dev_bleu": 1.0, "dev_chrf": 2.0}\n'
     )
-    assert curve_lines(tmp_path) == ["training loss ▁ 2.00 to 2.00 nats a token", "dev chrF      ▁█ 1.0 to 2.0"]
+    assert curve_lines(tmp_path) == ["training loss ▁ 2.00 to 2.00 nats a token", "held-out chrF ▁█ 1.0 to 2.0"]
     draw_curves(tmp_path)
     (tmp_path / METRICS).unlink()
     assert curve_lines(tmp_path) == []

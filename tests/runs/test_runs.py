@@ -189,7 +189,7 @@ def test_where_there_are_no_runs_it_says_how_to_begin(
 
 
 def test_a_finished_run_shows_its_scores_again(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", str(runs / "corpus"), "--device", "cpu"]) == 0
+    assert main(["train", str(runs / "corpus"), "--device", "cpu", "--verbose"]) == 0
     out, err = capsys.readouterr()
     found = json.loads((runs / "corpus" / "scores.json").read_text("utf-8"))["evaluations"][0]["scores"]["bleu"]
     assert found["signature"] in out and f"{found['value']:.1f}" in out

@@ -109,11 +109,11 @@ def _is_number(cell: str) -> bool:
 # Standard error
 
 
-def open_screen(quiet: bool = False) -> Progress:
+def open_screen(quiet: bool = False, verbose: bool = False) -> Progress:
     """Shows from now on what is logged, and returns the progress that public functions report to.
 
-    If it is `quiet`, only warnings are shown. If several processes run one command together, only the first one shows
-    anything.
+    If it is `quiet`, only warnings are shown; if it is `verbose`, also details. If several processes run one command
+    together, only the first one shows anything.
     """
     from rich.console import Console
 
@@ -122,7 +122,8 @@ def open_screen(quiet: bool = False) -> Progress:
     for earlier in [handler for handler in logger.handlers if isinstance(handler, ScreenHandler)]:
         logger.removeHandler(earlier)
     logger.addHandler(ScreenHandler(console))
-    logger.setLevel(logging.CRITICAL if system.rank() else logging.WARNING if quiet else logging.INFO)
+    shown = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
+    logger.setLevel(logging.CRITICAL if system.rank() else shown)
     if quiet or system.rank():
         return silent
     from dragoman.cli.bars import Bars  # here, because a quiet command starts without
@@ -147,6 +148,11 @@ class ScreenHandler(logging.Handler):
 def note(text: str) -> None:
     """Shows a note, which is not part of the result."""
     log.info("%s", text)
+
+
+def is_verbose() -> bool:
+    """Whether details are shown."""
+    return log.isEnabledFor(logging.DEBUG)
 
 
 def complain(message: str) -> None:

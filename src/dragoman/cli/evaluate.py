@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import dragoman
-from dragoman.cli.console import as_json, note, open_screen, write, write_json, write_table
+from dragoman.cli.console import as_json, is_verbose, note, open_screen, write, write_json, write_table
 from dragoman.cli.options import (
     Adapter,
     BeamSize,
@@ -26,6 +27,7 @@ from dragoman.cli.options import (
     Set,
     TargetLanguage,
     Threads,
+    Verbose,
     one_or_two,
     search_overrides,
 )
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from dragoman.runs.compare import CompareResult
     from dragoman.runs.language_model import TextEvaluation
     from dragoman.text.readers import Pair, Reading
+
+    AnyEvaluation = Evaluation | KeptEvaluation | LabelEvaluation | TextEvaluation
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +101,9 @@ def evaluate(
     ] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
-    """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with signatures and 95 % intervals."""
+    """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with 95 % intervals."""
     from dragoman.evaluating.metrics import METRICS
 
     if picture is not None:
@@ -114,7 +119,7 @@ def evaluate(
         precision=precision,
         threads=threads,
         samples=samples,
-        progress=open_screen(quiet),
+        progress=open_screen(quiet, verbose),
         metrics=metric or METRICS,
         language=language,
         lowercase=lowercase,
@@ -166,17 +171,39 @@ def show(result: "CompareResult") -> None:
     for system in result.systems:
         for spread in system.spreads:
             write(f"{system.name}: {spread}")
+    baselines = always_one_label(first) if isinstance(first, LabelEvaluation) else ()
+    show_meaning([*(system.evaluations[0] for system in result.systems), *baselines])
 
 
-def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvaluation | TextEvaluation]") -> None:
-    """Scores as a table, and below it how they came about."""
+def show_scores(evaluations: "Sequence[AnyEvaluation]") -> None:
+    """Scores as a table, and below it how they came about. Signatures are details."""
     from dragoman.evaluating.scores import HEADINGS, score_rows
 
-    rows = [(each.system, *row) for each in evaluations for row in score_rows(each.scores.values())]
-    write_table(["system", *HEADINGS], rows)
+    columns = len(HEADINGS) if is_verbose() else -1
+    rows = [(each.system, *row[:columns]) for each in evaluations for row in score_rows(each.scores.values())]
+    write_table(["system", *HEADINGS[:columns]], rows)
     for each in evaluations:
         counts = ", ".join(f"{number:,} {name}" for name, number in each.counts.items())
         write(f"{each.system}: {each.test}; {each.search}; {counts}")
+
+
+def show_meaning(evaluations: "Sequence[AnyEvaluation]") -> None:
+    """What the scores mean, a sentence for each model; among the evaluations may be baselines."""
+    from dragoman.evaluating.meaning import BASELINE, in_short
+
+    models = [each for each in evaluations if not each.search.startswith(BASELINE)]
+    for each in models:
+        if meant := in_short(each, evaluations):
+            write(f"in short{f', {each.system}' if len(models) > 1 else ''}: {meant}")
+
+
+def always_one_label(evaluation: "LabelEvaluation") -> "list[LabelEvaluation]":
+    """The least that a model must beat: the label that is right most often, everywhere."""
+    from dragoman.evaluating.labels_evaluation import judge_baselines
+
+    label, _ = Counter(label for row in evaluation.gold for label in row).most_common(1)[0]
+    found = [[label] * len(row) for row in evaluation.gold]
+    return judge_baselines(evaluation, {f"saying {label} always": found}, samples=0)
 
 
 def show_labels(evaluation: "LabelEvaluation") -> None:

@@ -1,11 +1,12 @@
 """Arguments and options that several commands share, so that each has one name and one explanation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from dragoman.cli.console import open_screen
 from dragoman.errors import ConfigError
 from dragoman.system import MOST_THREADS
 
@@ -77,6 +78,10 @@ Threads = Annotated[
 ]
 Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How results are printed.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Show also signatures of scores, and in training each choice and sample."),
+]
 
 
 def search_overrides(
@@ -98,6 +103,16 @@ def search_overrides(
         "decode.target_language": target_language,
     }
     return as_overrides(options, settings or ())
+
+
+def keywords(options: Mapping[str, Any], *others: str) -> dict[str, Any]:
+    """The options of a command that were given, but for `others`, as keywords of the public function that it calls; and
+    where that reports to.
+    """
+    progress = open_screen(options["quiet"], options["verbose"])
+    left_out = {"quiet", "verbose", *others}
+    given = {name: value for name, value in options.items() if value not in (None, []) and name not in left_out}
+    return {**given, "progress": progress}
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:

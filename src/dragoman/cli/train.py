@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import dragoman
 from dragoman import system
 from dragoman.cli.console import note, open_screen, write, write_json, write_table
-from dragoman.cli.evaluate import show_scores
+from dragoman.cli.evaluate import show_meaning, show_scores
 from dragoman.cli.options import (
     Anyway,
     Data,
@@ -28,12 +28,15 @@ from dragoman.cli.options import (
     Runs,
     Set,
     Threads,
+    Verbose,
+    keywords,
     one_or_two,
 )
 from dragoman.cli.translate import Work
 from dragoman.errors import CheckpointError, ConfigError, GateFailed
 
 if TYPE_CHECKING:
+    from dragoman.evaluating.evaluation import Evaluation
     from dragoman.evaluating.scores import KeptEvaluation
     from dragoman.runs.forecast import Forecast
     from dragoman.runs.train import RunResult
@@ -193,30 +196,18 @@ def train(
         ),
     ] = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Train a model, or resume a run, and score it on its test sets."""
-    options: dict[str, Any] = {
-        "overrides": overrides or (),
-        "task": task,
-        "minutes": minutes,
-        "name": name,
-        "runs": runs,
-        "fresh": fresh,
-        "more": more,
-        "anyway": anyway,
-        "device": device,
-        "threads": threads,
-        "progress": open_screen(quiet),
-    }
-    what = what or ["phrasebook"]
+    options = keywords(locals(), "dry_run", "seeds")
     if dry_run and seeds is not None:
         raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
     if dry_run:
-        show_forecast(dragoman.forecast(what, **options))
+        show_forecast(dragoman.forecast(**options))
     elif seeds is not None:
-        show_seeds(dragoman.train_seeds(what, seeds, **options))
+        show_seeds(dragoman.train_seeds(seeds=seeds, **options))
     else:
-        show_run(dragoman.train(what, **options))
+        show_run(dragoman.train(**options))
 
 
 def show_run(result: "RunResult") -> None:
@@ -224,6 +215,7 @@ def show_run(result: "RunResult") -> None:
     show_curves(result.folder)
     if result.evaluations:
         show_scores(result.evaluations)
+        show_meaning(result.evaluations)
     else:
         show_kept_scores(result.folder)
     for use in USES[result.task]:
@@ -253,6 +245,7 @@ def show_kept_scores(run: Path) -> None:
     """The scores in the folder of a run that was finished before."""
     if system.rank() == 0 and (kept := kept_scores(run)):
         show_scores(kept)
+        show_meaning([each for each in kept if not each.system.startswith("before")])
 
 
 def kept_scores(run: Path) -> "tuple[KeptEvaluation, ...]":
@@ -346,34 +339,18 @@ def fine_tune(
     ] = None,
     dry_run: DryRun = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Train a finished model on new text; score it on the old and the new test set, before and after."""
-    options: dict[str, Any] = {
-        "mix_rate": mix_rate,
-        "mix_data": mix_data,
-        "freeze": freeze or None,
-        "lora": lora,
-        "minutes": minutes,
-        "overrides": overrides or (),
-        "name": name,
-        "runs": runs,
-        "fresh": fresh,
-        "anyway": anyway,
-        "device": device,
-        "threads": threads,
-        "progress": open_screen(quiet),
-    }
+    options, text = keywords(locals(), "data", "dry_run"), one_or_two(data)
     if dry_run:
-        show_forecast(dragoman.forecast_fine_tune(model, one_or_two(data), **options))
+        show_forecast(dragoman.forecast_fine_tune(data=text, **options))
         return
-    result = dragoman.fine_tune(model, one_or_two(data), **options)
+    result = dragoman.fine_tune(data=text, **options)
     if result.before or result.after:
         show_scores([*result.before, *result.after])
-        gains = (
-            f"{after.system.split()[1]} {before.scores['bleu'].printed} -> {after.scores['bleu'].printed}"
-            for before, after in zip(result.before, result.after, strict=True)
-        )
-        write(f"BLEU before and after: {', '.join(gains)}")
+        show_meaning(result.after)
+        write(f"BLEU before and after: {', '.join(map(gain, result.before, result.after))}")
     else:
         show_kept_scores(result.folder)
     note(f'translate with it: dragoman translate {result.folder} "..."')
@@ -381,6 +358,16 @@ def fine_tune(
         note(f"forget less of the old text: dragoman average {model} {result.folder} --to FOLDER")
     if lora is not None:
         note(f"merge both into one model: dragoman merge {result.folder} --to FOLDER")
+
+
+def gain(before: "Evaluation", after: "Evaluation") -> str:
+    """What fine-tuning changed on one test set."""
+    from dragoman.evaluating.metrics import not_comparable
+
+    scores = before.scores["bleu"], after.scores["bleu"]
+    ways = not_comparable(scores)
+    doubt = f" (not comparable: {ways})" if ways else ""
+    return f"{after.system.split()[1]} {scores[0].printed} -> {scores[1].printed}{doubt}"
 
 
 def demo(
@@ -423,12 +410,13 @@ def demo(
 
 def show_demo_scores(run: Path) -> None:
     """The scores of a run on the phrasebook, named by what each test set tests."""
-    from dragoman.evaluating.scores import HEADINGS, score_rows
+    from dragoman.evaluating.scores import KeptTest
 
     kept = {scored.test.stem: scored for scored in kept_scores(run)}
-    named = {name: kept[stem] for stem, name in TEST_SETS.items() if stem in kept}
-    rows = [(name, *row) for name, scored in named.items() for row in score_rows(scored.scores.values())]
-    if rows:
-        write_table(["test set", *HEADINGS], rows)
-    for name, scored in named.items():
-        write(f"{name}: {scored.counts['lines']:,} sentences, {scored.search}")
+    named = [
+        kept[stem].model_copy(update={"system": name, "test": KeptTest(name=name)})
+        for stem, name in TEST_SETS.items()
+        if stem in kept
+    ]
+    show_scores(named)
+    show_meaning(named)

@@ -23,12 +23,13 @@ from dragoman.evaluating.label_metrics import (
     label_statistics,
     names_in,
 )
+from dragoman.evaluating.meaning import BASELINE
 from dragoman.evaluating.metrics import SAMPLES, Score, Statistics, summary
 from dragoman.evaluating.significance import Comparison, compare_systems
 from dragoman.tokenizing.labels import Labels
 
 MOST_PROBABLE = "the most probable label"
-LEARNED = "a baseline, learned from the training set"
+LEARNED = f"{BASELINE}, learned from the training set"
 
 
 @dataclass(frozen=True)

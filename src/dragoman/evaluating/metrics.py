@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, zip_longest
@@ -85,6 +85,22 @@ def printed(metric: str, value: float) -> str:
     ('41.3', '1.470')
     """
     return f"{value:.3f}" if metric.startswith(("nats", "bits")) else f"{value:.1f}"
+
+
+def unversioned(signature: str) -> str:
+    """A signature without the version of what counted."""
+    return signature.partition("|version:")[0]
+
+
+def not_comparable(scores: Iterable[Score]) -> str:
+    """In which ways scores of one metric were counted, if it was not the same way; versions do not matter.
+
+    >>> not_comparable(Score("BLEU", 1.0, None, None, f"nrefs:1|tok:{kind}|version:2", "") for kind in ("13a", "char"))
+    'tok:13a and tok:char'
+    """
+    ways = [dict.fromkeys(unversioned(score.signature).split("|")) for score in scores]
+    shared = set(ways[0]).intersection(*ways)
+    return " and ".join(dict.fromkeys("|".join(field for field in way if field not in shared) for way in ways))
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from dragoman.evaluating.metrics import (
     build_metrics,
     checked,
     interval,
+    not_comparable,
     statistics,
     summary,
 )
@@ -323,6 +324,8 @@ class Spread:
     def __str__(self) -> str:
         """As in `BLEU 38.2 ± 0.3 (38.0, 38.1, 38.5; standard deviation of 3 seeds)`."""
         each = ", ".join(f"{score.value:.1f}" for score in self.scores)
+        if ways := not_comparable(self.scores):
+            return f"{self.scores[0].name} {each}: not comparable, because they were counted in different ways ({ways})"
         within = "" if self.deviation is None else f" ± {self.deviation:.1f}"
         told = f"{each}; mean and standard deviation of {len(self.scores)} seeds"
         return f"{self.scores[0].name} {self.mean:.1f}{within} ({told}) {self.scores[0].signature}"

@@ -18,7 +18,7 @@ from dragoman.errors import CheckpointError, ConfigError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
-from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures, split_measures
+from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures, not_comparable, split_measures
 from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
 from dragoman.evaluating.scores import write_scores
 from dragoman.evaluating.significance import Comparison, Spread, check_seeds, compare_systems
@@ -262,6 +262,15 @@ def _comparisons(results: Sequence[SystemResult]) -> tuple[Comparison, ...]:
     if len(results) < 2:
         return ()
     first, second = results
+    of_both = (*first.evaluations, *second.evaluations)
+    for metric in first.evaluations[0].scores:
+        if ways := not_comparable(each.scores[metric] for each in of_both):
+            log.warning(
+                "the scores by %s are counted in different ways (%s); the comparison counts both as for %s",
+                metric,
+                ways,
+                first.name,
+            )
     return tuple(compare_systems(first.evaluations, second.evaluations, names=(first.name, second.name)).values())
 
 

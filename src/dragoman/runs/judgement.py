@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import pydantic
 
 from dragoman.config import Settings, check, flatten
-from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.metrics import Score, unversioned
 from dragoman.evaluating.scores import read_scores
 from dragoman.run_folder import RunFolder
 from dragoman.runs.recipe import Recipe, read_recipe
@@ -120,7 +120,7 @@ class Judgement:
         return f"{score.name} {score.printed}, {expected.bar}: {'met' if self.met else 'not met'} ({score.signature})"
 
     def _is_another_score(self, score: Score) -> bool:
-        return _unversioned(score.signature) != _unversioned(self.expected.signature)
+        return unversioned(score.signature) != unversioned(self.expected.signature)
 
 
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
@@ -146,7 +146,3 @@ def judge(run: RunFolder) -> Judgement | None:
         return Judgement(expected, None, "the run was trained further than the recipe")
     score = read_scores(run.scores).get("test", {}).get(expected.key)
     return Judgement(expected, score, "" if score else f"the run has no {expected.metric} of a test set")
-
-
-def _unversioned(signature: str) -> str:
-    return signature.partition("|version:")[0]

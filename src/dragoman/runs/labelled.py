@@ -43,8 +43,8 @@ from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.objective import CrossEntropy
 
-SHOWN = 4
-"""Held-out texts that the log shows at each validation, wrong ones first."""
+SHOWN = 3
+"""Held-out texts that the log shows of a validation, wrong ones first."""
 LONGEST_SHOWN = 100
 """Characters of a text that are shown."""
 SAMPLED_TEXTS = 1_000
@@ -184,8 +184,8 @@ class LabelledTask(Task):
         for row in order[:SHOWN]:
             sample = (self.dev_examples[rows[row]][0], evaluation.gold[row], evaluation.found[row])
             text, gold, answer = (" ".join(each)[:LONGEST_SHOWN] for each in sample)
-            lines.append(f"\n  text        {text}\n  label       {gold}\n  found       {answer}")
-        return "".join(lines)
+            lines.append(f"  {text} → {answer} (right: {gold})")
+        return "\n".join(lines)
 
     @property
     def model_files(self) -> ModelFiles:

@@ -2,9 +2,11 @@
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -14,6 +16,7 @@ from dragoman.brief import brief_scores
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_text
 from dragoman.errors import DecodeError
+from dragoman.evaluating.meaning import BASELINE
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import write_scores
 from dragoman.files import sha256
@@ -38,6 +41,7 @@ LEARNT_AT_A_TIME = 100_000
 """A longer line is cut into pieces of about so many characters to learn a vocabulary in bounded memory."""
 LEARNT_FROM = 50_000_000
 """Characters that a vocabulary is learnt from at most: pieces of the text, evenly spaced."""
+FREQUENCIES = "frequencies of characters"
 
 
 class TextTask(Task):
@@ -74,13 +78,17 @@ class TextTask(Task):
     def score(self) -> "tuple[TextEvaluation, ...]":
         """Measures the best model on the test text, in float32; there is no evaluation without one."""
         test = self.run.text("test")
-        evaluations: tuple[TextEvaluation, ...] = ()
+        evaluations = baselines = tuple[TextEvaluation, ...]()
         if test.is_file() and test.stat().st_size:
             with self.progress.track("score", unit="texts") as advance:
-                evaluations = (self._score(test),)
+                evaluations, baselines = (self._score(test),), self.baselines(test)
                 advance(1)
-        write_scores(self.run.scores, evaluations)
-        return evaluations
+        write_scores(self.run.scores, evaluations, baselines=baselines)
+        return (*baselines, *evaluations)
+
+    def baselines(self, _test: Path) -> "tuple[TextEvaluation, ...]":
+        """What the model must beat on a test text."""
+        return ()
 
     def _score(self, test: Path) -> "TextEvaluation":
         stored = load_model(self.run.best)
@@ -114,7 +122,7 @@ class LanguageModelTask(TextTask):
             facts={"dev_loss": a_token, "dev_nats_per_character": a_character},
             summary=f"loss {a_token:.3f}, {nats} a character",
             brief=f"{a_token:.2f}, {a_character:.3f} nats a character",
-            samples=f"\n  written     {' '.join(self._sample(model).split())}",
+            samples=f"  written: {' '.join(self._sample(model).split())}",
             quality=f"On the dev text: {nats} a character, {a_token:.3f} nats a token.\n",
         )
 
@@ -160,6 +168,17 @@ class LanguageModelTask(TextTask):
             for key, (name, value) in losses.items()
         }
         return scores, {"characters": characters, "tokens": tokens}
+
+    def baselines(self, test: Path) -> "tuple[TextEvaluation, ...]":
+        """The loss of whoever knows only how often each character stands in this text."""
+        with test.open(encoding="utf-8", newline="") as file:
+            counts = Counter(chain.from_iterable(iter(partial(file.read, LEARNT_AT_A_TIME), "")))
+        total = counts.total()
+        loss = sum(count * math.log(total / count) for count in counts.values()) / total
+        signature = f"nll|unit:character|version:{dragoman.__version__}"
+        scores = {"character": Score("nats a character", loss, None, None, signature, "")}
+        search = f"{BASELINE}, from the test text itself"
+        return (TextEvaluation(FREQUENCIES, test.name, sha256(test), scores, {"characters": total}, search),)
 
 
 @dataclass(frozen=True)

@@ -209,9 +209,9 @@ def curve_lines(run: RunFolder | Path) -> list[str]:
     if losses:
         lines.append(f"training loss {plain_curve(losses)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
     if chrf := [score for _, score in dev_curve(run, "dev_chrf")]:
-        lines.append(f"dev chrF      {plain_curve(chrf)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
+        lines.append(f"held-out chrF {plain_curve(chrf)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
     if nats := [score for _, score in dev_curve(run, "dev_nats_per_character")]:
-        lines.append(f"dev loss      {plain_curve(nats)} {nats[0]:.2f} to {nats[-1]:.2f} nats a character")
+        lines.append(f"held-out loss {plain_curve(nats)} {nats[0]:.2f} to {nats[-1]:.2f} nats a character")
     return lines
 
 

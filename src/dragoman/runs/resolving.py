@@ -48,6 +48,8 @@ TRIAL_STEPS = 1_000
 """`train.steps` of a trial, which takes only a few of them."""
 COUNTED_EPOCHS = 100
 """Epochs whose batches are counted; later ones are estimated."""
+SHOWN = {"model.size", "train.steps", "train.class_weights", "decode.split"}
+"""Choices that are shown without `--verbose`."""
 PARTS = (1, 2, 4, 8, 16, 32)
 """Numbers of batches into which a step may be cut to fit in memory."""
 
@@ -132,7 +134,10 @@ def _write(run: RunFolder, draft: Draft) -> None:
     write_file(run.recipe, render(recipe, earlier | draft.reasons))
     for key, reason in draft.reasons.items():
         group, name = key.split(".")
-        log.info("%s = %s (%s)", key, _tables(recipe)[group][name], reason)
+        log.log(
+            logging.INFO if key in SHOWN else logging.DEBUG, "%s = %s (%s)", key, _tables(recipe)[group][name], reason
+        )
+    log.info("%s holds all settings; those that the run chose have their reasons (--verbose shows them)", run.recipe)
 
 
 def _tables(recipe: Recipe) -> dict[str, Any]:

@@ -201,7 +201,9 @@ class Session:
         state.validations_since_best += 1
         metrics.write(state.step, **validated.facts)
         advance(0, dev=validated.brief)
-        log.info("step %s: dev %s%s", f"{state.step:,}", validated.summary, validated.samples)
+        log.info("step %s: held-out text: %s", f"{state.step:,}", validated.summary)
+        if validated.samples:
+            log.log(logging.INFO if state.step == self.steps else logging.DEBUG, "%s", validated.samples)
         if not math.isfinite(validated.score):
             log.warning("step %s cannot be the best: its score is %s", f"{state.step:,}", validated.score)
         elif state.best_score is None or validated.score > state.best_score:

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 """Of `run.json`."""
+USUAL = "tok:13a"
+"""How BLEU counts words, as signatures say it; a score that counts otherwise is listed as such."""
 PREPARED = "prepared"
 """The status of a run of which a forecast (`--dry-run`) has prepared the text, and nothing else."""
 
@@ -183,7 +185,9 @@ def _test_score(path: Path) -> RunScore | None:
     if best is None:
         return None
     score = best.scores.get("bleu") or next(iter(best.scores.values()))
-    return RunScore(score.name, score.value, best.test.stem)
+    counted = next((field for field in score.signature.split("|") if field.startswith("tok:")), USUAL)
+    name = score.name if counted == USUAL else f"{score.name} ({counted})"
+    return RunScore(name, score.value, best.test.stem)
 
 
 def _dev_score(metrics: list[dict[str, Any]]) -> RunScore | None:

@@ -99,21 +99,8 @@ def train(
         Interrupted: stopped on request; the same call goes on.
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
-    options = RunOptions.of(
-        overrides=overrides,
-        name=name,
-        runs=runs,
-        fresh=fresh,
-        more=more,
-        anyway=anyway,
-        device=device,
-        threads=threads,
-        task=task,
-        minutes=minutes,
-        progress=progress,
-        **unknown,
-    )
-    return train_run(what, options)
+    given = {name: value for name, value in locals().items() if name not in ("what", "unknown")}
+    return train_run(what, RunOptions.of(**given, **unknown))
 
 
 def train_run(what: What, options: RunOptions) -> RunResult:

@@ -44,8 +44,8 @@ TRANSLATED = 400
 """Dev sentences that each validation translates, evenly spread over the dev set."""
 EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
 """Old pairs are encoded for so many epochs before they come again, but not more than this if one epoch needs fewer."""
-SHOWN = 1
-"""Translations that the log shows at each validation."""
+SHOWN = 3
+"""Translations that the log shows of a validation."""
 POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
 """A model with a lower BLEU has learnt next to nothing if its chrF is lower too, or if this share of its translations
 shows one of the `SIGNS` (LOG.md).
@@ -282,9 +282,8 @@ def _samples(pairs: Sequence[tuple[str, str]], translations: Sequence[Translatio
     both = list(zip(pairs, translations, strict=True))
     count = min(SHOWN, len(both))
     shown = [both[(2 * i + 1) * len(both) // (2 * count)] for i in range(count)]
-    return "".join(
-        f"\n  source      {source}\n  reference   {reference}\n  translation {translation.text}"
-        for (source, reference), translation in shown
+    return "\n".join(
+        f"  {source} → {translation.text} (reference: {reference})" for (source, reference), translation in shown
     )
 
 
