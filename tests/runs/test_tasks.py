@@ -382,7 +382,7 @@ def test_text_of_one_line_is_trained_on(tmp_path: Path) -> None:
 
 def test_a_line_may_be_longer_than_that_of_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LONGEST_LINE_BYTES", 1 << 10)
-    monkeypatch.setattr(lines, "_BLOCK", 1 << 10)
+    monkeypatch.setattr(lines, "_PIECE", 1 << 10)
     assert len(split(tmp_path, "word " * 4_000)["train"]) > 16_000
 
 

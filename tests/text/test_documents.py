@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.cli.main import main
 from dragoman.errors import DataError
-from dragoman.text.documents import refuse_document
+from dragoman.text.kinds import refuse_document
 
 SAID = ["The dog barks.", "Where is the station?", "I would like two coffees, please.", "Good morning, Anna!"]
 

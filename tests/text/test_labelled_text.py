@@ -658,46 +658,16 @@ def test_real_sets_are_read_whole(
         assert report.findings["test texts that stand in train letter for letter"].count == 10
 
 
-TABLES = {
-    "numbered once": ("Sentence #,Word,POS,Tag", "Sentence: {at},{word},X,{tag}", ",{word},X,{tag}"),
-    "numbered in each row": ("sentence_id,token,pos,label", "{at},{word},X,{tag}", "{at},{word},X,{tag}"),
-    "empty rows": ("id,Word,POS,Tag", ",,,\n0,{word},X,{tag}", "0,{word},X,{tag}"),
-}
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_a_table_of_words_is_recognised_and_read_as_its_lines_are(tmp_path: Path, kind: str):
-    header, first, other = TABLES[kind]
-    rows = [
-        (other if place else first).format(at=at, word=word, tag=tag)
-        for at, row in enumerate(TAGGED, 1)
-        for place, (word, tag) in enumerate(row)
-    ]
-    _is_read_as_lines_are(tmp_path, "\n".join([header, *rows]))
-
-
-@pytest.mark.parametrize("write_list", [str, " ".join], ids=["as Python writes lists", "between spaces"])
-def test_a_table_of_sentences_is_recognised_and_read_as_its_lines_are(tmp_path: Path, write_list: Any):
-    rows = [
-        f'{at},"{" ".join(word for word, _ in row)}","{write_list([tag for _, tag in row])}"'
-        for at, row in enumerate(TAGGED)
-    ]
-    _is_read_as_lines_are(tmp_path, "\n".join(["id,tokens,ner_tags", *rows]))
-
-
-def _is_read_as_lines_are(folder: Path, table: str) -> None:
-    settings = data(write(folder / "ner.csv", table))
+@pytest.mark.parametrize("header", ["Sentence #,Word,POS,Tag", "id,tokens,x,ner_tags", "word,y,z,label"])
+def test_a_table_of_words_is_named_and_told_how_to_be_saved(tmp_path: Path, header: str):
+    rows = [f"{at},{word},X,{tag}" for at, row in enumerate(TAGGED) for word, tag in row]
+    settings = data(write(tmp_path / "ner.csv", "\n".join([header, *rows])))
     guess = guess_task(settings)
     assert guess is not None and guess[0] == "tag"
-    prepare_labelled(settings, "tag", folder / "csv")
-    prepare_labelled(data(write(folder / "ner.conll", columns(TAGGED))), "tag", folder / "conll")
-    assert [*read_tagged(folder / "csv", "train")] == [*read_tagged(folder / "conll", "train")]
-
-
-def test_a_table_of_words_without_sentences_is_named(tmp_path: Path):
-    rows = [f"{word},{tag}" for row in TAGGED for word, tag in row]
-    with pytest.raises(DataError, match="nothing that tells where a sentence ends"):
-        prepare_labelled(data(write(tmp_path / "ner.csv", "\n".join(["word,tag", *rows]))), "tag", tmp_path / "out")
+    with pytest.raises(
+        DataError, match="ner.csv is a table; save it for a tagger as lines of a word, a tab and its label"
+    ):
+        prepare_labelled(settings, "tag", tmp_path / "out")
 
 
 def test_the_header_of_tagged_lines_is_no_word(tmp_path: Path):

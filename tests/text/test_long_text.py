@@ -75,7 +75,7 @@ def test_a_file_read_in_blocks_is_its_lines(
     path = tmp_path_factory.mktemp("file") / "text.txt"
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "_BLOCK", max(size, 3))  # no mark is cut
+        patch.setattr(lines, "_PIECE", max(size, 3))  # no mark is cut
         found = [
             said(lambda: whole_text(path, errors)),
             said(lambda: "".join(lines.read_running(path, errors))),
@@ -104,7 +104,7 @@ def test_a_text_is_split_as_a_whole_and_has_its_identity(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "LEAST_CHARACTERS", 0)
         patch.setattr(plain, "LEAST_HELD_OUT", 0)
-        patch.setattr(lines, "_BLOCK", block)
+        patch.setattr(lines, "_PIECE", block)
         patch.setattr(plain, "_BLOCK", block)
         report = prepare_text(settings, folder / "data")
         assert {name: "".join(read_text(folder / "data", name)) for name in report.splits} == split(read)

@@ -546,7 +546,7 @@ def test_only_blank_lines_in_aligned_files_are_refused(tmp_path):
 
 
 def test_a_folder_without_training_text_is_refused(tmp_path):
-    with pytest.raises(DataError, match="is a folder, and holds no files named train"):
+    with pytest.raises(DataError, match="is a folder, and holds no file named train"):
         prepare_data(DataSettings(path=str(tmp_path)), tmp_path / "data")
 
 

@@ -139,7 +139,7 @@ def count_lines(path: Path | None, raw: bool) -> int | None:
     """How many lines a file has, which is read to its end, so that a damaged one is refused. Unless they are taken
     `raw`, a file that is no plain text is refused too.
     """
-    from dragoman.text.documents import refuse_document
+    from dragoman.text.kinds import refuse_document
 
     if path is None:
         if raw:

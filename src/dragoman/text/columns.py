@@ -168,13 +168,12 @@ def choose_columns(
     naming: Naming,
     where: str,
     file_name: str = "",
-    numeric: Collection[int] = (),
-    marks: Collection[int] = (),
+    cells: Sequence["Statistics"] = (),
 ) -> Columns:
     """Chooses the source and target column among `names`; the name of the file may give the direction.
 
-    The columns at the positions `numeric` hold only numbers, and are taken only if the user names them. Those of
-    `marks` hold no texts, which decides where names do not.
+    Columns whose `cells` are only numbers are taken only if the user names them. Where names do not decide, it does
+    that only two columns hold texts.
 
     >>> choose_columns(["id", "en", "it"], Naming(), "corpus.csv")[:3]
     ('en', 'it', 'columns named for languages')
@@ -191,12 +190,13 @@ def choose_columns(
         return _as_given(names, chosen, naming, where)
     if chosen == [None, None] and (seen := naming.seen_in(names)):
         return Columns.at(names, seen, "the columns of the training text")
+    numeric = [at for at, column in enumerate(cells) if column.are_numbers]
     likely = _likeliest(names, naming.wanted, chosen, file_name, numeric)
     if len(likely) == 1:
         return likely[0]
     if chosen != [None, None]:
         return _as_given(names, _completed(chosen, names, where), naming, where)
-    texts = [at for at in range(len(names)) if at not in marks]
+    texts = [at for at, column in enumerate(cells) if not column.are_marks]
     fitting = [columns.positions for columns in likely if {*columns.positions} == {*texts}]
     if len(texts) == 2 < len(names) and (fitting or not likely):
         positions = fitting[0] if fitting else (texts[0], texts[1])
@@ -470,6 +470,11 @@ class Statistics(NamedTuple):
     def is_numeric(self) -> bool:
         """Whether every cell holds digits and no letters, as numbers, dates and times do."""
         return all(any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell)) for cell in self.counts)
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether there are at least three cells, all numeric."""
+        return self.rows > 2 and self.is_numeric
 
     @property
     def are_marks(self) -> bool:

@@ -1,22 +1,18 @@
-"""Words with a label each: CoNLL columns, CoNLL-U (universaldependencies.org/format.html), a CSV table of words or of
-sentences, or two lists in each row of JSON lines or Parquet.
+"""Words with a label each: CoNLL columns, CoNLL-U (universaldependencies.org/format.html), or two lists in each row of
+JSON lines or Parquet.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.columns import LEAST_ROWS, MOST_LABELS, Naming, listed, named_column, position_of
+from dragoman.text.columns import LEAST_ROWS, MOST_LABELS, named_column, position_of
 from dragoman.text.formats import Table, format_of, holds_records, kind_of, open_table
-from dragoman.text.header import Header, judge_label_header
 from dragoman.text.labels import Example, Source, shortened, written
 from dragoman.text.lines import read_lines, without_packing
-from dragoman.text.readers import ROWS, is_filled, name_columns
 from dragoman.text.settings import DataSettings
 
 CONLL_U = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -27,9 +23,7 @@ WORDS, LABELS = ("words", "tokens", "text", "1"), ("labels", "tags", "upos", "po
 """Keys of a record, or numbers of items, under which lists of words and labels are looked for."""
 WORD_NAMES = ("word", "words", "token", "tokens", "form")
 TAG_NAMES = ("tag", "tags", "label", "labels", "ner", "entity", "upos", "pos")
-SENTENCE_NAMES = ("sentence", "sentences", "sent", "text")
 """Names of the columns of a table, the surest first."""
-_ITEM = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,\[\]]+)""")
 
 
 class Rows(NamedTuple):
@@ -59,8 +53,12 @@ def open_words(path: Path, settings: DataSettings) -> Source:
     format, reason = format_of(path, settings.format)
     if holds_records(format):
         return _open_lists(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
-    if format == "csv" or (format == "tsv" and _names_words(next(read_lines(path, "replace")).split("\t"))):
-        return _open_cells(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
+    if format == "csv":
+        raise DataError(
+            f"{path} is a table; save it for a tagger as lines of a word, a tab and its label, with a blank line after "
+            'each sentence, or as JSON lines: {"words": ["Rome", "sleeps"], "labels": ["PROPN", "VERB"]}; '
+            "texts with one label each are for the task classify"
+        )
     rows = _rows_of(path, settings)
     word, label = _positions(path, rows, settings)
     names = CONLL_U if rows.universal else [str(number + 1) for number in range(rows.width)]
@@ -88,13 +86,9 @@ def lists_in(record: Any) -> list[str]:
     return [name for name, value in _items(record).items() if isinstance(value, list)]
 
 
-def is_word_table(table: Table) -> bool:
-    """Whether the first row of a table names words and their labels, and rows are sentences or numbered by them."""
-    rows = [cells for _, cells in islice(table.rows(Counter()), ROWS)]
-    if not rows or not _names_words(rows[0]):
-        return False
-    _, label, sentence = _named_columns(rows[0])
-    return sentence is not None or not all(map(is_filled, rows)) or _are_sentences(rows[1:], label)
+def names_words(cells: Sequence[str]) -> bool:
+    """Whether the first row of a table names a column of words and one of their labels."""
+    return None not in (named_column(cells, WORD_NAMES), named_column(cells, TAG_NAMES))
 
 
 def _rows_of(path: Path, settings: DataSettings) -> Rows:
@@ -155,7 +149,7 @@ def _sentences(
             words = []
         elif not rows.is_comment(line):
             cells = rows.cells(line)
-            if not rows.skips(cells):
+            if not rows.skips(cells) and not (number == 1 and names_words(cells)):
                 words.append((*_pair(path, number, cells, rows.width, (word, label), settings), number))
     yield from _sentence(path, words)
 
@@ -180,83 +174,6 @@ def _pair(
     if not word or not label:
         raise DataError(f"{path}:{number} has no {'label' if word else 'word'}; every row needs a word and its label")
     return word, label
-
-
-def _named_columns(names: Sequence[str]) -> tuple[int | None, int | None, int | None]:
-    """Where words, labels, and the numbers of sentences stand, as far as names say."""
-    word = named_column(names, WORD_NAMES)
-    word = named_column(names, SENTENCE_NAMES) if word is None else word
-    others = ["" if at == word else name for at, name in enumerate(names)]
-    return word, named_column(others, TAG_NAMES), named_column(others, SENTENCE_NAMES)
-
-
-def _names_words(names: Sequence[str]) -> bool:
-    """Whether names are those of a column of words and of one of their labels."""
-    return None not in (named_column(names, WORD_NAMES), named_column(names, TAG_NAMES))
-
-
-def _are_sentences(rows: Sequence[Sequence[str]], label: int | None) -> bool:
-    """Whether most rows hold the labels of several words."""
-    cells = [row[label] for row in rows if label is not None and label < len(row)]
-    return 2 * sum(len(_items_in(cell)) > 1 for cell in cells) > len(cells)
-
-
-def _items_in(cell: str) -> list[str]:
-    """The items of a cell: between spaces, or of a list as Python writes it.
-
-    >>> _items_in("B-PER O"), _items_in("['B-PER', 'O']")
-    (['B-PER', 'O'], ['B-PER', 'O'])
-    """
-    if not cell.strip().startswith("["):
-        return cell.split()
-    return ["".join(found) for found in _ITEM.findall(cell)]
-
-
-def _open_cells(path: Path, table: Table, settings: DataSettings) -> Source:
-    """Opens a table with a word and its label in each row, or with those of a whole sentence."""
-    naming = Naming(settings.text_column, settings.label_column, header=settings.header)
-
-    def judge(first: Sequence[str], below: Sequence[Sequence[str]]) -> Header:
-        return Header((naming.header is not False and _names_words(first)) or judge_label_header(first, below, naming))
-
-    names, sample, header, _ = name_columns(table, judge, ROWS)
-    *named, sentence = _named_columns(names)
-    named = named if header.is_header else [0, len(names) - 1]
-    given = [None if name is None else position_of(name, names, str(path)) for name in naming.columns]
-    word, label = (at if other is None else other for at, other in zip(named, given, strict=True))
-    if word is None or label is None or word == label:
-        raise DataError(
-            f"{path}: which column holds the words and which their labels? Columns{listed(names)}; name them: "
-            "--set data.text_column=NAME --set data.label_column=NAME"
-        )
-    whole, sentence = _are_sentences(sample, label), None if sentence in (word, label) else sentence
-    if not whole and sentence is None and all(is_filled(cells) for _, cells in table.rows(Counter())):
-        raise DataError(
-            f"{path} has a word in each row, and nothing that tells where a sentence ends; add a column named "
-            "sentence with its number, or an empty row after each sentence"
-        )
-
-    def read(repairs: Counter[str]) -> Iterator[Example]:
-        words: list[tuple[str, str, int]] = []
-        to_skip, last = header.is_header, ""
-        for number, cells in table.rows(repairs):
-            begins = is_filled(cells) and sentence is not None and sentence < len(cells) and cells[sentence].strip()
-            if not is_filled(cells) or (begins and begins != last):  # its number stands once, or in each row
-                yield from _sentence(path, words)
-                words, last = [], begins
-            if is_filled(cells) and to_skip:
-                to_skip = False
-            elif is_filled(cells):
-                pair = _pair(path, number, cells, len(names), (word, label), settings)
-                if whole:
-                    yield from _listed(path, number, _items_in(cells[word]), _items_in(cells[label]), settings)
-                else:
-                    words.append((*pair, number))
-        yield from _sentence(path, words)
-
-    what = "words of a sentence" if whole else "one word"
-    reason = f"{table.format}, {what} in each row; the words are {names[word]!r} and the labels {names[label]!r}"
-    return Source(str(path), reason, read)
 
 
 def _open_lists(path: Path, table: Table, settings: DataSettings) -> Source:

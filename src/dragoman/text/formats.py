@@ -10,7 +10,6 @@ import html
 import io
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from dragoman.errors import DataError, missing_extra
-from dragoman.serialization import read_object
 from dragoman.text.addresses import HUB
 from dragoman.text.header import names_columns
 from dragoman.text.kinds import PARQUET, refusal_of_markup
@@ -31,7 +29,6 @@ from dragoman.text.lines import (
     open_text,
     read_lines,
     read_running,
-    stored_in,
     without_packing,
 )
 
@@ -44,7 +41,6 @@ KeyPath = tuple[str | int, ...]
 
 SURROGATES = "lone surrogates replaced"
 
-_STATE = "state.json"
 _LONGEST_LIST = 4  # of texts inside a record; longer ones hold words or whole rows
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
@@ -142,12 +138,6 @@ def open_table(
         rows = partial(csv_rows, path, encoding_errors, delimiter=delimiter, quoted=quoted)
         return Table(str(path), (path,), format, reason, rows)
     return Table(str(path), (path,), format, reason, partial(FORMATS[format].rows, path, encoding_errors))
-
-
-def open_saved(folder: Path) -> Table:
-    """The rows of a data set that the datasets library saved in a folder."""
-    made = read_object(folder / _STATE).get("_fingerprint")
-    return Table(str(folder), (), "hub", f"saved by datasets, {made}", partial(hub_records, str(folder), None, None))
 
 
 def open_hub(address: str) -> tuple[Table, str]:
@@ -323,30 +313,18 @@ def parquet_records(path: Path, _encoding_errors: EncodingErrors, _repairs: Coun
         import pyarrow.parquet
     except ImportError:
         raise missing_extra("pyarrow", "parquet") from None
-    with tempfile.TemporaryFile() as unpacked, open_bytes(path) as file:
-        is_packed = not isinstance(getattr(file, "raw", None), io.FileIO)
-        if is_packed:  # Parquet is read from its end, which no packed file can seek to
-            _unpack(path, file, unpacked)
-        content = unpacked if is_packed else file
+    with open_bytes(path) as file:
+        if not isinstance(getattr(file, "raw", None), io.FileIO):  # it is read from its end
+            raise DataError(f"{path} is a packed Parquet file; unpack it first, which costs little space")
         try:
-            rows = _rows_at_a_time(content)
+            rows = _rows_at_a_time(file)
             number = 0
-            for batch in pyarrow.parquet.ParquetFile(content).iter_batches(batch_size=rows):
+            for batch in pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=rows):
                 for record in batch.to_pylist():
                     number += 1
                     yield number, by_language(record)
         except (pyarrow.ArrowException, ValueError, OSError) as error:
             raise DataError(f"{path} is not a Parquet file, or is damaged: {_first_line(error)}") from None
-
-
-def _unpack(path: Path, file: IO[bytes], to: IO[bytes]) -> None:
-    """Unpacks a Parquet file, which is packed inside already, so that packing it again gains little."""
-    most = max(LARGEST_BLOCK, 100 * stored_in(path).stat().st_size)
-    while block := file.read(1 << 20):
-        to.write(block)
-        if to.tell() > most:
-            raise DataError(f"{path} unpacks to more than a hundred times its size; unpack it yourself if it is text")
-    to.seek(0)
 
 
 def _rows_at_a_time(file: IO[bytes]) -> int:
@@ -395,20 +373,12 @@ def hub_records(name: str, config: str | None, revision: str | None, _repairs: C
         raise missing_extra("datasets", "hub") from None
     datasets.disable_progress_bars()  # only the command line draws
     try:
-        if is_saved(Path(name)):
-            rows = datasets.load_from_disk(name)
-        else:
-            rows = datasets.load_dataset(name, config, split="train", revision=revision)
+        rows = datasets.load_dataset(name, config, split="train", revision=revision)
     except Exception as error:  # the library raises dozens of kinds, network ones among them
         raise DataError(
             f"the data set {name} ({config or 'no configuration'}) could not be loaded: {_first_line(error)}"
         ) from None
     yield from enumerate(map(by_language, rows), 1)
-
-
-def is_saved(folder: Path) -> bool:
-    """Whether a folder is a data set that the datasets library saved (`save_to_disk`)."""
-    return (folder / _STATE).is_file() and (folder / "dataset_info.json").is_file()
 
 
 def refuse_markup(path: Path) -> None:
@@ -522,19 +492,13 @@ def _json_complaint(path: Path, number: int, line: str, error: Exception) -> str
 
 def _mend_surrogates(record: Any, where: str, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Any:
     """Replaces or refuses lone surrogates, which JSON escapes can spell and no file can hold."""
-    if isinstance(record, dict):
-        return {key: _mend_surrogates(value, where, encoding_errors, repairs) for key, value in record.items()}
-    if isinstance(record, list):
-        return [_mend_surrogates(value, where, encoding_errors, repairs) for value in record]
-    if not isinstance(record, str) or not _SURROGATE.search(record):
-        return record
-    if encoding_errors == "strict":
+    mended, count = _SURROGATE.subn("\ufffd", json.dumps(record, ensure_ascii=False))
+    if count and encoding_errors == "strict":
         raise DataError(
             f'{where} holds a lone surrogate, half a character; mend it, or set data.encoding_errors = "replace"'
         )
-    mended, count = _SURROGATE.subn("\ufffd", record)
     repairs[SURROGATES] += count
-    return mended
+    return json.loads(mended)
 
 
 def _first_line(error: Exception) -> str:

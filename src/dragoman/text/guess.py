@@ -19,7 +19,7 @@ from dragoman.text.columns import (
     named_column,
     side_of,
 )
-from dragoman.text.conll import are_tagged_words, is_word_table, lists_in
+from dragoman.text.conll import are_tagged_words, lists_in, names_words
 from dragoman.text.examples import SAMPLED_ROWS, open_label_table
 from dragoman.text.formats import Table, format_of, open_table
 from dragoman.text.inputs import files_in
@@ -82,7 +82,7 @@ def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
     """A column of texts, and one of few different, short values. If another one holds phrases, they may be parallel."""
     if table.has_records and len(lists_in(table.first_record("an object or a list")[1])) > 1:
         return "tag", f"each row of {path.name} holds two lists, of words and labels"
-    if not table.has_records and is_word_table(table):
+    if not table.has_records and names_words(next(table.rows(Counter()))[1]):
         return "tag", f"{path.name} has columns of words and their labels"
     _, names, _, _, rows = open_label_table(table, settings)
     columns = [measure(rows, at) for at in range(len(names))]

@@ -125,16 +125,6 @@ def names_columns(cells: Sequence[str]) -> bool:
     return len({_kind(cell) for cell in cells} - {None}) >= 2
 
 
-def numeric_columns(width: int, rows: Sequence[Sequence[str]]) -> list[int]:
-    """The positions, from 0, of columns that hold only numbers.
-
-    >>> numeric_columns(2, [["1", "one"], ["2", "two"], ["3", "three"]])
-    [0]
-    """
-    below = _columns_below(width, rows)
-    return [at for at, column in enumerate(below) if len(column) >= _FEW and all(map(_NUMBER.fullmatch, column))]
-
-
 def _kind(cell: str) -> str | None:
     return role_of(cell) or language_of(cell)
 

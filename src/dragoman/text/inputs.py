@@ -10,7 +10,6 @@ from dragoman.errors import DataError
 from dragoman.run_folder import split_of
 from dragoman.text.addresses import HUB, Address, beginning_with, is_pattern, is_prefix, matching, missing
 from dragoman.text.columns import Naming
-from dragoman.text.formats import is_saved
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.text.readers import Reading, open_pairs
 from dragoman.text.report import REPORT, read_report
@@ -72,7 +71,7 @@ def files_in(folder: Path) -> dict[str, Address]:
         if named:
             sets[name] = str(named[0])
     if "train" not in sets:
-        raise DataError(f"{folder} is a folder, and holds no file named train.*; name a file in it, or name them so")
+        raise _without_training(folder)
     return sets
 
 
@@ -104,17 +103,21 @@ def _pairs_in(folder: Path) -> dict[str, Address]:
     if (folder / REPORT).is_file():
         splits = read_report(folder).splits
         return {name: str(split_of(folder, name)) for name, split in splits.items() if split.pairs}
-    if is_saved(folder):
-        return {"train": str(folder)}
     sets: dict[str, Address] = {}
     for name, words in SETS.items():
-        if saved := next((folder / word for word in words if is_saved(folder / word)), None):
-            sets[name] = str(saved)
-        elif prefix := next((folder / word for word in words if is_prefix(folder / word)), None):
+        if prefix := next((folder / word for word in words if is_prefix(folder / word)), None):
             sets[name] = str(prefix)
     if "train" not in sets:
-        raise DataError(f"{folder} is a folder, and holds no files named train.*; name a file in it, or name them so")
+        raise _without_training(folder)
     return sets
+
+
+def _without_training(folder: Path) -> DataError:
+    if any(folder.glob("dataset_*.json")):
+        return DataError(
+            f"{folder} was saved by the datasets library; save its rows with to_parquet, and name that file"
+        )
+    return DataError(f"{folder} is a folder, and holds no file named train.*; name a file in it, or name them so")
 
 
 def _refuse_missing(settings: DataSettings, addresses: Mapping[str, Address]) -> None:

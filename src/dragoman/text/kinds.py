@@ -1,54 +1,36 @@
-"""What a file is whose bytes are not the text that is wanted, by how it begins, whatever it is called."""
+"""What a file is that is not the text that is wanted, whatever it is called: by how it begins, or by its lines."""
 
+import codecs
 import re
 import zipfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+
+from dragoman.errors import DataError
 
 ZIP, PARQUET = b"PK\x03\x04", b"PAR1"
 
 _BINARY = {
     b"%PDF-": "a PDF document",
-    b"SQLite format 3\0": "an SQLite database",
-    b"\x89PNG": "a picture (PNG)",
-    b"\xff\xd8\xff": "a picture (JPEG)",
-    b"GIF8": "a picture (GIF)",
-    b"II*\0": "a picture (TIFF)",
-    b"MM\0*": "a picture (TIFF)",
-    b"RIFF": "a picture, sound or film (RIFF)",
-    b"ID3": "sound (MP3)",
-    b"OggS": "sound (Ogg)",
-    b"\x93NUMPY": "a NumPy array",
-    b"\x89HDF": "an HDF5 file",
-    PARQUET: "a Parquet file",
-    b"ARROW1": "an Arrow file",
-    b"\xff\xff\xff\xff": "a part of a data set in Arrow form",
     b"\xd0\xcf\x11\xe0": "an old Word or Excel document",
-    b"{\\rtf": "an RTF document",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"Rar!\x1a": "a RAR archive",
-    b"\x7fELF": "a program",
+    b"\x28\xb5\x2f\xfd": "packed by zstd, which is not read here",
+    PARQUET: "a Parquet file",
 }
 _IN_ZIP = {
     "word/": "a Word document",
     "xl/": "an Excel workbook",
-    "ppt/": "a PowerPoint presentation",
-    "META-INF/container.xml": "an e-book (EPUB)",
-    "content.xml": "an OpenDocument file",
 }
 # What may stand before the first mark of a text.
 _BEFORE_MARKUP = re.compile(r"(?:\s|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE (?!html).*?>)*", re.DOTALL | re.IGNORECASE)
 _MARKUP = {
     r"<tmx\b": "a translation memory (TMX)",
     r"<xliff\b": "a file of a translation tool (XLIFF)",
-    r"<TS\b": "a file of translations for Qt (TS)",
-    r"<dataset\b": "a test set of WMT in XML",
     r"<(!doctype )?html\b": "a web page (HTML)",
     r'msgid "|msgctxt "': "a catalogue of a program's messages (PO)",
-    r"WEBVTT\b": "a file of subtitles (WebVTT)",
-    r"\d+\s*\n\d\d:\d\d:\d\d[,.]\d{3} -->": "a file of subtitles (SRT)",
-    r"\[Script Info\]": "a file of subtitles (ASS)",
-    r"\\documentclass\b": "a LaTeX document",
+    r"WEBVTT\b|\d+\s*\n\d\d:\d\d:\d\d[,.]\d{3} -->": "a file of subtitles",
 }
 _ADVICE = "save its text as plain text, or its pairs as TSV or CSV, in UTF-8"
 
@@ -63,11 +45,12 @@ def refusal(head: bytes, path: Path) -> str:
     if head.startswith(ZIP):
         return f"{path} is {_kind_of_zip(path)}"
     kinds = (kind for magic, kind in _BINARY.items() if head.startswith(magic))
-    kind = next(kinds, "") if not head[:4].isalnum() or b"\0" in head else ""
-    if head[257:262] == b"ustar":
-        kind = "a tar archive"
-    elif re.match(rb"\x80[\x02-\x05]", head):
-        kind = "a Python pickle"
+    kind = "a tar archive" if head[257:262] == b"ustar" else next(kinds, "")
+    if not kind and b"\0" in head:
+        with suppress(UnicodeDecodeError):
+            codecs.getincrementaldecoder("utf-8")().decode(head)  # whose last character may be cut
+            return ""
+        kind = "a binary file, not text"
     return f"{path} is {kind}; {_ADVICE}" if kind else ""
 
 
@@ -96,8 +79,6 @@ def _kind_of_zip(path: Path) -> str:
 
 
 def _document(names: list[str]) -> str:
-    if names and all(name.endswith(".npy") for name in names):
-        return "a file of NumPy arrays"
     return next((kind for begin, kind in _IN_ZIP.items() if any(name.startswith(begin) for name in names)), "")
 
 
@@ -106,3 +87,63 @@ def _names_in(path: Path) -> list[str]:
         with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
             return archive.namelist()
     return []
+
+
+_LINES = 500
+"""So many lines that are not blank tell what a file is."""
+_INLINE = r"(?!/?(?:a|abbr|b|br|code|em|font|i|span|strong|sub|sup|u)\b)"
+_KINDS: Mapping[str, tuple[re.Pattern[str], float]] = {
+    "markup, as in HTML and XML": (re.compile(rf"\s*<{_INLINE}[!?/]?[a-zA-Z-][^<>]*(?:>|$)"), 0.3),
+    "commands, as in LaTeX": (re.compile(r"\s*\\[a-zA-Z]+\*?\s*[\[{]"), 0.5),
+    "time codes, as in subtitles": (
+        re.compile(r"\s*\[?\d+:\d\d[:.,]\d+.*(?:-->|,|\])|Dialogue: \d|\s*\{\d+\}\{\d+\}"),
+        0.2,
+    ),
+    "entries of a catalogue of messages": (re.compile(r"msg(?:id|str|ctxt)\b|#[:,|~]"), 0.3),
+    "records, as in JSON": (
+        re.compile(r'\s*(?:[\[\]{}]+,?\s*$|[\[{].*[\]}],?\s*$|"(?:[^"\\]|\\.)*"\s*(?::|,\s*$))'),
+        0.6,
+    ),
+    "settings with their names": (re.compile(r'\s*(?:[\w-]+\.[\w.-]+\s*[=:]|"[^"]*"\s*=|[\w-]+\s*=\s*\S)'), 0.6),
+}
+"""What lines may mostly be, by what such a line begins with, and the share of them that is enough."""
+_QUOTED = re.compile('"[^"]*"')
+_DELIMITERS = ("\t", ",", ";", "|")
+_FEW = 4
+"""So few lines of prose may have the same number of commas."""
+
+
+def refuse_document(path: Path, lines: Iterable[str]) -> None:
+    """Refuses a file whose `lines` are mostly markup, time codes or records, which a translation would destroy.
+
+    Raises:
+        DataError: it is one, and says of what kind.
+    """
+    some = [*islice((line for line in lines if line.strip()), _LINES)]
+    if kind := _kind_of_lines(some, path.name.removesuffix(".gz").endswith((".csv", ".tsv"))):
+        raise DataError(
+            f"{path} is no plain text: its lines are mostly {kind}, and would be translated with all their signs; take "
+            "the text out of it first, or give --raw to translate each line as it stands"
+        )
+
+
+def _kind_of_lines(lines: Sequence[str], is_named_table: bool) -> str | None:
+    for kind, (pattern, share) in _KINDS.items():
+        if sum(pattern.match(line) is not None for line in lines) > share * len(lines):
+            return kind
+    return "cells of a table" if _is_table(lines, is_named_table) else None
+
+
+def _is_table(lines: Sequence[str], is_named_table: bool) -> bool:
+    """Whether most lines have several cells; where only commas or the like tell, at least three, and all as many."""
+    bare = [_QUOTED.sub("", line).strip() for line in lines]
+    for delimiter in _DELIMITERS:
+        counts = [line.count(delimiter) for line in bare]
+        if is_named_table or delimiter == "\t":
+            is_table = sum(map(bool, counts)) > max(1, 0.6 * len(counts))
+        else:
+            usual, rows = max(Counter(counts).items(), key=lambda each: each[1], default=(0, 0))
+            is_table = usual > 1 and rows > _FEW and rows >= 0.9 * len(counts)
+        if is_table:
+            return True
+    return False

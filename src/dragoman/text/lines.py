@@ -1,8 +1,7 @@
 """The lines of a text file, whatever its bytes hold: UTF-8, packed or not, read in bounded memory.
 
-Only `\n` ends a line, so NUL, form feed and the Unicode line separators never change the number of lines. In a file
-without any `\n`, as old Macs wrote them, `\r` does. Repairs (a byte order mark, a carriage return, invalid UTF-8) are
-counted under the names below.
+Only `\n` ends a line, so NUL, form feed and the Unicode line separators never change the number of lines. Repairs (a
+byte order mark, a carriage return, invalid UTF-8) are counted under the names below.
 """
 
 import bz2
@@ -13,9 +12,8 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -28,13 +26,11 @@ EncodingErrors = Literal["strict", "replace"]
 
 CARRIAGE_RETURNS = "carriage returns dropped at line ends"
 BYTE_ORDER_MARKS = "byte order marks dropped"
-LINE_ENDS = "carriage returns taken for line ends"
 REPLACED = "invalid characters replaced"
 
-_BLOCK = 1 << 20
 _PIECE = 1 << 18
 """Characters of running text that are read at a time."""
-_PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+_PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0"}
 """How the names of packed files end, and how their bytes begin."""
 
 # No line of text is so long. A binary file, or one whose lines end in \r alone, would otherwise fill the memory.
@@ -52,8 +48,6 @@ def read_lines(
     """
     with open_text(path) as file:
         yield from lines_of(file, str(path), encoding_errors, repairs, partial(advice, partial(open_bytes, path)))
-        if repairs is not None and isinstance(raw := getattr(file, "raw", None), _WithFeeds):
-            repairs[LINE_ENDS] += raw.count
 
 
 def lines_of(
@@ -121,42 +115,29 @@ def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> I
 
 
 def open_text(path: Path) -> Any:
-    """Opens a file of text, with `\n` for `\r` where no line ends in `\n`.
+    """Opens a file of text.
 
     Raises:
-        DataError: it cannot be read (see `open_bytes`), or is no text but a picture, a document or the like.
+        DataError: it cannot be read (see `open_bytes`), is no text but a picture, a document or the like, or has
+            carriage returns in the place of line ends.
     """
     file = open_bytes(path)
     head = file.peek(1)
-    if complaint := refusal(head, path):
+    complaint = refusal(head, path)
+    if not complaint and b"\r" in head[:-1] and b"\n" not in head and not _has_line_feed(path):
+        complaint = (
+            f"{path} ends its lines with carriage returns alone, as old Macs did; convert it: "
+            f"tr '\\r' '\\n' < {path.name} > new-{path.name}"
+        )
+    if complaint:
         file.close()
         raise DataError(complaint)
-    if b"\r" not in head[:-1] or b"\n" in head:
-        return file
-    with file, _reading(str(path)):
-        has_feeds = any(b"\n" in block for block in iter(partial(file.read, _BLOCK), b""))
-    file = open_bytes(path)
-    return file if has_feeds else io.BufferedReader(_WithFeeds(file))
+    return file
 
 
-class _WithFeeds(io.RawIOBase):
-    """A file whose carriage returns are read as line feeds."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.count = file, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._file.read(len(buffer))
-        self.count += block.count(b"\r")
-        buffer[: len(block)] = block.replace(b"\r", b"\n")
-        return len(block)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+def _has_line_feed(path: Path) -> bool:
+    with open_bytes(path) as file, _reading(str(path)):
+        return file.readline(LONGEST_LINE_BYTES).endswith(b"\n")
 
 
 def open_bytes(path: Path) -> Any:
@@ -221,12 +202,7 @@ def _unpacking(path: Path, packing: str | None) -> Any:
     """Opens a packed file, whose packing is None if its name alone says that it is packed."""
     if packing is None:
         raise DataError(f"{path} ends in {path.suffix} but is not packed so; rename it")
-    if packing != ".zst":
-        return {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}[packing](path, "rb")
-    for library in ("compression.zstd", "backports.zstd"):
-        with suppress(ImportError):
-            return import_module(library).ZstdFile(path, "rb")
-    raise DataError(f"{path} is packed by zstd, for which Python before 3.14 needs backports.zstd; unpack it first")
+    return {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}[packing](path, "rb")
 
 
 @contextmanager

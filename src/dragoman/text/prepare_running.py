@@ -35,6 +35,8 @@ FURTHEST = 2
 """How far before its place a cut may move to find the end of a line or a word: so many times the size of the part."""
 _BLOCK = 1 << 20
 """Bytes that are read at a time."""
+_FURTHEST_BYTES = 1 << 24
+"""The most bytes before its place in which a cut looks for the end of a line or a word."""
 
 
 class RunningText:
@@ -166,12 +168,15 @@ def _refuse_table(file: Path) -> None:
 def _cut(folder: Path, characters: int, size: int, name: str) -> int:
     """Moves the end of the training text, `size` of its `characters` or more, to the text called `name`; returns how
     many characters were moved. The cut lies after the last line end before that place, or else after the last space,
-    but at most `FURTHEST` times `size` characters before it.
+    but at most `FURTHEST` times `size` characters, or 16 MiB, before it.
     """
     path, end = text_of(folder, "train"), characters - size
     first, end = _byte(folder, max(0, end - FURTHEST * size)), _byte(folder, end)
-    cut = _after_last(b"\n", path, first, end) or _after_last(b" ", path, first, end) or end
+    first = max(first, end - _FURTHEST_BYTES)
     with open(path, "r+b") as whole, open(text_of(folder, name), "wb") as rest:
+        whole.seek(first)
+        before = whole.read(end - first)
+        cut = first + (before.rfind(b"\n") + 1 or before.rfind(b" ") + 1 or len(before))
         whole.seek(cut)
         shutil.copyfileobj(whole, rest, _BLOCK)
         whole.truncate(cut)
@@ -186,18 +191,6 @@ def _byte(folder: Path, character: int) -> int:
             return place + len(piece[:character].encode())
         place, character = place + len(piece.encode()), character - len(piece)
     return place
-
-
-def _after_last(mark: bytes, path: Path, first: int, end: int) -> int:
-    """The byte after the last such mark between two bytes of a file; 0 if there is none."""
-    with open(path, "rb") as file:
-        while end > first:
-            begin = max(first, end - _BLOCK)
-            file.seek(begin)
-            if (place := file.read(end - begin).rfind(mark)) >= 0:
-                return begin + place + 1
-            end = begin
-    return 0
 
 
 def _named(address: Address) -> str:

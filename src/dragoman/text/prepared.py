@@ -1,7 +1,7 @@
 """Reads the splits of prepared text: pairs, labelled texts or words, running text."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,12 +25,7 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
     Raises:
         DataError: the file cannot be read, or a line is no such list.
     """
-    for number, line in _lines(path):
-        match line:
-            case [str(source), str(target)]:
-                yield source, target
-            case _:
-                raise _damaged(path, number, "source and target")
+    return _lines(path, "source and target", _are_two_texts)
 
 
 def read_examples(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
@@ -39,13 +34,7 @@ def read_examples(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
     Raises:
         DataError: the folder has no such split, or a line of it is damaged.
     """
-    path = _file_of(Path(folder), name)
-    for number, line in _lines(path):
-        match line:
-            case [str(text), str(label)]:
-                yield text, label
-            case _:
-                raise _damaged(path, number, "a text and a label")
+    return _lines(_file_of(Path(folder), name), "a text and a label", _are_two_texts)
 
 
 def read_tagged(folder: Path | str, name: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -54,13 +43,7 @@ def read_tagged(folder: Path | str, name: str) -> Iterator[tuple[list[str], list
     Raises:
         DataError: the folder has no such split, or a line of it is damaged.
     """
-    path = _file_of(Path(folder), name)
-    for number, line in _lines(path):
-        match line:
-            case [list(words), list(labels)] if len(words) == len(labels) and _are_texts([*words, *labels]):
-                yield words, labels
-            case _:
-                raise _damaged(path, number, "words and their labels")
+    return _lines(_file_of(Path(folder), name), "words and their labels", _are_tagged)
 
 
 def read_text(folder: Path | str, name: str) -> Iterator[str]:
@@ -95,8 +78,8 @@ def _file_of(folder: Path, name: str) -> Path:
     return path
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """The number and the content of each line; None for a damaged one."""
+def _lines(path: Path, what: str, fits: Callable[[Any], bool]) -> Iterator[Any]:
+    """The content of each line, which is a list of two that `fits`."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -104,14 +87,19 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
     with file:
         for number, line in enumerate(file, 1):
             try:
-                yield number, json.loads(line.decode())
+                content = json.loads(line.decode())
             except (ValueError, RecursionError):
-                yield number, None
+                content = None
+            if not (isinstance(content, list) and len(content) == 2 and fits(content)):
+                raise DataError(f"{path}:{number} is not a JSON list of {what}; prepare the data again")
+            yield tuple(content)
 
 
-def _damaged(path: Path, number: int, what: str) -> DataError:
-    return DataError(f"{path}:{number} is not a JSON list of {what}; prepare the data again")
+def _are_two_texts(pair: list[Any]) -> bool:
+    return isinstance(pair[0], str) and isinstance(pair[1], str)
 
 
-def _are_texts(values: list[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def _are_tagged(pair: list[Any]) -> bool:
+    words, labels = pair
+    lists = isinstance(words, list) and isinstance(labels, list) and len(words) == len(labels)
+    return lists and all(isinstance(text, str) for text in [*words, *labels])

@@ -22,7 +22,6 @@ from dragoman.text.columns import (
     choose_columns,
     languages,
     listed,
-    marks_among,
     measure,
 )
 from dragoman.text.formats import (
@@ -32,17 +31,15 @@ from dragoman.text.formats import (
     KeyPath,
     Table,
     format_of,
-    is_saved,
     kind_of,
     open_hub,
-    open_saved,
     open_table,
     refuse_markup,
     side_lines,
     text_at,
     values_of,
 )
-from dragoman.text.header import Header, judge_header, numeric_columns
+from dragoman.text.header import Header, judge_header
 from dragoman.text.kinds import texts_in
 from dragoman.text.languages import differing, language_of
 from dragoman.text.lines import EncodingErrors, stored_in, without_packing
@@ -119,8 +116,6 @@ def open_pairs(
     path = Path(address)
     if is_prefix(path):
         return _open_prefix(path, naming, format, encoding_errors)
-    if is_saved(path):
-        return _open_records(open_saved(path), naming, path.name)
     if not path.exists():
         raise missing(path)
     if texts_in(path):
@@ -259,18 +254,18 @@ def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
     """Opens a table whose rows are cells; its first row may be a header."""
     names, below, header, shown = name_columns(table, lambda first, rows: judge_header(first, rows, naming), ROWS)
     below = below if header.is_header else below[1:]
-    marks = marks_among(len(names), below)
+    measured = [measure(below, at) for at in range(len(names))]
+    texts = sum(not column.are_marks for column in measured)
     is_told = naming.header is not None or any(naming.columns) or naming.seen_in(names)
-    if not header.is_header and len(names) > 2 and not is_told and len(names) - len(marks) != 2:
+    if not header.is_header and len(names) > 2 and not is_told and texts != 2:
         raise DataError(
             f"{table.name} has {len(names)} columns. Is its first row ({shown}) a header? Then add "
             "--set data.header=true and name the columns: --set data.source_column=NAME --set data.target_column=NAME; "
             "otherwise name them by number: --set data.source_column=NUMBER --set data.target_column=NUMBER"
         )
-    numeric = numeric_columns(len(names), below)
-    columns = choose_columns(names, naming, table.name, hint, numeric, marks)
+    columns = choose_columns(names, naming, table.name, hint, measured)
     if not all(naming.columns):
-        _refuse_numbers(table.name, names, columns, numeric)
+        _refuse_numbers(table.name, names, columns, [at for at, column in enumerate(measured) if column.are_numbers])
     reason = f"the first row ({shown}) is a header: {header.reason}" if header.is_header else "no header"
     if header.is_header and naming.header is None:
         reason += "; --set data.header=false says that it is a pair"
@@ -305,8 +300,8 @@ def _open_records(table: Table, naming: Naming, hint: str) -> Reading:
     }
     if isinstance(first, dict) and len(records) == 1 and not 2 <= len(texts) <= _MOST_TEXTS:
         raise DataError(f"{table.name} is {ONE_OBJECT}")
-    marks = [at for at, column in enumerate(texts.values()) if measure([[text] for text in column], 0).are_marks]
-    columns = choose_columns(list(texts), naming, table.name, hint, marks=marks)
+    measured = [measure([[text] for text in column], 0) for column in texts.values()]
+    columns = choose_columns(list(texts), naming, table.name, hint, measured)
     sides = partial(_record_sides, table, type(first), (paths[columns.first], paths[columns.second]))
     pairs, sample = partial(_pairs, table, KEYLESS, sides), [text for column in texts.values() for text in column]
     return _reading(table, naming, columns, list(texts), hint, pairs, sample)
