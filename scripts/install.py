@@ -37,7 +37,7 @@ PYPROJECT = ROOT / "pyproject.toml"
 VERSIONS = ROOT / "constraints.txt"
 DEMO_EXTRAS = ["plots"]
 """What a demo needs beside Dragoman's own dependencies: it draws its curves."""
-DEMO_IMPORTS = "import dragoman.runs.train, dragoman.translating, matplotlib.figure"
+DEMO_IMPORTS = "import dragoman.runs.train, dragoman.inference.translator, matplotlib.figure"
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 PATIENCE_SECONDS = 3
 IMPATIENT = ["--timeout", "15", "--retries", "1"]

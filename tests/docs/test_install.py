@@ -111,3 +111,8 @@ def test_progress_follows_pip(install: ModuleType, tmp_path: Path) -> None:
     said += "Installing collected packages: rich, torch\n"
     assert install.progress(said, tmp_path, 0) == ("installing packages", 1, 2)
     assert install.bar(1, 2) == "[###############---------------] 1 of 2"
+
+
+def test_what_is_imported_after_installing_is_there(install: ModuleType) -> None:
+    for name in install.DEMO_IMPORTS.removeprefix("import ").split(", "):
+        assert importlib.util.find_spec(name), name
