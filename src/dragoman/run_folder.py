@@ -5,7 +5,7 @@ runs/NAME/
   recipe.toml     every setting, with a reason for each that was chosen for the user
   run.json        what was asked for, and how far the run is
   data/           train, dev and test, and the report on them, data.json
-  tokenizer/  corpus/train, corpus/dev  checkpoints/step-…/
+  conventions.json  tokenizer/  corpus/train, corpus/dev  checkpoints/step-…/
   metrics.jsonl   a line for each step
   best/  final/   model folders
   scores.json     scores on the test sets, with signatures
@@ -28,6 +28,7 @@ class RunFolder:
         self.facts = self.path / "run.json"
         self.data = self.path / "data"
         self.report = self.data / "data.json"
+        self.conventions = self.path / "conventions.json"  # how the training text is written
         self.tokenizer = self.path / "tokenizer"
         self.corpora = self.path / "corpus"
         self.checkpoints = self.path / "checkpoints"
@@ -75,8 +76,17 @@ class RunFolder:
         kept = sum(file.is_file() for file in (self.recipe, self.facts, self.report, self.metrics))
         if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
             return False
-        own = (self.recipe, self.facts, self.data, self.tokenizer, self.corpora, self.checkpoints, self.metrics)
-        made = (self.best, self.final, self.scores, self.curves, self.confusion, self.diverged, self.tensorboard)
+        own = (self.recipe, self.facts, self.data, self.conventions, self.tokenizer, self.corpora, self.checkpoints)
+        made = (
+            self.metrics,
+            self.best,
+            self.final,
+            self.scores,
+            self.curves,
+            self.confusion,
+            self.diverged,
+            self.tensorboard,
+        )
         return not {path, *path.parents}.isdisjoint((*own, *made))
 
 

@@ -11,9 +11,11 @@ from small_records import store_language_model, store_translator
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.explaining import recording
 from dragoman.explaining.recording import MOST_TOKENS, WIDTHS, Recorder, record
+from dragoman.explaining.writing import summary
 from dragoman.inference.translator import Translator
 from dragoman.model.attention import Attention
-from dragoman.store.folder import load_model
+from dragoman.store.folder import load_model, save_model
+from dragoman.text.conventions import PairConventions
 
 SENTENCE = "the red cat sees the old station ."
 
@@ -114,6 +116,17 @@ def test_a_part_stands_for_each_sentence_and_each_copied_word(folder: Path) -> N
 
 
 @pytest.mark.usefixtures("numbers_alone")
+def test_a_part_says_what_was_typed_if_the_model_read_something_else(folder: Path, tmp_path: Path) -> None:
+    stored = load_model(folder)
+    learnt = PairConventions.learn([("the red cat", "il gatto rosso")] * 9)
+    save_model(tmp_path / "model", stored.model, stored.files._replace(conventions=learnt))
+    (part,) = record(tmp_path / "model", "“the red cat”").parts
+    (bare,) = record(tmp_path / "model", "the red cat").parts
+    assert (part.typed, part.source, part.target) == ("“the red cat”", "the red cat", bare.target)
+    assert bare.typed is None and part.log_prob == pytest.approx(bare.log_prob)
+    assert "typed   “the red cat”" in list(summary(record(tmp_path / "model", "“the red cat”")))
+
+
 def test_words_of_the_stacks_are_those_of_the_texts(speller: Path) -> None:
     (part,) = record(speller, "Good morning, Anna!", "Buongiorno, Anna!").parts
     encoder, decoder = part.stacks

@@ -26,12 +26,16 @@ from dragoman.progress import silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs import resolving, starting, trial
 from dragoman.runs import translation as pairs_module
+from dragoman.runs.conventions import conventions
 from dragoman.runs.lookup import RunOptions
 from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.folder import load_model
+from dragoman.store.manifest import write_manifest
+from dragoman.text import conventions as text_conventions
 from dragoman.text.prepare import prepare_data
+from dragoman.text.report import read_report
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.training import TokenizerSettings
 
@@ -69,7 +73,7 @@ def test_a_run_leaves_a_scored_model_and_all_that_led_to_it(finished: Path) -> N
     left = {path.name for path in finished.iterdir()}
     assert left - {"curves.png", "tensorboard"} == {
         *(".lock", "run.json", "recipe.toml", "data", "tokenizer", "corpus", "checkpoints", "metrics.jsonl"),
-        *("best", "final", "scores.json"),
+        *("best", "final", "scores.json", "conventions.json"),
     }
     assert ("curves.png" in left) == (importlib.util.find_spec("matplotlib") is not None)
     for name in ("best", "final"):
@@ -78,6 +82,40 @@ def test_a_run_leaves_a_scored_model_and_all_that_led_to_it(finished: Path) -> N
     (found,) = scores["evaluations"]
     assert found["test"]["lines"] == 8
     assert all(score["signature"] for score in found["scores"].values())
+
+
+def test_models_keep_how_their_training_text_is_written(finished: Path) -> None:
+    learnt = conventions(finished)
+    assert learnt == load_model(finished / "final").files.conventions
+    assert learnt.source.sentences == read_report(finished / "data").splits["train"].pairs
+    assert not learnt.source.begins_with_capitals and learnt.source.has_sentences_without_mark
+    assert {"the", "sees", "seeks"} <= set(learnt.source.words) and "vede" in learnt.target.words
+
+
+def test_a_run_of_an_earlier_version_learns_how_its_text_is_written(finished: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    for folder in (run, run / "best", run / "final"):
+        (folder / "conventions.json").unlink()
+    for folder in (run / "best", run / "final"):
+        write_manifest(folder)
+    shutil.copytree(run / "best", tmp_path / "alone")
+    assert load_model(run).files.conventions is None
+    assert conventions(run) == conventions(finished) == load_model(run).files.conventions
+    assert load_model(run / "final").files.conventions == load_model(run).files.conventions
+    with pytest.raises(ConfigError, match="is no run that has the text"):
+        conventions(tmp_path / "alone")
+
+
+def test_training_text_is_written_as_most_of_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_conventions, "KNOWN", 0.1)
+    pairs = [(f"{source}'s", target) for source, target in some_pairs()]
+    pairs[7] = (pairs[7][0].replace("'", "’"), pairs[7][1])
+    train_small(tmp_path, what=write_corpus(tmp_path / "corpus.tsv", pairs))
+    (run,) = (tmp_path / "runs").iterdir()
+    tokenizer = load_model(run).tokenizers.source
+    spelt = [tokenizer.decode([id_]) for id_ in range(tokenizer.size)]
+    assert any("'" in piece for piece in spelt) and not any("’" in piece for piece in spelt)
 
 
 def test_every_step_is_in_the_journal_once(finished: Path) -> None:

@@ -63,7 +63,7 @@ def translate(
     input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Translate each line of --input as it stands, also of markup, subtitles or tables."),
+        typer.Option("--raw", help="Translate each line as it stands: markup too, and quotes, spaces and capitals."),
     ] = False,
     output: Annotated[
         Path | None,
@@ -112,7 +112,13 @@ def translate(
 
     translator = dragoman.Translator.load(model, device, precision, progress, adapter, ensemble or (), threads)
     options = choose(
-        dragoman.SearchOptions, "decode", overrides, translator.options, n_best=n_best, align=align or None
+        dragoman.SearchOptions,
+        "decode",
+        overrides,
+        translator.options,
+        n_best=n_best,
+        align=align or None,
+        raw=raw or None,
     )
     count = translator.workers(options)
     workers = "1 worker" if count == 1 else f"up to {count} workers"
@@ -142,8 +148,6 @@ def count_lines(path: Path | None, raw: bool) -> int | None:
     from dragoman.text.kinds import refuse_document
 
     if path is None:
-        if raw:
-            raise ConfigError("--raw is about the lines of a file, so it needs --input")
         return None
     if not raw:
         refuse_document(path, read(path))

@@ -217,6 +217,8 @@ class Part:
     contributions: Contributions | None = None
     matrices: tuple[Matrix, ...] = ()
     """Of the layer that was asked for."""
+    typed: str | None = None
+    """The source as it was typed, if the model read it in another form."""
 
     def words(self, name: str) -> tuple[str, ...]:
         """The words of a stack; none if the model has no such stack."""

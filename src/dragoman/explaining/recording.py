@@ -150,6 +150,7 @@ class Recorder:
         called = "the translation" if target is None else "the target"
         if target is None:
             source, target = self._translate_sentence(self.translator, source)
+        ((source,), (target,)) = self.translator.plain_pairs([source], [target], self.translator.options)
         self._encode_pair(source, target, called)
         return why(self.model, self.tokenizers, framing, source.strip(), target, word, other)
 
@@ -183,18 +184,21 @@ class Recorder:
             by_width, best = next(searched)
             labels = list(best.tokens)  # with the end symbol, if it ended
             given = ForcedText(framing.source(segment.ids), [framing.target_start, *labels[:-1]], labels)
-            parts.append(self._part(segment.text, translator.writer.text(best.tokens), given, by_width, weights))
+            part = self._part(segment.read, translator.writer.text(best.tokens), given, by_width, weights)
+            parts.append(replace(part, typed=segment.form and segment.text))
         return self._record(source, translation.text, False, parts, translation)
 
     def _record_given(self, translator: Translator, source: str, target: str, weights: str | None) -> Record:
         """The record of a text whose translation is given: one part, and the searches beside it."""
         options = translator.options.searching(n_best=1, split="never")
-        ids, target_ids = self._encode_pair(source, target)
+        ((read,), (written,)) = translator.plain_pairs([source], [target], options)
+        ids, target_ids = self._encode_pair(read, written)
         (segments,) = translator.read([source], options)
         _check_lengths([segment.ids for segment in segments.translated], "the text")
         (translation,) = translator.score([source.strip()], [target], options)
         (by_width,) = self._search(translator, segments, options)
-        part = self._part(source, target, ForcedText.of(translator.framing, ids, target_ids), by_width, weights)
+        part = self._part(read, written, ForcedText.of(translator.framing, ids, target_ids), by_width, weights)
+        part = replace(part, typed=source if read != source else None)
         return self._record(source, target, True, [part], translation)
 
     def _search(self, translator: Translator, segments: Segments, options: SearchOptions) -> list[dict[int, Searched]]:

@@ -35,6 +35,8 @@ def _part(part: Part) -> Iterator[str]:
     if part.copied:
         yield f"copied  {part.source}"
         return
+    if part.typed is not None:
+        yield f"typed   {part.typed}"
     if part.source is not None:
         yield f"source  {part.source}"
     yield f"target  {part.target}"

@@ -16,7 +16,14 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import alike
 from dragoman.inference.segments import Segment, Segments
 from dragoman.inference.sentences import join, one_line
-from dragoman.inference.words import Word, places_in_line, split_words, words_in_tokens, words_written
+from dragoman.inference.words import (
+    Word,
+    matching_words,
+    places_in_line,
+    split_words,
+    words_in_tokens,
+    words_written,
+)
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 
@@ -131,7 +138,7 @@ def _membership(words: Sequence[Word], tokens: int, shift: int = 0) -> Float[np.
 
 
 SegmentLinks = Mapping[tuple[str, tuple[int, ...]], Links]
-"""The links of each segment and translation, by the text of the one and the tokens of the other."""
+"""The links of each segment and translation, by what is read of the one and the tokens of the other."""
 
 TOKENS_AT_ONCE = 1_024
 """Most tokens in one pass: pairs times those of the longest side. Few, because all weights are kept meanwhile."""
@@ -152,7 +159,7 @@ def align(
 
     choice = AlignmentChoice.unmeasured(len(model.decoder.blocks))
     links: dict[tuple[str, tuple[int, ...]], Links] = {}
-    different = [*{(segment.text, part.tokens): segment for segment, part in pairs}.items()]
+    different = [*{(segment.read, part.tokens): segment for segment, part in pairs}.items()]
     texts = [
         ForcedText(framing.source(segment.ids), framing.target(tokens[:-1]), list(tokens))
         for (_, tokens), segment in different
@@ -168,20 +175,34 @@ def align(
 
 
 def line_links(
-    segments: Segments, parts: Sequence[Hypothesis], prefix: str, written: Sequence[str], links: SegmentLinks
+    segments: Segments,
+    parts: Sequence[Hypothesis],
+    prefix: str,
+    written: Sequence[str],
+    texts: Sequence[str],
+    links: SegmentLinks,
 ) -> tuple[Link, ...]:
-    """The links of a whole line, in order; its segments were `written` so, after a prefix that none of them holds.
+    """The links of a whole line, in order. The model wrote its segments so, and they stand as these `texts` in the
+    line, after a prefix that none of them holds.
 
-    A copied segment is linked word by word.
+    A copied segment is linked word by word, and so is what stands around a sentence.
     """
     sources = places_in_line(segments.text, [segment.text for segment in segments.all])
-    _, *targets = places_in_line(join([prefix, *written]), [prefix, *written])
+    _, *targets = places_in_line(join([prefix, *texts]), [prefix, *texts])
     hypotheses = iter(parts)
     line: set[Link] = set()
-    for segment, source, target in zip(segments.all, sources, targets, strict=True):
+    for segment, source, target, text, wrote in zip(segments.all, sources, targets, texts, written, strict=True):
         if segment.copied:
             line.update(zip(source, target, strict=False))  # a control character is no word of the target
-        else:
-            inside = links[segment.text, next(hypotheses).tokens]
+            continue
+        inside = links[segment.read, next(hypotheses).tokens]
+        if segment.form is None:
             line.update((source[one], target[other]) for one, other in inside)
+            continue
+        read, put = matching_words(segment.read, segment.text), matching_words(wrote, text)
+        line.update((source[read[one]], target[put[other]]) for one, other in inside if one in read and other in put)
+        before, behind = (len(split_words(side)) for side in (segment.form.peeled.before, segment.form.peeled.after))
+        line.update(zip(source[:before], target[:before], strict=False))
+        if behind:
+            line.update(zip(source[-behind:], target[-behind:], strict=False))
     return tuple(sorted(line))

@@ -70,6 +70,9 @@ class SearchOptions(Settings):
     """What is translated at a time. "sentence": each sentence of a line; models trained on single sentences leave out
     the others. "long": a line, or its sentences where it is longer than max_source_tokens. "never": a line; a longer
     one is refused."""
+    raw: bool = False
+    """Whether the model reads each text as it was typed. Else it reads quotes, spaces and capitals as its training text
+    has them, without what stands around a sentence, and the translation gets back what was typed."""
     abbreviations: tuple[str, ...] = ()
     """Abbreviations that end no sentence where one is cut, beside those that are known, such as "Abt."."""
     max_source_tokens: int = pydantic.Field(default=200, ge=8, le=1_000_000)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DecodeError
+from dragoman.inference.forms import Form
 from dragoman.inference.sentences import has_words, part_copies, space_in_line, split_sentences, split_to_fit
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
@@ -64,6 +65,13 @@ class Segment(NamedTuple):
     copied: bool = False
     tags: int = 0
     """How many of the ids stand before the text, and name the language to translate into."""
+    form: Form | None = None
+    """How it was typed, if the model reads it otherwise."""
+
+    @property
+    def read(self) -> str:
+        """The text as the model reads it."""
+        return self.text if self.form is None else self.form.plain
 
 
 @dataclass(frozen=True)
@@ -97,23 +105,35 @@ class Segments:
 
 
 def read_segments(
-    texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: Split, abbreviations: Collection[str] = ()
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    longest: int,
+    split: Split,
+    abbreviations: Collection[str] = (),
+    form: Callable[[str], Form | None] = lambda _: None,
 ) -> list[Segments]:
-    """Each text in segments of at most `longest` tokens, not counting the symbols around them.
+    """Each text in segments of at most `longest` tokens, not counting the symbols around them. The model reads each in
+    the `form` that is made of it, if it fits.
 
     Raises:
         DecodeError: a text is longer and may not be split, or is not a string.
         TokenizerError: a text is not Unicode.
     """
-    parts = [_split(number, text, split, abbreviations) for number, text in enumerate(texts, 1)]
+    parts = [
+        [
+            part if part.copied or giant(part.text, longest) else part._replace(form=form(part.text))
+            for part in _split(number, text, split, abbreviations)
+        ]
+        for number, text in enumerate(texts, 1)
+    ]
     read = [
-        part.text for text_parts in parts for part in text_parts if not part.copied and not giant(part.text, longest)
+        part.read for text_parts in parts for part in text_parts if not part.copied and not giant(part.text, longest)
     ]
     ids = iter(tokenizer.encode_batch(read))
     segmented: list[Segments] = []
     for number, (text, text_parts) in enumerate(zip(texts, parts, strict=True), 1):
         segments = [
-            part if part.copied or giant(part.text, longest) else Segment(part.text, next(ids)) for part in text_parts
+            part if part.copied or giant(part.text, longest) else part._replace(ids=next(ids)) for part in text_parts
         ]
         tokens = max((len(segment.ids) for segment in segments), default=0)
         is_giant = any(not segment.copied and giant(segment.text, longest) for segment in segments)
@@ -125,7 +145,7 @@ def read_segments(
                     f"text {number} has {size}, but the model is given at most {longest:,} tokens; "
                     "set decode.split = 'long', or raise decode.max_source_tokens"
                 )
-            segments, broken = _break(segments, tokenizer, longest, abbreviations)
+            segments, broken = _break(segments, tokenizer, longest, abbreviations, form)
         kept = tuple(segment for segment in segments if segment.ids or segment.copied)
         flags: dict[Flag, bool] = {
             "broken": broken,
@@ -155,7 +175,11 @@ def _split(number: int, text: str, split: Split, abbreviations: Collection[str])
 
 
 def _break(
-    segments: Sequence[Segment], tokenizer: Tokenizer, longest: int, abbreviations: Collection[str]
+    segments: Sequence[Segment],
+    tokenizer: Tokenizer,
+    longest: int,
+    abbreviations: Collection[str],
+    form: Callable[[str], Form | None],
 ) -> tuple[list[Segment], bool]:
     """The segments, those that are too long cut into sentences that fit; and whether that broke a sentence."""
 
@@ -169,12 +193,14 @@ def _break(
             fitting.append(segment)
             continue
         sentences = [sentence.strip() for sentence in split_sentences(segment.text, abbreviations)]
-        some_ids = iter(tokenizer.encode_batch([each for each in sentences if not giant(each, longest)]))
+        short = [Segment(each, form=form(each)) for each in sentences if not giant(each, longest)]
+        formed = iter(zip(short, tokenizer.encode_batch([each.read for each in short]), strict=True))
         for sentence in sentences:
-            ids = () if giant(sentence, longest) else next(some_ids)
-            if len(ids) <= longest and not giant(sentence, longest):
-                fitting.append(_segment(sentence, ids))
-                continue
+            if not giant(sentence, longest):
+                whole, ids = next(formed)
+                if len(ids) <= longest:
+                    fitting.append(_segment(sentence, ids, whole.form))
+                    continue
             parts = split_to_fit(sentence, fits, at_most=CHARACTERS_A_TOKEN * longest)
             broken = broken or len(parts) > 1
             texts = [part.strip() for part in parts if part.strip()]
@@ -187,5 +213,5 @@ def giant(text: str, tokens: int) -> bool:
     return len(text) > CHARACTERS_A_TOKEN * tokens
 
 
-def _segment(text: str, ids: Sequence[int]) -> Segment:
-    return Segment(text, ids) if has_words(text) else Segment(text, copied=True)
+def _segment(text: str, ids: Sequence[int], form: Form | None = None) -> Segment:
+    return Segment(text, ids, form=form) if has_words(text) else Segment(text, copied=True)

@@ -25,6 +25,11 @@ class Wanted(NamedTuple):
     text: str
     language: str | None
 
+    @property
+    def tagged(self) -> str:
+        """The text with its tag, as the tokenizer reads it; a blank one stays blank."""
+        return f">>{self.language}<<{self.text}" if self.language and self.text.strip() else self.text
+
 
 class TargetLanguages:
     """The languages of one model: the id of each tag by the name in it. A model of one language has none."""
@@ -65,8 +70,7 @@ class TargetLanguages:
 
     def tagged(self, texts: Sequence[str], wanted: str | None) -> list[str]:
         """Each text with its tag, as the tokenizer reads it; a blank one stays blank."""
-        split = self.split(texts, wanted)
-        return [f">>{language}<<{text}" if language and text.strip() else text for text, language in split]
+        return [row.tagged for row in self.split(texts, wanted)]
 
     def warn_of_forgotten(self, split: Sequence[Wanted]) -> None:
         """Warns, once, of texts that name no language."""

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from dragoman.brief import brief
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.inference.alignment import SegmentLinks, line_links
+from dragoman.inference.forms import Restorer
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Flag, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
@@ -62,6 +63,7 @@ class Translation:
             line; each target word has at most one source word.
         source_words, target_words: what these count: words, elided articles and punctuation marks. Empty without
             `align`.
+        rewritten: (as typed, as read) of each sentence that the model read in another form than it was typed in.
         alternatives: the next best translations, best first, as many as were asked for.
     """
 
@@ -78,6 +80,7 @@ class Translation:
     alignment: tuple[tuple[int, int], ...] = ()
     source_words: tuple[str, ...] = ()
     target_words: tuple[str, ...] = ()
+    rewritten: tuple[tuple[str, str], ...] = ()
     alternatives: tuple["Translation", ...] = ()
 
 
@@ -91,11 +94,11 @@ class Rated(NamedTuple):
 class Writer:
     """Writes translations in the words of one model's tokenizers."""
 
-    def __init__(self, tokenizers: Tokenizers) -> None:
-        self.tokenizers = tokenizers
+    def __init__(self, tokenizers: Tokenizers, restorer: Restorer) -> None:
+        self.tokenizers, self.restorer = tokenizers, restorer
 
     def text(self, ids: Sequence[int]) -> str:
-        """Ids as one line of text."""
+        """Ids as one line of text, as the model writes it."""
         return one_line(self.tokenizers.target.decode(ids))[0]
 
     def settled_text(self, ids: Sequence[int]) -> str:
@@ -126,7 +129,7 @@ class Writer:
     ) -> Translation:
         """One text's translation: the first that was chosen, with the next best beside it. With `links`, aligned."""
         unknown_words = self.tokenizers.source.unknown_words
-        unknown = [word for segment in segments.translated for word in unknown_words(segment.text, segment.ids)]
+        unknown = [word for segment in segments.translated for word in unknown_words(segment.read, segment.ids)]
         best, *others = [
             self._joined(segments, parts, tuple(dict.fromkeys(unknown)), options, links) for parts in chosen
         ]
@@ -159,8 +162,11 @@ class Writer:
             one_line(segment.text if segment.copied else self.tokenizers.target.decode(next(hypotheses).tokens))
             for segment in segments.all
         ]
-        texts = [text for text, _ in lines]
         cleaned = sum(count for _, count in lines)
+        texts = [
+            self.restorer.restored(segment.form, text) if segment.form is not None else text
+            for segment, (text, _) in zip(segments.all, lines, strict=True)
+        ]
         if cleaned:
             logger.warning("%d control characters in a translation became spaces", cleaned)
         prefix = options.prefix.strip() if segments.begins_with_copy else ""
@@ -176,12 +182,13 @@ class Writer:
             token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
             flags=(*segments.flags, *_flags(segments, parts, cleaned > 0)),
             unknown_words=unknown_words,
+            rewritten=tuple((segment.text, segment.read) for segment in segments.all if segment.form is not None),
         )
         if links is None:
             return translation
         return dataclasses.replace(
             translation,
-            alignment=line_links(segments, parts, prefix, texts, links),
+            alignment=line_links(segments, parts, prefix, [text for text, _ in lines], texts, links),
             source_words=tuple(split_words(segments.text)),
             target_words=tuple(split_words(translation.text)),
         )

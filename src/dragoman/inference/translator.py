@@ -21,6 +21,7 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import TOKENS_AT_ONCE, align
+from dragoman.inference.forms import Form, Former, Restorer
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
@@ -32,6 +33,7 @@ from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import choose_threads
+from dragoman.text.conventions import UNKNOWN_CONVENTIONS
 
 if TYPE_CHECKING:
     from dragoman.model.transformer import EncoderDecoder
@@ -76,6 +78,7 @@ class Translator:
         options: how it searches when it is not told otherwise; the model folder's own.
         device, precision: where and in which numbers the model runs.
         threads: how many compute.
+        former: from texts as they are typed to the forms that the model was trained on.
         requests, writer: from segments of text to requests of the search, and from what it found to translations.
         languages: of the sources and of the translations.
         target_languages: those that a text may ask for, if there are several.
@@ -100,7 +103,11 @@ class Translator:
         self.options = options_of(stored, SearchOptions)
         self.framing = stored.files.framing
         self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
-        self.writer = Writer(self.tokenizers)
+        conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
+        source, target = conventions.source, conventions.target
+        self.former = Former(source, target, self.languages.source)
+        self._target_former = Former(target, source, self.languages.target)
+        self.writer = Writer(self.tokenizers, Restorer(target, self.languages.target))
         self.target_languages = TargetLanguages(self.tokenizers.source.target_languages)
 
     @property
@@ -235,7 +242,10 @@ class Translator:
             yield space + before
             space = ""
         for segment, space_behind in zip(segments.all, spaces, strict=True):
-            growing = [one_line(segment.text)[0]] if segment.copied else self._grow(next(requests), options, hypotheses)
+            if segment.copied:
+                growing: Iterable[str] = [one_line(segment.text)[0]]
+            else:
+                growing = self._grow(next(requests), options, hypotheses, segment.form)
             written, yielded = "", 0
             for written in growing:
                 piece = separator(before, written, space) + written
@@ -247,7 +257,9 @@ class Translator:
             yield space
         return self._aligned([segments], [self.writer.choose(hypotheses, options)], options)[0]
 
-    def _grow(self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]]) -> Iterator[str]:
+    def _grow(
+        self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]], form: Form | None
+    ) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its own are added to `hypotheses` at the end."""
         engine = self.engine(options)
         tickets = [engine.admit(sample) for sample in request.samples(options.samples)]
@@ -256,10 +268,12 @@ class Translator:
             with self._computing(options):
                 ended |= {result.ticket: result.hypotheses for result in engine.step()}
             if options.risk_samples is None and tickets[0] not in ended:
-                yield self.writer.settled_text(engine.agreed(tickets[0]))
+                settled = self.writer.settled_text(engine.agreed(tickets[0]))
+                yield settled if form is None else self.writer.restorer.restored(form, settled, is_whole=False)
         hypotheses.append(_joined(ended[ticket] for ticket in tickets))
         ((best,), *_) = self.writer.choose(hypotheses[-1:], options)
-        yield self.writer.text(best.tokens)
+        text = self.writer.text(best.tokens)
+        yield text if form is None else self.writer.restorer.restored(form, text)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
@@ -275,9 +289,9 @@ class Translator:
                 f"score takes one target for each source, but was given {len(sources)} and {len(targets)}"
             )
         options = options or self.options
-        sources_read = self.target_languages.tagged(sources, options.target_language)
-        rows = [self.framing.source(ids) for ids in self._whole(sources_read)]
-        labels = [self.framing.labels(ids) for ids in self._whole(targets, target=True)]
+        read, translated = self.plain_pairs(sources, targets, options)
+        rows = [self.framing.source(ids) for ids in self._whole(read)]
+        labels = [self.framing.labels(ids) for ids in self._whole(translated, target=True)]
         with self._computing(options):
             workers = 1 if self._runs_in_torch() else self.threads
             stepper = partial(self.runtime.stepper, self.threads // workers)
@@ -296,7 +310,8 @@ class Translator:
         split = languages.split(given, options.target_language)
         longest = self.requests.longest_source(options) - bool(languages.ids)
         plain = [wanted.text for wanted in split]
-        lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations)
+        form = (lambda _: None) if options.raw or options.prefix else self.former.form
+        lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations, form)
         languages.warn_of_forgotten(split)
         rows = zip(lines, given, split, strict=True)
         return [languages.mark(line, text, wanted.language) for line, text, wanted in rows]
@@ -352,6 +367,18 @@ class Translator:
             f"the device is out of memory; lower decode.batch_tokens (now {options.batch_tokens:,}) "
             f"or decode.beam_size (now {options.beam_size})",
         )
+
+    def plain_pairs(
+        self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions
+    ) -> tuple[list[str], list[str]]:
+        """Sources as the model reads them, with tags, and translations as it would write them."""
+        read, written = [], []
+        for wanted, target in zip(self.target_languages.split(sources, options.target_language), targets, strict=True):
+            form = None if options.raw else self.former.form(wanted.text.strip())
+            target_form = None if form is None else self._target_former.form(target.strip())
+            read.append((wanted if form is None else wanted._replace(text=form.plain)).tagged)
+            written.append(target if target_form is None else target_form.plain)
+        return read, written
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:
         """Ids of texts that are not split."""

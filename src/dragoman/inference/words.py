@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -115,6 +116,20 @@ def places_in_line(line: str, parts: Sequence[str]) -> list[list[int]]:
         words = _WORDS.pre_tokenize_str(part)
         places.append([bisect_right(begins, start + first) - 1 for _, (first, _) in words])
     return places
+
+
+def matching_words(one: str, other: str) -> dict[int, int]:
+    """Which word of another text each word of one is, where both say the same in other letters and marks.
+
+    >>> matching_words("It's fine.", "“IT’S FINE!!”")
+    {0: 1, 1: 2, 2: 3}
+    """
+    sides = [[word.casefold().replace("’", "'") for word in split_words(text)] for text in (one, other)]
+    matching: dict[int, int] = {}
+    for kind, first, last, other_first, other_last in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+        if kind in ("equal", "replace"):
+            matching.update(zip(range(first, last), range(other_first, other_last), strict=False))
+    return matching
 
 
 def _visible(text: str) -> int:

@@ -22,9 +22,11 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, Prepared, TextFacts
+from dragoman.runs.conventions import find_conventions
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
-from dragoman.store.description import Languages, ModelFiles, StoredModel
+from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model
+from dragoman.text.conventions import PairConventions
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split
@@ -110,6 +112,7 @@ class TranslationTask(Task):
         if name == "train" and self.recipe.start is not None and self.recipe.start.mix_data is not None:
             old, pool = _old_pairs(self.run.data, self.recipe.start)
             pairs = chain(pairs, old)
+        pairs = self._normalised(pairs)
         languages, wanted = TargetLanguages(tokenizers.source.target_languages), self.recipe.decode.target_language
         if wanted is not None or languages.ids:
             languages.warn_of_forgotten(languages.split([source for source, _ in self.dev_pairs], wanted))
@@ -125,9 +128,24 @@ class TranslationTask(Task):
         count, settings = self.report.splits["train"].pairs, self.recipe.tokenizer
 
         def pairs() -> Iterator[tuple[str, str]]:
-            return evenly_spaced(read_split(self.run.data, "train"), count, SAMPLE)
+            return self._normalised(evenly_spaced(read_split(self.run.data, "train"), count, SAMPLE))
 
         return learn_tokenizers(pairs, settings, self.progress, self.languages)
+
+    @cached_property
+    def conventions(self) -> PairConventions | None:
+        """How the training text is written, of the model that the run starts from if there is one."""
+        if self.recipe.start is not None:
+            return None if self.start is None else PairConventions.load(find_model(self.recipe.start.model))
+        return find_conventions(self.run, self.report.splits["train"].pairs)
+
+    def _normalised(self, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """The pairs in the characters that the model reads and writes."""
+        conventions = self.conventions
+        if conventions is None:
+            return pairs
+        source, target = conventions.source.normalised, conventions.target.normalised
+        return ((source(one), target(other)) for one, other in pairs)
 
     @cached_property
     def dev_pairs(self) -> list[tuple[str, str]]:
@@ -187,7 +205,9 @@ class TranslationTask(Task):
     def model_files(self) -> ModelFiles:
         """Tokenizers, languages, search options and framing."""
         options = self.recipe.decode.model_dump(mode="json", exclude_none=True)
-        return ModelFiles(self.corpora.tokenizers, self.languages, options, framing=self.framing)
+        return ModelFiles(
+            self.corpora.tokenizers, self.languages, options, framing=self.framing, conventions=self.conventions
+        )
 
     def card(self, weights: int, training: str, quality: str) -> str:
         source, target = self.languages

@@ -16,6 +16,7 @@ from dragoman.store.foreign import foreign
 from dragoman.store.hub import hub_address, hub_model
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
+from dragoman.text.conventions import PairConventions
 from dragoman.text.languages import LanguageTag
 from dragoman.text.report import REPORT
 from dragoman.tokenizing.labels import Labels
@@ -115,6 +116,8 @@ class ModelFiles(NamedTuple):
     """None for a model that gives no labels."""
     adapter: Adapter | None = None
     """What an adapter folder says of its base; None for a whole model."""
+    conventions: PairConventions | None = None
+    """How the training text is written; None if it is not known, or is no text in two languages."""
 
 
 class StoredModel:

@@ -28,6 +28,7 @@ from dragoman.store.description import (
 )
 from dragoman.store.manifest import write_manifest
 from dragoman.store.weights import read_weights, write_weights
+from dragoman.text.conventions import PairConventions
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
@@ -97,6 +98,8 @@ def write_model(
         files.tokenizers.save(folder)
     if files.labels is not None:
         files.labels.save(folder)
+    if files.conventions is not None:
+        files.conventions.save(folder)
     write_json(folder / GENERATION, dict(files.generation))
     write_file(folder / CARD, files.card or default_card(files.languages, config))
 
@@ -132,7 +135,8 @@ def _load_whole(folder: Path) -> StoredModel:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     tokenizers, labels = _load_tokenizers(folder, config), _load_labels(folder, config)
     weights = read_weights(folder / WEIGHTS, expected, quantised=quantised)
-    files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION), framing=framing, labels=labels)
+    generation, conventions = read_object(folder / GENERATION), PairConventions.load(folder)
+    files = ModelFiles(tokenizers, languages, generation, framing=framing, labels=labels, conventions=conventions)
     return StoredModel(None, config, files, folder, weights, quantised)
 
 

@@ -76,6 +76,11 @@
     return items.length ? el("ul", { class: "notes" }, items) : null;
   }
 
+  function typed(part) {
+    if (!part.typed) return null;
+    return el("p", {}, "It was typed as ", quoted(part.typed), ". The model read ", quoted(part.source), ", as its training text is written, and the translation got back what was taken off.");
+  }
+
   function path(part) {
     const { settings } = page.record;
     const [encoder, decoder] = [page.stack("encoder"), page.stack("decoder")];
@@ -104,6 +109,8 @@
     build(root, part) {
       sentences(root, part);
       if (part.copied) return root.append(el("p", {}, "This is too long to be a word, so it was copied, not translated."));
+      const before = typed(part);
+      if (before) root.append(before);
       root.append(el("p", { class: "story" }, reading(part), leastCertain(part), likelihood(part), searching(part)));
       const noted = notes();
       if (noted) root.append(noted);

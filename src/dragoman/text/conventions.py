@@ -1,0 +1,228 @@
+"""How a text is written, learnt from training text: its quotes, apostrophes, dashes and spaces, what it has around its
+sentences, and the usual form of its words. A model reads best what is written as its training text was.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Self
+
+import pydantic
+
+from dragoman.config import Settings, read_json_as
+from dragoman.serialization import write_json
+from dragoman.text.casing import usual_forms
+from dragoman.text.forms import END_MARKS, QUOTES, Kind, is_opening, peel
+
+FILE, FORMAT = "conventions.json", 1
+KNOWN = 0.001
+"""A character is known if at least this share of sentences has it."""
+KNOWN_AROUND = 0.02
+"""What stands around a sentence is known if at least this share of sentences has it. Quotes around 0.1 % are too few to
+translate them well (benchmarks/forms.py)."""
+WORDS, CHARACTERS = 5_000, 300
+"""Most words and characters that are kept."""
+
+_PAIRS = ("“”", "„“", "«»", "»«", "””", "‹›", "「」", '""')
+_APOSTROPHES = "'’ʼ‘´`′‛＇"
+_DASHES, _HYPHENS = "–—―", "‐‑‒−"
+_COMPATIBLE = "<wide> <narrow> <compat> <font> <noBreak> <initial> <medial> <final> <isolated>".split()
+_JOINERS = "\u200c\u200d"  # they change how Persian and Indian words are written
+_SPACES = re.compile(r"\s\s+")
+_QUOTE = re.compile(f"[{QUOTES}]")
+
+
+class Conventions(Settings):
+    """How the text of one language is written. Counts are of sentences, or lines, that hold the thing."""
+
+    sentences: int = pydantic.Field(ge=0)
+    characters: dict[str, int] = pydantic.Field(default={})
+    """Marks, spaces and other characters that are neither letters nor digits of a script, and "..."."""
+    around: dict[Kind, int] = pydantic.Field(default={})
+    """What stands around sentences."""
+    ends: dict[str, int] = pydantic.Field(default={})
+    """Usual marks at the end of sentences, and "" for none."""
+    capitals: int = pydantic.Field(default=0, ge=0)
+    """Sentences that begin with a capital."""
+    vocabulary: str = ""
+    """The most frequent words, each in the form that it has most often inside a sentence, with spaces between them."""
+
+    @classmethod
+    def learn(cls, sentences: Iterable[str]) -> Self:
+        """The conventions of these sentences."""
+        kept = list(sentences)
+        characters, around, ends = Counter[str](), Counter[Kind](), Counter[str]()
+        for sentence in kept:
+            characters.update(character for character in set(sentence) if not _is_plain(character))
+            characters["..."] += "..." in sentence
+            around.update(peel(sentence).kinds)
+            last = sentence.rstrip()[-1:]
+            ends[last if last in END_MARKS else ""] += 1
+        return cls(
+            sentences=len(kept),
+            characters=dict(characters.most_common(CHARACTERS)),
+            around=dict(around),
+            ends=dict(ends.most_common()),
+            capitals=sum(sentence[:1].isupper() for sentence in kept),
+            vocabulary=" ".join(usual_forms(kept, WORDS)),
+        )
+
+    def __str__(self) -> str:
+        ends = ", ".join(f"{mark or 'none'} {count / self.sentences:.1%}" for mark, count in self.ends.items())
+        around = ", ".join(sorted(self.around_known)) or "nothing"
+        return f"{len(self.words):,} words; marks at the end: {ends}; often around a sentence: {around}"
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Those of the vocabulary, the most frequent first."""
+        return self.vocabulary.split()
+
+    @cached_property
+    def around_known(self) -> frozenset[Kind]:
+        """What the text has around its sentences often enough."""
+        return frozenset(kind for kind, count in self.around.items() if count >= KNOWN_AROUND * self.sentences)
+
+    @property
+    def begins_with_capitals(self) -> bool:
+        """Whether most sentences begin with a capital."""
+        return 2 * self.capitals > self.sentences
+
+    @property
+    def has_sentences_without_mark(self) -> bool:
+        """Whether enough of its sentences, or lines, end in a word."""
+        return self.ends.get("", 0) >= KNOWN_AROUND * self.sentences
+
+    @cached_property
+    def quotes(self) -> str:
+        """The pair of double quotes that it has most often; empty if it has none."""
+        count = {pair: min(self.characters.get(quote, 0) for quote in pair) for pair in _PAIRS}
+        best = max(_PAIRS, key=count.__getitem__)
+        return best if count[best] else ""
+
+    def mark(self, typed: str) -> str:
+        """The usual mark of an end that was typed otherwise, as in `?!` or `…`."""
+        for alike in ("?？؟", "!！"):
+            if not set(alike).isdisjoint(typed):
+                return max(alike, key=lambda mark: self.ends.get(mark, 0))
+        statements = {mark: count for mark, count in self.ends.items() if mark not in set("?？؟!！…")}
+        return max(statements, key=statements.__getitem__, default=".")
+
+    def knows(self, character: str) -> bool:
+        """Whether the text has a character often enough to stay."""
+        return self.characters.get(character, 0) >= max(1, KNOWN * self.sentences)
+
+    def normalised(self, text: str) -> str:
+        """The text in the characters that the training text has.
+
+        >>> Conventions.learn(["It's “his”."]).normalised("It’s  «ﬁne».")
+        "It's “fine”."
+        """
+        return self.rewritten(text)[0]
+
+    def rewritten(self, text: str) -> tuple[str, str]:
+        """The same, and the quotes, apostrophes and dashes that were replaced."""
+        odd = set(text) - self._unchanged
+        replaced = {one: usual for one in sorted(odd) if (usual := self._usual(one)) != one}
+        self._unchanged.update(odd - replaced.keys() - set(QUOTES))
+        if replaced:
+            text = "".join(replaced.get(one, one) for one in text)
+        text = unicodedata.normalize("NFC", text)
+        styles = "".join(one for one in replaced if one in _APOSTROPHES + _DASHES)
+        if self.quotes and any(one not in self.quotes and not self.knows(one) for one in odd.intersection(QUOTES)):
+            styles += "".join(sorted(odd.intersection(QUOTES)))
+            text = requoted(text, self.quotes)
+        if "..." in text and not self.knows("...") and self.knows("…"):
+            text = text.replace("...", "…")
+        return _SPACES.sub(" ", text), styles
+
+    @cached_property
+    def _unchanged(self) -> set[str]:
+        """Characters that are known to stay as they are."""
+        return {" "}
+
+    def _usual(self, character: str) -> str:
+        """What stands for a character: itself, if the text has it or knows nothing better."""
+        if not self.sentences:
+            return shown(character)
+        if self.knows(character) or character in QUOTES:
+            return character
+        if character in _APOSTROPHES:
+            return max(_APOSTROPHES, key=lambda other: self.characters.get(other, int(other == character)))
+        if character in _HYPHENS:
+            return "-"
+        if character in _DASHES:
+            return max(
+                _DASHES + "-", key=lambda other: (self.knows(other), self.characters.get(other, 0), other == "-")
+            )
+        return plain_character(character)
+
+
+class PairConventions(Settings):
+    """How the sources and the targets of a training text are written: `conventions.json` of a model folder."""
+
+    format: Literal[1] = FORMAT
+    source: Conventions
+    target: Conventions
+
+    @classmethod
+    def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:
+        """Those of sentence pairs."""
+        kept = list(pairs)
+        return cls(
+            source=Conventions.learn(source for source, _ in kept),
+            target=Conventions.learn(target for _, target in kept),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Writes `conventions.json`."""
+        write_json(folder / FILE, self.model_dump(mode="json"))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self | None:
+        """Reads what `save` wrote; None in a folder without it."""
+        return read_json_as(folder / FILE, cls, FORMAT) if (folder / FILE).is_file() else None
+
+
+UNKNOWN_CONVENTIONS = PairConventions(source=Conventions(sentences=0), target=Conventions(sentences=0))
+"""Those of a model whose training text is not known."""
+
+
+def shown(character: str) -> str:
+    """A space for white space of any kind, nothing for what is invisible, and any other character as it is.
+
+    >>> [shown(character) for character in ("\u00a0", "\u00ad", "ﬁ")]
+    [' ', '', 'ﬁ']
+    """
+    category = unicodedata.category(character)
+    if category in ("Zs", "Zl", "Zp") or character in "\t\n\r\v\f":
+        return " "
+    return "" if category in ("Cf", "Cc") and character not in _JOINERS else character
+
+
+def plain_character(character: str) -> str:
+    """The same, and the usual character for a ligature, a full-width form and others that look alike.
+
+    >>> [plain_character(character) for character in ("\u00a0", "ﬁ", "Ａ", "²")]
+    [' ', 'fi', 'A', '²']
+    """
+    if unicodedata.decomposition(character).partition(" ")[0] not in _COMPATIBLE:
+        return shown(character)
+    usual = unicodedata.normalize("NFKC", character)
+    return shown(character) if usual.startswith(" ") else usual
+
+
+def requoted(text: str, quotes: str) -> str:
+    """The text with this pair for all of its double quotes.
+
+    >>> requoted('He said "yes" („ja“, « oui »).', "“”")
+    'He said “yes” (“ja”, “ oui ”).'
+    """
+
+    return _QUOTE.sub(lambda match: quotes[0] if is_opening(text, match.start()) else quotes[1], text)
+
+
+def _is_plain(character: str) -> bool:
+    return character == " " or (character.isalnum() and plain_character(character) == character)

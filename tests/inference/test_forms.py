@@ -1,0 +1,211 @@
+"""Sentences are translated in the form of the training text, and come back in the form that they were typed in."""
+
+import random
+from itertools import pairwise
+
+import pytest
+from small_translators import SOURCES, TARGETS, asked, stored
+
+from dragoman.inference.forms import Former, Restorer
+from dragoman.inference.translator import Translator
+from dragoman.store.description import StoredModel
+from dragoman.text.conventions import Conventions, PairConventions
+
+ENGLISH = [
+    "Where is the station?",
+    "I don't know Tom.",
+    'He said "yes" - to me.',
+    "Is the cat on the table?",
+    "Stop!",
+    "I think the station is in London.",
+    "Give the cat to Tom, or to me and I know it.",
+] * 5
+ITALIAN = [
+    "Dov'è la stazione?",
+    "Non conosco Tom.",
+    'Mi disse "sì" - e basta.',
+    "Il gatto è sul tavolo?",
+    "Fermo!",
+    "Penso che la stazione sia a Londra.",
+    "Dai il gatto a Tom o a me.",
+] * 5
+GERMAN = [
+    "Er sagte „ja“.",
+    "Ist das der Bahnhof?",
+    "Ich kenne Tom.",
+    "Halt!",
+    "Das ist der Hund, und der Hund ist da.",
+] * 5
+
+FORMER = Former(Conventions.learn(ENGLISH), Conventions.learn(ITALIAN), "en")
+TO_ITALIAN = Restorer(Conventions.learn(ITALIAN), "it")
+TO_GERMAN = Restorer(Conventions.learn(GERMAN), "de")
+
+
+def through(typed: str, translation: str, restorer: Restorer = TO_ITALIAN) -> tuple[str, str]:
+    """What the model reads, and what becomes of its translation."""
+    form = FORMER.form(typed)
+    return (typed, translation) if form is None else (form.plain, restorer.restored(form, translation))
+
+
+@pytest.mark.parametrize(
+    ("typed", "plain", "translation", "restored"),
+    [
+        ("“Where is Tom?”", "Where is Tom?", "Dov'è Tom?", "“Dov'è Tom?”"),
+        ("Stop!!!", "Stop!", "Fermo!", "Fermo!!!"),
+        ("What?!", "What?", "Cosa?", "Cosa?!"),
+        ("I know…", "I know.", "Lo so.", "Lo so…"),
+        ("I know:", "I know.", "Lo so.", "Lo so:"),
+        ("I don’t know.", "I don't know.", "C'è l'amico.", "C’è l’amico."),
+        ("He said “yes” to me.", 'He said "yes" to me.', 'Disse "sì" a me.', "Disse “sì” a me."),
+        ("He said « yes ».", 'He said " yes ".', 'Disse "sì".', "Disse «sì»."),
+        ("Stop — I know.", "Stop - I know.", "Fermo - lo so.", "Fermo — lo so."),
+        ("I KNOW TOM.", "I know Tom.", "Conosco Tom.", "CONOSCO TOM."),
+        ("Where Is The Station?", "Where is the station?", "Dov'è la stazione?", "Dov'è La Stazione?"),
+        ("The Cat of the Station", "The cat of the station.", "Il gatto di stazione.", "Il Gatto di Stazione"),
+        ("i know tom.", "I know Tom.", "Conosco Tom.", "conosco tom."),
+        ("the cat", "The cat.", "Il gatto.", "il gatto"),
+        ("the cat of tom", "The cat of Tom.", "Il gatto di Tom.", "il gatto di Tom"),
+        ("and then Tom left.", "And then Tom left.", "E poi Tom partì.", "e poi Tom partì."),
+        ("- “STOP!!”", "Stop!", "Fermo!", "- “FERMO!!”"),
+        ("1. Where is Tom?", "Where is Tom?", "Dov'è Tom?", "1. Dov'è Tom?"),
+        ("TOM: I know.", "I know.", "Lo so.", "TOM: Lo so."),
+        ("(I know.)", "I know.", "Lo so.", "(Lo so.)"),
+        ("“I know”.", "I know.", "Lo so.", "“Lo so”."),
+        ("I  know\u00a0Tom.", "I know Tom.", "Conosco Tom.", "Conosco Tom."),
+        ("Ｉ ｋｎｏｗ．", "I know.", "Lo so.", "Lo so."),
+    ],
+)
+def test_a_form_is_taken_off_and_put_back(typed: str, plain: str, translation: str, restored: str) -> None:
+    assert through(typed, translation) == (plain, restored)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *ENGLISH[:7],
+        "I know NATO.",
+        "This is VERY good.",
+        'He said "yes", and left.',
+        "iPhone is here.",
+        "Is Tom in The Hague?",
+        "2 cats.",
+        "The station: it is here.",
+        "I.",
+        "是。",
+    ],
+)
+def test_a_sentence_as_the_text_has_them_is_left_alone(typed: str) -> None:
+    assert FORMER.form(typed) is None
+
+
+def test_the_languages_own_quotes_marks_and_capitals() -> None:
+    assert through("“I know.”", "Ich weiß.", TO_GERMAN)[1] == "„Ich weiß.“"
+    assert through("I KNOW.", "Ich weiß.", TO_GERMAN)[1] == "ICH WEISS."
+    assert through("the cat", "Der Hund", TO_GERMAN)[1] == "der Hund"
+    assert through("tom", "Tom", TO_GERMAN)[1] == "Tom"
+    assert through("Stop!!", "停！", Restorer(Conventions.learn(["停！"]), "zh"))[1] == "停！！"
+    assert through("What?!", "Τι;", Restorer(Conventions.learn(["Τι;"]), "el"))[1] == "Τι;!"
+    assert through("What?!", "Quoi ?", Restorer(Conventions.learn(["Quoi ?"]), "fr"))[1] == "Quoi ?!"
+
+
+def test_what_the_text_knows_is_left_to_the_model() -> None:
+    quoting = Former(
+        Conventions.learn(["“I know.”", "Yes…", "- No.", "ALL OF IT", "all of it"] * 9), TO_ITALIAN._conventions, "en"
+    )
+    assert [quoting.form(typed) for typed in ("“Yes.”", "All…", "- All.")] == [None] * 3
+
+
+def test_an_untouched_sentence_comes_back_as_it_was_typed() -> None:
+    same, random_ = Restorer(Conventions.learn(ENGLISH), "en"), random.Random(3)
+    fronts, backs = ["“", "(", "- ", "3. ", "b) ", "**", "«", "Tom: ", "…"], ["”", ")", "»", "**"]
+    for _ in range(5_000):
+        core = random_.choice([*ENGLISH, *map(str.upper, ENGLISH), *map(str.lower, ENGLISH)])
+        marks = random_.choice(["!!!", "?!", "…", "...", ":", ";"])
+        if random_.random() < 0.5:
+            core = core.rstrip(".!?") + marks
+        typed = "".join(random_.sample(fronts, random_.randint(0, 3))) + core
+        typed += "".join(random_.sample(backs, random_.randint(0, 3)))
+        form = FORMER.form(typed)
+        assert form is None or same.restored(form, form.plain) == typed, typed
+
+
+def test_nothing_of_any_text_is_lost_or_doubled() -> None:
+    same, random_ = Restorer(Conventions.learn(ENGLISH), "en"), random.Random(5)
+    for _ in range(20_000):
+        typed = "".join(random_.choices("“”\"'’()*-–—•.!?…:; 1abTü«»_#>", k=random_.randint(1, 14)))
+        form = FORMER.form(typed)
+        restored = typed if form is None else same.restored(form, form.plain)
+        assert _letters(restored) == _letters(typed), typed
+
+
+def _letters(text: str) -> str:
+    return "".join(character for character in text if character.isalnum()).casefold()
+
+
+def with_conventions(kind: str = "word") -> StoredModel:
+    model = stored(kind)
+    conventions = PairConventions.learn(zip(SOURCES * 9, TARGETS * 9, strict=True))
+    return StoredModel(model.model, model.config, model.files._replace(conventions=conventions), model.folder)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator(with_conventions(), device="cpu", precision="float32")
+
+
+def test_every_way_of_translating_puts_the_form_back(translator: Translator) -> None:
+    plain = "the red cat sees the old dog ."
+    (bare,), typed = translator.translate([plain], asked()), f"(“{plain}”)"
+    expected = f"(“{bare.text}”)"
+    (translation,) = translator.translate([typed], asked())
+    assert translation.text == expected and translation.source == typed
+    assert translation.rewritten == ((typed, plain),) and not bare.rewritten
+    assert translation.log_prob == pytest.approx(bare.log_prob)
+    best, *_ = translator.translate([typed], asked(n_best=2, beam_size=2))
+    assert best.alternatives[0].text.startswith("(“") and best.alternatives[0].text.endswith("”)")
+    pieces = list(translator.stream(typed, asked()))
+    assert "".join(pieces) == expected
+
+
+def test_given_translations_are_scored_without_their_form(translator: Translator) -> None:
+    source, target = SOURCES[0], TARGETS[0]
+    (bare,), (typed,) = translator.score([source], [target]), translator.score([f"“{source}”"], [f"«{target}»"])
+    assert typed.log_prob == pytest.approx(bare.log_prob) and typed.text == f"«{target}»"
+
+
+def test_raw_text_and_a_forced_prefix_are_left_alone(translator: Translator) -> None:
+    typed = "“the red cat sees the old dog .”"
+    model = stored()
+    without = Translator(model, device="cpu", precision="float32")
+    for options in (asked(raw=True), asked(prefix="il gatto")):
+        (one,), (other,) = translator.translate([typed], options), without.translate([typed], options)
+        assert one.text == other.text and not one.rewritten
+
+
+def test_words_are_linked_as_they_were_typed(translator: Translator) -> None:
+    plain = "the red cat sees the old dog ."
+    (bare,) = translator.translate([plain], asked(align=True))
+    (typed,) = translator.translate([f"- “{plain.upper()}”"], asked(align=True, raw=False))
+    assert typed.source_words == ("-", "“", *plain.upper().split(), "”")
+    around = {(0, 0), (1, 1), (len(typed.source_words) - 1, len(typed.target_words) - 1)}
+    assert set(typed.alignment) == around | {(one + 2, other + 2) for one, other in bare.alignment}
+
+
+def test_segments_of_a_line_have_forms_of_their_own(translator: Translator) -> None:
+    one, other = "the red cat sees the old dog .", "where is the station ?"
+    (first,), (second,) = translator.translate([one], asked()), translator.translate([other], asked())
+    (both,) = translator.translate([f"“{one} Where IS the station ??”"], asked())
+    assert len(both.rewritten) == 2 and both.text.startswith(f"“{first.text}") and both.text.endswith("??”")
+    assert second.text.rstrip(".!? ")[1:] in both.text
+
+
+def test_a_translation_that_grows_is_a_beginning_of_the_whole() -> None:
+    form = FORMER.form("“WHERE — IS THE STATION?!”")
+    assert form is not None
+    whole = "Dov'è - questa bella stazione di Roma?"
+    words = whole.split()
+    grown = [TO_ITALIAN.restored(form, " ".join(words[:n]), is_whole=False) for n in range(1, len(words))]
+    grown.append(TO_ITALIAN.restored(form, whole))
+    assert all(later.startswith(earlier) for earlier, later in pairwise(grown))
+    assert grown[-1] == "“DOV'È — QUESTA BELLA STAZIONE DI ROMA?!”"

@@ -1,0 +1,83 @@
+"""How a text is written is learnt from it, and other text is written so."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import CheckpointError
+from dragoman.text.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
+
+ENGLISH = ["Where is the station?", "I don't know.", 'He said "yes" - to me.', "Tom left.", "Stop!"] * 4
+GERMAN = ["Er sagte „ja“ – zu mir.", "Wo ist der Bahnhof?", "Tom’s Hund.", "Er ging."] * 4
+
+
+@pytest.mark.parametrize(
+    ("typed", "normalised"),
+    [
+        ("I don’t know.", "I don't know."),
+        ("I don`t know.", "I don't know."),
+        ("He said “yes” to me.", 'He said "yes" to me.'),
+        ("He said « yes » to me.", 'He said " yes " to me.'),
+        ("yes — no – yes ― no", "yes - no - yes - no"),
+        ("twenty‑one, −5", "twenty-one, -5"),
+        ("a\u00a0no-break\u202fspace\tand  two   more", "a no-break space and two more"),
+        ("in\u00advisible\u200b\u2060\ufeff\u200e", "invisible"),
+        ("ｆｕｌｌ　ｗｉｄｔｈ？", "full width?"),
+        ("ﬁne ﬂow", "fine flow"),
+        ("cafe\u0301", "café"),
+        ("Well… yes", "Well... yes"),
+        ("5 m² is № 7", "5 m² is No 7"),
+        ("Plain text, 3 words: «", 'Plain text, 3 words: "'),
+        ("emoji 😀 👩\u200d🚀 stay", "emoji 😀 👩\u200d🚀 stay"),
+    ],
+)
+def test_characters_are_those_of_the_text(typed: str, normalised: str) -> None:
+    assert Conventions.learn(ENGLISH).normalised(typed) == normalised
+
+
+def test_every_text_keeps_its_own_style() -> None:
+    german = Conventions.learn(GERMAN)
+    assert german.normalised('Er sagte "ja" und “nein” - \'n Hund.') == "Er sagte „ja“ und „nein“ - ’n Hund."
+    assert all(german.normalised(sentence) == sentence for sentence in GERMAN)
+    assert all(Conventions.learn(ENGLISH).normalised(sentence) == sentence for sentence in ENGLISH)
+
+
+def test_a_character_that_the_text_knows_in_its_own_right_stays() -> None:
+    both = Conventions.learn([*ENGLISH, "Tom’s dog.", "a\u00a0b", "ﬁne"])
+    assert both.normalised("It’s a\u00a0ﬁne 'dog'") == "It’s a\u00a0ﬁne 'dog'"
+
+
+def test_where_nothing_is_known_only_spaces_and_what_is_invisible_change() -> None:
+    unknown = UNKNOWN_CONVENTIONS.source
+    assert unknown.normalised("“It’s  a\u00a0ﬁne\u00ad…” — ｙｅｓ") == "“It’s a ﬁne…” — ｙｅｓ"
+
+
+def test_what_stands_around_sentences_often_is_known() -> None:
+    assert Conventions.learn(["“Yes.”", "Why?", "No."] * 9).around_known == {"quotes"}
+    assert Conventions.learn(["“Yes.”", *["No."] * 99]).around_known == set()
+
+
+@pytest.mark.parametrize(
+    ("typed", "usual"), [("?!", "?"), ("!!!", "!"), ("…", "."), (":", "."), ("??", "?"), ("！！", "!")]
+)
+def test_the_usual_mark_for_marks(typed: str, usual: str) -> None:
+    assert Conventions.learn(ENGLISH).mark(typed) == usual
+
+
+def test_marks_are_those_of_the_script_and_none_where_titles_have_none() -> None:
+    japanese = Conventions.learn(["駅はどこ？", "ここです。", "やめて！"])
+    assert [japanese.mark(typed) for typed in ("?!", "...", "!!")] == ["？", "。", "！"]
+    assert Conventions.learn(["Installation", "Usage of files"]).mark("…") == ""
+
+
+def test_conventions_are_read_as_they_were_written(tmp_path: Path) -> None:
+    learnt = PairConventions.learn(list(zip(ENGLISH, GERMAN, strict=False)))
+    learnt.save(tmp_path)
+    assert PairConventions.load(tmp_path) == learnt
+    assert PairConventions.load(tmp_path / "none") is None
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "conventions.json").write_text('{"format": 1, "source": {"sentences": -1}}')
+    with pytest.raises(CheckpointError, match="conventions.json"):
+        PairConventions.load(tmp_path)
