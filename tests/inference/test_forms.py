@@ -63,6 +63,7 @@ def through(typed: str, translation: str, restorer: Restorer = TO_ITALIAN) -> tu
         ("I KNOW TOM.", "I know Tom.", "Conosco Tom.", "CONOSCO TOM."),
         ("Where Is The Station?", "Where is the station?", "Dov'è la stazione?", "Dov'è La Stazione?"),
         ("The Cat of the Station", "The cat of the station.", "Il gatto di stazione.", "Il Gatto di Stazione"),
+        ("I Don't Know The Cat.", "I don't know the cat.", "Non so del gatto.", "Non So Del Gatto."),
         ("i know tom.", "I know Tom.", "Conosco Tom.", "conosco tom."),
         ("the cat", "The cat.", "Il gatto.", "il gatto"),
         ("the cat of tom", "The cat of Tom.", "Il gatto di Tom.", "il gatto di Tom"),

@@ -161,7 +161,7 @@ class Former:
         return capitalised(plain, self._language) if self._conventions.begins_with_capitals else plain, case
 
     def _typed_case(self, text: str, is_sentence: bool) -> Case:
-        words = words_in(text)
+        words = [parts[0] for word in text.split() if (parts := words_in(word))]  # without the t of don't
         if not words or text.upper() == text.lower():
             return "usual"
         if text.islower():
