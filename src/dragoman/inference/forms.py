@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from dragoman.text.casing import SHORT, Truecaser, begins_small, capitalised, lower, title, upper, words_in
+from dragoman.text.casing import (
+    SHORT,
+    Truecaser,
+    begins_small,
+    capitalised,
+    first_words,
+    lower,
+    title,
+    upper,
+    words_in,
+)
 from dragoman.text.conventions import Conventions, requoted
 from dragoman.text.forms import END_MARKS, QUOTES, Peeled, peel
 
@@ -161,21 +171,20 @@ class Former:
         return capitalised(plain, self._language) if self._conventions.begins_with_capitals else plain, case
 
     def _typed_case(self, text: str, is_sentence: bool) -> Case:
-        words = [parts[0] for word in text.split() if (parts := words_in(word))]  # without the t of don't
-        if not words or text.upper() == text.lower():
-            return "usual"
         if text.islower():
             return "small" if is_sentence else "small beginning"
+        words = first_words(text)
         if text.isupper():
             written = any(len(word) > 1 and self._truecaser.usual(word) not in (None, word) for word in words)
             return "capitals" if written else "usual"
-        if words[0].islower() and begins_small(text):
+        if words and words[0].islower() and begins_small(text):
             return "small beginning"
+        small = [word for word in words if not word[0].isupper()]
+        if any(len(word) > SHORT for word in small):
+            return "usual"
         inner = [word for word in words[1:] if self._is_small(word)]
         large = [word for word in inner if word[0].isupper()]
-        small = [word for word in words if not word[0].isupper()]
-        emphatic = any(len(word) > 1 and word.isupper() for word in large)
-        if 2 * len(large) <= len(inner) or emphatic or any(len(word) > SHORT for word in small):
+        if 2 * len(large) <= len(inner) or any(len(word) > 1 and word.isupper() for word in large):
             return "usual"
         return "headline" if small else "title"
 

@@ -10,6 +10,7 @@ _TONOS, _DOT_ABOVE = "\u0301", "\u0307"
 _WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad])*")
 _PARTS = re.compile(r"[.!?…:]\s|[\"“”„«»(]")  # behind these a word may have a capital for being the first
 _FIRST = re.compile(r"\A([\W_]*+)(ij|[^\W\d_])")
+_FIRST_WORDS = re.compile(r"(?<!\S)[^\w\s]*+([^\W\d_]+)")
 _BEGINNING = re.compile(r"(?<!\S)([^\w\s]*)(ij|[^\W\d_])")
 
 
@@ -78,6 +79,11 @@ def begins_small(text: str) -> bool:
 def words_in(text: str) -> list[str]:
     """The words of a text, without marks and numbers."""
     return _WORD.findall(text)
+
+
+def first_words(text: str) -> list[str]:
+    """The words at the beginning and behind white space; the t of don't is none."""
+    return _FIRST_WORDS.findall(text)
 
 
 def usual_forms(texts: Iterable[str], most: int) -> list[str]:
