@@ -469,7 +469,7 @@ WRONG = {
     "only a header": ("a.csv", "text,label\n", {}, r"a.csv has no rows below the header"),
     "one column": ("a.csv", "text\nx\ny\n", {}, r"a.csv has one column .'text'"),
     "no JSON": ("a.jsonl", '{"text": "x"\n', {}, r"a.jsonl:1 is not JSON"),
-    "a missing key": ("a.jsonl", '{"text": "x", "label": 1}\n{"text": "y"}\n', {}, r"a.jsonl:2 has no 'label'"),
+    "a missing key": ("a.jsonl", '{"text": "x", "label": 1}\n{"text": "y"}\n', {}, r"a.jsonl:2 has no key 'label'"),
     "two labels of fastText": (
         "a.txt",
         "__label__good so nice\n__label__bad __label__dull oh no\n",

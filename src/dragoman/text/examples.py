@@ -9,56 +9,23 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.checks import mend
 from dragoman.text.columns import JOINED, Naming, choose_label_columns, position_of
 from dragoman.text.conll import are_tagged_words, open_words
-from dragoman.text.formats import Table, format_of, kind_of, open_table, values_of
+from dragoman.text.formats import Table, format_of, open_table
 from dragoman.text.header import Header, judge_label_header
-from dragoman.text.labels import Example, Source, Task, shortened, written
+from dragoman.text.labels import Example, Source, Task, shortened
 from dragoman.text.lines import read_lines
-from dragoman.text.readers import is_filled, name_columns
 from dragoman.text.settings import DataSettings
+from dragoman.text.tables import NamedTable, name_columns
 
 SAMPLED_ROWS = 1_000
 """Rows by which the columns are chosen."""
 FASTTEXT = "__label__"
 """What fastText writes before a label."""
 _EXPECTED = "an object or a list of a text and a label"
-
-
-class LabelTable(NamedTuple):
-    """A table whose columns have names, from its header or keys, or numbers from 1."""
-
-    table: Table
-    names: list[str]
-    reason: str
-    has_header: bool
-    sample: list[list[str]]
-    """The cells of the first rows."""
-
-    def rows(self, repairs: Counter[str], needed: Sequence[int] = ()) -> Iterator[tuple[int, list[str]]]:
-        """Numbered cells, without rows that hold no text. No record may lack the keys of the columns at the positions
-        `needed`.
-        """
-        if self.table.has_records:
-            return self._records(repairs, needed)
-        rows = ((number, cells) for number, cells in self.table.rows(repairs) if is_filled(cells))
-        return islice(rows, int(self.has_header), None)
-
-    def _records(self, repairs: Counter[str], needed: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
-        for number, record in self.table.rows(repairs):
-            if record is None:
-                continue
-            where = f"{self.table.name}:{number}"
-            if not isinstance(record, dict | list):
-                raise DataError(f"{where} is {kind_of(record)}, not {_EXPECTED}")
-            cells = {name: written(value) for name, _, value in values_of(record)}
-            if missing := [self.names[at] for at in needed if self.names[at] not in cells]:
-                raise DataError(f"{where} has no {missing[0]!r}, which the first row has; mend the row")
-            yield number, [cells.get(name, "") for name in self.names]
 
 
 def open_source(
@@ -79,22 +46,14 @@ def open_source(
     return Source(first.name, reason, read, first.columns)
 
 
-def open_label_table(table: Table, settings: DataSettings, seen: tuple[str, str] | None = None) -> LabelTable:
+def open_label_table(table: Table, settings: DataSettings, seen: tuple[str, str] | None = None) -> NamedTable:
     """Names the columns of a table: by its header or keys, or by numbers from 1."""
-    if table.has_records:
-        _, first = table.first_record(_EXPECTED)
-        names = [name for name, _, _ in values_of(first)]
-        reason = f"{'keys' if isinstance(first, dict) else 'items'} of JSON"
-        named = LabelTable(table, names, reason, False, [])
-        return named._replace(sample=[cells for _, cells in islice(named.rows(Counter()), SAMPLED_ROWS)])
     naming = label_naming(settings, seen)
 
     def judge(first: Sequence[str], below: Sequence[Sequence[str]]) -> Header:
         return Header(judge_label_header(first, below, naming))
 
-    names, sample, header, shown = name_columns(table, judge, SAMPLED_ROWS)
-    reason = f"the first row ({shown}) is a header" if header.is_header else "no header"
-    return LabelTable(table, names, reason, header.is_header, sample)
+    return name_columns(table, judge, _EXPECTED, SAMPLED_ROWS, only_texts=False)
 
 
 def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming:
@@ -127,7 +86,9 @@ def _open_texts(path: Path, settings: DataSettings, seen: tuple[str, str] | None
     )
     columns = choose_label_columns(named.names, named.sample, label_naming(settings, seen), str(path))
     texts, label = [columns.positions[0]], columns.positions[1]
-    reason = f"{format}, {named.table.reason}; {named.reason}; {columns.reason}"
+    header = f"the first row ({named.shown}) is a header" if named.header.is_header else "no header"
+    keys = "keys of JSON" if named.kind == "an object" else "items of JSON"
+    reason = f"{format}, {named.table.reason}; {keys if named.kind else header}; {columns.reason}"
     if names := _several(settings):
         texts = [position_of(name, named.names, str(path)) for name in names]
         reason += f"; the texts of {' and '.join(map(repr, names))} are joined by {JOINED!r}"
@@ -142,16 +103,14 @@ def _several(settings: DataSettings) -> list[str]:
 
 
 def _examples(
-    path: Path, named: LabelTable, texts: Sequence[int], label: int, settings: DataSettings, repairs: Counter[str]
+    path: Path, named: NamedTable, texts: Sequence[int], label: int, settings: DataSettings, repairs: Counter[str]
 ) -> Iterator[Example]:
-    for number, cells in named.rows(repairs, (*texts, label)):
-        if len(cells) != len(named.names):
-            count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-            raise DataError(
-                f"{path}:{number} has {count}, but the first row has {len(named.names)}; a cell that holds the "
-                "delimiter needs quotes"
-            )
-        yield _example(path, number, JOINED.join(cells[at] for at in texts), cells[label], settings, repairs)
+    for number, cells in named.rows((*texts, label), repairs, only_texts=False):
+        if isinstance(cells, str):
+            quotes = "" if named.table.has_records else "; a cell that holds the delimiter needs quotes"
+            raise DataError(f"{cells}{quotes}; mend the row")
+        if cells:
+            yield _example(path, number, JOINED.join(cells[:-1]), cells[-1], settings, repairs)
 
 
 def _labelled_lines(path: Path, settings: DataSettings, repairs: Counter[str]) -> Iterator[Example]:

@@ -22,6 +22,7 @@ from dragoman.errors import DataError, missing_extra
 from dragoman.text.addresses import HUB
 from dragoman.text.header import names_columns
 from dragoman.text.kinds import PARQUET, refusal_of_markup
+from dragoman.text.labels import written
 from dragoman.text.lines import (
     CARRIAGE_RETURNS,
     EncodingErrors,
@@ -442,11 +443,11 @@ def values_of(record: Any, above: KeyPath = (), lists: bool = False) -> Iterator
             yield ".".join(str(part + 1 if isinstance(part, int) else part) for part in path), path, value
 
 
-def text_at(record: Any, path: KeyPath, where: str) -> str:
-    """The text of a record at a path of keys; null is the empty text.
+def text_at(record: Any, path: KeyPath, where: str, only_texts: bool = True) -> str:
+    """The text of a record at a path of keys; null is the empty text, and other values are written as texts.
 
     Raises:
-        DataError: a key is missing, or what it leads to is no text.
+        DataError: a key is missing, or what it leads to is no text, in records with `only_texts`.
     """
     value = record
     for key in path:
@@ -458,11 +459,9 @@ def text_at(record: Any, path: KeyPath, where: str) -> str:
         if isinstance(value, list) and key >= len(value):  # pyright: ignore[reportOperatorIssue]
             raise DataError(f"{where} has {kind_of(value)}, where the first rows have more")
         value = value[key]  # pyright: ignore[reportArgumentType, reportCallIssue] (the container fits the key)
-    if isinstance(value, str):
-        return value
-    if value is not None:
+    if only_texts and not isinstance(value, str | None):
         raise DataError(f"{where}: {path[-1]!r} should be text, but is {kind_of(value)}")
-    return ""
+    return written(value)
 
 
 def kind_of(value: object) -> str:

@@ -15,7 +15,6 @@ from dragoman.text.columns import (
     MOST_LABELS,
     Statistics,
     few_single,
-    measure,
     named_column,
     side_of,
 )
@@ -84,8 +83,8 @@ def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
         return "tag", f"each row of {path.name} holds two lists, of words and labels"
     if not table.has_records and names_words(next(table.rows(Counter()))[1]):
         return "tag", f"{path.name} has columns of words and their labels"
-    _, names, _, _, rows = open_label_table(table, settings)
-    columns = [measure(rows, at) for at in range(len(names))]
+    named = open_label_table(table, settings)
+    names, columns = named.names, named.measured()
     is_named = settings.text_column or settings.label_column
     texts = [at for at, column in enumerate(columns) if column.are_texts]
     phrases = [at for at, column in enumerate(columns) if column.are_phrases]

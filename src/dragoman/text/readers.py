@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
@@ -22,27 +22,23 @@ from dragoman.text.columns import (
     choose_columns,
     languages,
     listed,
-    measure,
 )
 from dragoman.text.formats import (
     ENDINGS,
     ONE_OBJECT,
     Format,
-    KeyPath,
     Table,
     format_of,
-    kind_of,
     open_hub,
     open_table,
     refuse_markup,
     side_lines,
-    text_at,
-    values_of,
 )
-from dragoman.text.header import Header, judge_header
+from dragoman.text.header import judge_header
 from dragoman.text.kinds import texts_in
 from dragoman.text.languages import differing, language_of
 from dragoman.text.lines import EncodingErrors, stored_in, without_packing
+from dragoman.text.tables import NamedTable, name_columns
 
 LINE_BREAKS = "pairs with line breaks inside"
 RAGGED = "not as many cells as the first row"
@@ -55,9 +51,6 @@ _MOST_TEXTS = 50
 _SUBWORD_MARKS = ("@@ ", "▁", " ##", "￭")
 ROWS = 300
 """The number of rows below the first by which a header and columns of numbers are judged."""
-
-_Sides = Iterator[tuple[int, tuple[str, str] | str]]
-"""The number of each row and its two sides, or why it has none."""
 
 
 class Pair(NamedTuple):
@@ -112,7 +105,7 @@ def open_pairs(
         return _open_aligned((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
     if address.startswith(HUB) or format == "hub":
         table, config = open_hub(address.removeprefix(HUB))
-        return _open_records(table, naming, config)
+        return _open_table(table, naming, config)
     path = Path(address)
     if is_prefix(path):
         return _open_prefix(path, naming, format, encoding_errors)
@@ -131,41 +124,7 @@ def _open_file(path: Path, naming: Naming, format: Format | None, encoding_error
             f"{path} has no tabs between columns; if it is one side of a pair, give both files, or what their names "
             "begin with, as in train; if commas or semicolons stand between its columns, add --set data.format=csv"
         )
-    table = open_table(path, chosen, reason, encoding_errors, naming.quoted)
-    return _open_records(table, naming, path.name) if table.has_records else _open_cells(table, naming, path.name)
-
-
-class NamedCells(NamedTuple):
-    """The names of the columns of a table of cells, and some of its rows."""
-
-    names: list[str]
-    sample: list[list[str]]
-    """The first rows, without the header."""
-    header: Header
-    shown: str
-    """The first row, for a message."""
-
-
-def name_columns(table: Table, judge: Callable[[list[str], list[list[str]]], Header], rows: int) -> NamedCells:
-    """Names the columns of a table of cells by its header, or by numbers from 1; looks at some `rows`.
-
-    Raises:
-        DataError: it has no rows.
-    """
-    sample = list(islice((cells for _, cells in table.rows(Counter()) if is_filled(cells)), 1 + rows))
-    if not sample:
-        raise DataError(f"{table.name} holds only blank lines")
-    first, *below = sample
-    header, shown = judge(first, below), " | ".join(first)[:80]
-    if not header.is_header:
-        return NamedCells([str(number) for number in range(1, len(first) + 1)], sample, header, shown)
-    if not below:
-        raise DataError(f"{table.name} has no rows below the header ({shown})")
-    return NamedCells([cell.strip() for cell in first], below, header, shown)
-
-
-def is_filled(cells: list[str]) -> bool:
-    return any(cell.strip() for cell in cells)
+    return _open_table(open_table(path, chosen, reason, encoding_errors, naming.quoted), naming, path.name)
 
 
 def _joined(address: Address, readings: Sequence[Reading]) -> Reading:
@@ -250,61 +209,46 @@ def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encodin
     return _reading(table, naming, columns, (source, target), paths[0].name, pairs, sample)
 
 
-def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
-    """Opens a table whose rows are cells; its first row may be a header."""
-    names, below, header, shown = name_columns(table, lambda first, rows: judge_header(first, rows, naming), ROWS)
-    below = below if header.is_header else below[1:]
-    measured = [measure(below, at) for at in range(len(names))]
+def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
+    """Opens a table of cells, whose first row may be a header, or of JSON objects or lists of two texts."""
+    named = name_columns(
+        table, lambda first, rows: judge_header(first, rows, naming), "an object or a list of two texts", ROWS, True
+    )
+    names, header, measured = named.names, named.header, named.measured()
     texts = sum(not column.are_marks for column in measured)
-    is_told = naming.header is not None or any(naming.columns) or naming.seen_in(names)
-    if not header.is_header and len(names) > 2 and not is_told and texts != 2:
+    if table.has_records:
+        if named.kind == "an object" and len(named.sample) == 1 and not 2 <= len(names) <= _MOST_TEXTS:
+            raise DataError(f"{table.name} is {ONE_OBJECT}")
+    elif not (
+        header.is_header
+        or len(names) < 3
+        or texts == 2
+        or naming.header is not None
+        or any(naming.columns)
+        or naming.seen_in(names)
+    ):
         raise DataError(
-            f"{table.name} has {len(names)} columns. Is its first row ({shown}) a header? Then add "
+            f"{table.name} has {len(names)} columns. Is its first row ({named.shown}) a header? Then add "
             "--set data.header=true and name the columns: --set data.source_column=NAME --set data.target_column=NAME; "
             "otherwise name them by number: --set data.source_column=NUMBER --set data.target_column=NUMBER"
         )
     columns = choose_columns(names, naming, table.name, hint, measured)
     if not all(naming.columns):
         _refuse_numbers(table.name, names, columns, [at for at, column in enumerate(measured) if column.are_numbers])
-    reason = f"the first row ({shown}) is a header: {header.reason}" if header.is_header else "no header"
-    if header.is_header and naming.header is None:
-        reason += "; --set data.header=false says that it is a pair"
-    columns = columns._replace(reason=f"{columns.reason}; {reason}")
-    sides = partial(_cell_sides, table, len(names), columns.positions, header.is_header)
-    pairs = partial(_pairs, table, RAGGED, sides)
-    sample = [cell for row in below for cell in row]
-    reading = _reading(table, naming, columns, names, hint, pairs, sample)
+    if not table.has_records:
+        reason = f"the first row ({named.shown}) is a header: {header.reason}" if header.is_header else "no header"
+        if header.is_header and naming.header is None:
+            reason += "; --set data.header=false says that it is a pair"
+        columns = columns._replace(reason=f"{columns.reason}; {reason}")
+    pairs = partial(_pairs, named, columns.positions)
+    reading = _reading(table, naming, columns, names, hint, pairs, [cell for row in named.sample for cell in row])
     if not header.doubt:
         return reading
     doubt = (
-        f"{table.name}: your first row looks like a header ({shown}): {header.doubt}; it is read as a pair; "
+        f"{table.name}: your first row looks like a header ({named.shown}): {header.doubt}; it is read as a pair; "
         "--set data.header=true if it is a header, data.header=false if it is not"
     )
     return replace(reading, doubts=(*reading.doubts, doubt))
-
-
-def _open_records(table: Table, naming: Naming, hint: str) -> Reading:
-    """Opens a table whose rows are JSON objects, nested or not, or lists of two texts."""
-    _, first = table.first_record("an object or a list of two texts")
-    found: dict[str, list[Any]] = {}
-    paths: dict[str, KeyPath] = {}
-    records = [record for _, record in islice(table.rows(Counter()), ROWS) if isinstance(record, dict)]
-    for record in records if isinstance(first, dict) else [first]:
-        for name, path, value in values_of(record, lists=True):
-            paths[name] = path
-            found.setdefault(name, []).append(value)
-    texts = {
-        name: [value for value in values if isinstance(value, str)]
-        for name, values in found.items()
-        if any(isinstance(value, str) for value in values) or not any(value is not None for value in values)
-    }
-    if isinstance(first, dict) and len(records) == 1 and not 2 <= len(texts) <= _MOST_TEXTS:
-        raise DataError(f"{table.name} is {ONE_OBJECT}")
-    measured = [measure([[text] for text in column], 0) for column in texts.values()]
-    columns = choose_columns(list(texts), naming, table.name, hint, measured)
-    sides = partial(_record_sides, table, type(first), (paths[columns.first], paths[columns.second]))
-    pairs, sample = partial(_pairs, table, KEYLESS, sides), [text for column in texts.values() for text in column]
-    return _reading(table, naming, columns, list(texts), hint, pairs, sample)
 
 
 def _reading(
@@ -380,62 +324,29 @@ def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, re
         yield Pair(source, target, f"{name}:{number}")
 
 
-def _pairs(table: Table, fault: str, sides: Callable[[Counter[str]], _Sides], repairs: Counter[str]) -> Iterator[Pair]:
+def _pairs(named: NamedTable, positions: tuple[int, int], repairs: Counter[str]) -> Iterator[Pair]:
     """The pairs of a table. Rows that give none are counted; a table with too many of them is refused, because it is
     not what it was taken for.
     """
-    name, complaints = stored_in(Path(table.name)).name, list[str]()
+    table, complaints = named.table, list[str]()
+    name, fault = stored_in(Path(table.name)).name, KEYLESS if table.has_records else RAGGED
     rows = broken = 0
-    for number, row in sides(repairs):
+    for number, row in named.rows(positions, repairs):
         rows += 1
         if isinstance(row, str):
             broken += 1
             complaints += [row] * (broken <= 3)
             yield Pair("", "", f"{name}:{number}", fault)
             continue
-        source, target = row
+        source, target = row or ("", "")
         if "\n" in source or "\n" in target:
             repairs[LINE_BREAKS] += 1
         yield Pair(source, target, f"{name}:{number}")
     if broken > MOST_BROKEN * rows:
         share = f"{broken:,} of {rows:,} rows" if broken > 1 else f"1 of {rows:,} rows"
+        quotes = ", and --set data.quoted=true" * (table.format == "tsv")
+        advice = "" if table.has_records else f"; a cell that holds the delimiter or a line break needs quotes{quotes}"
         raise DataError(
             f"{'; '.join(complaints)}{'; …' if broken > len(complaints) else ''} ({share} of {table.name}: {fault}; up "
-            f"to {MOST_BROKEN:.0%} would be dropped): mend the rows{_of_delimiters(table)}"
+            f"to {MOST_BROKEN:.0%} would be dropped): mend the rows{advice}"
         )
-
-
-def _of_delimiters(table: Table) -> str:
-    if table.has_records:
-        return ""
-    quotes = ", and --set data.quoted=true" if table.format == "tsv" else ""
-    return f"; a cell that holds the delimiter or a line break needs quotes{quotes}"
-
-
-def _cell_sides(table: Table, width: int, positions: tuple[int, int], header: bool, repairs: Counter[str]) -> _Sides:
-    source_at, target_at = positions
-    for number, cells in table.rows(repairs):
-        if not is_filled(cells):
-            yield number, ("", "")
-        elif header:
-            header = False
-        elif len(cells) != width:
-            columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-            yield number, f"{table.name}:{number} has {columns}, but the first row has {width}"
-        else:
-            yield number, (cells[source_at], cells[target_at])
-
-
-def _record_sides(table: Table, kind: type, sides: tuple[KeyPath, KeyPath], repairs: Counter[str]) -> _Sides:
-    for number, record in table.rows(repairs):
-        where = f"{table.name}:{number}"
-        if record is None:
-            yield number, ("", "")
-        elif not isinstance(record, kind) or (kind is list and len(record) != 2):
-            expected = "an object" if kind is dict else "a list of two texts"
-            yield number, f"{where} is {kind_of(record)}, but the first row is {expected}"
-        else:
-            try:
-                yield number, (text_at(record, sides[0], where), text_at(record, sides[1], where))
-            except DataError as error:
-                yield number, str(error)
