@@ -9,7 +9,6 @@ from dragoman.config import reasons_in, render
 from dragoman.errors import ConfigError
 from dragoman.runs.choices import (
     Draft,
-    Prepared,
     Start,
     TextFacts,
     Vocabularies,
@@ -201,7 +200,11 @@ def test_the_precision_is_that_of_the_machine(precision: str) -> None:
 
 
 def test_prepared_data_tells_its_languages_and_rules() -> None:
-    prepared = Prepared("en", "und", {"max_words": 77})
+    prepared = {
+        "data.source_language": "en",
+        "data.target_language": "und",
+        "data.checks": {"max_words": 77},
+    }
     data, reasons = (
         resolved({"data": {"target_language": "it"}}, prepared=prepared).recipe.data,
         "from the prepared data",

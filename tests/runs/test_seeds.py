@@ -14,7 +14,7 @@ from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError, Interrupted
 from dragoman.evaluating.metrics import Score, build_metric
 from dragoman.evaluating.metrics import statistics as statistics_of
-from dragoman.evaluating.significance import Spread, Student, compare_groups
+from dragoman.evaluating.significance import Spread, Student, compare_outputs
 from dragoman.runs.train import seed_runs, spreads, train_seeds
 
 REFERENCES = [f"the cat number {n} sat on the mat of house {n * 7 % 31}" for n in range(60)]
@@ -131,27 +131,25 @@ def group(rates: list[float], first_seed: int) -> list[list[str]]:
 
 
 def test_better_systems_are_better_whichever_seeds_they_had() -> None:
-    found = compare_groups(
+    found = compare_outputs(
         group([0.05] * 3, 1), group([0.2] * 3, 10), REFERENCES, names=("A", "B"), metrics=["bleu", "ter"]
     )
     for comparison in found.values():
         assert comparison.better == "A" and comparison.low <= comparison.delta <= comparison.high
         assert str(comparison).endswith("6 seeds)")
-    back = compare_groups(group([0.2] * 3, 10), group([0.05] * 3, 1), REFERENCES, names=("B", "A"), metrics=["bleu"])
+    back = compare_outputs(group([0.2] * 3, 10), group([0.05] * 3, 1), REFERENCES, names=("B", "A"), metrics=["bleu"])
     assert back["bleu"].delta == -found["bleu"].delta and back["bleu"].p_value == found["bleu"].p_value
 
 
 def test_a_difference_within_the_seeds_spread_is_none() -> None:
-    found = compare_groups(group([0.02, 0.3], 1), group([0.05, 0.4], 10), REFERENCES, metrics=["chrf"])["chrf"]
+    found = compare_outputs(group([0.02, 0.3], 1), group([0.05, 0.4], 10), REFERENCES, metrics=["chrf"])["chrf"]
     assert found.better is None and found.low < 0 < found.high
 
 
 def test_seeds_that_agree_leave_the_sentences_chance() -> None:
     """Two roads: without a spread of seeds the interval is the bootstrap's, as a normal one."""
     one, other = damaged(0.05, 1), damaged(0.1, 2)
-    from dragoman.evaluating.significance import compare_outputs
-
-    ours = compare_groups([one, one], [other, other], REFERENCES, metrics=["chrf"])["chrf"]
+    ours = compare_outputs([one, one], [other, other], REFERENCES, metrics=["chrf"])["chrf"]
     plain = compare_outputs(one, other, REFERENCES, metrics=["chrf"], samples=10)["chrf"]
     assert ours.delta == pytest.approx(plain.delta)
     assert ours.high - ours.low == pytest.approx(plain.high - plain.low, rel=0.15)
@@ -165,22 +163,22 @@ def test_chance_alone_is_seldom_called_a_difference() -> None:
     for trial in range(30):
         rates = draw.uniform(0.05, 0.15, 6).tolist()
         first, second = group(rates[:3], 1000 * trial), group(rates[3:], 1000 * trial + 500)
-        calls += compare_groups(first, second, REFERENCES, metrics=["bleu"])["bleu"].better is not None
+        calls += compare_outputs(first, second, REFERENCES, metrics=["bleu"])["bleu"].better is not None
     assert calls <= 6
 
 
 def test_one_seed_has_no_spread_and_lines_must_be_aligned() -> None:
     with pytest.raises(ConfigError, match="the spread of seeds takes two runs of each system, but A has 1 and B 2"):
-        compare_groups([REFERENCES], [REFERENCES] * 2, REFERENCES, names=("A", "B"))
+        compare_outputs([REFERENCES], [REFERENCES] * 2, REFERENCES, names=("A", "B"))
     with pytest.raises(DataError, match="59 translations cannot be scored against 60 lines"):
-        compare_groups([REFERENCES, REFERENCES[1:]], [REFERENCES] * 2, REFERENCES)
-    assert math.isclose(compare_groups([REFERENCES] * 2, [REFERENCES] * 2, REFERENCES)["bleu"].p_value, 1)
+        compare_outputs([REFERENCES, REFERENCES[1:]], [REFERENCES] * 2, REFERENCES)
+    assert math.isclose(compare_outputs([REFERENCES] * 2, [REFERENCES] * 2, REFERENCES)["bleu"].p_value, 1)
 
 
 def test_the_interval_of_seeds_is_welchs_with_the_sentences_variance() -> None:
     """A plain reference: variances with n - 1, each over its number of seeds; Satterthwaite's degrees of freedom."""
     groups = group([0.02, 0.1, 0.3], 1), group([0.1, 0.2], 10)
-    found = compare_groups(*groups, REFERENCES, metrics=["chrf"])["chrf"]
+    found = compare_outputs(*groups, REFERENCES, metrics=["chrf"])["chrf"]
     metric = build_metric("chrf")
     counted = [[statistics_of(metric, each, [[line] for line in REFERENCES]) for each in side] for side in groups]
     scores = [[float(each.scores(each.total[None])[0]) for each in side] for side in counted]

@@ -28,6 +28,7 @@ from dragoman.cli.options import (
     TargetLanguage,
     Threads,
     Verbose,
+    keywords,
     one_or_two,
     search_overrides,
 )
@@ -354,18 +355,7 @@ def benchmark(
     quiet: Quiet = False,
 ) -> None:
     """Measure tokens a second, latency and memory: greedy and with a beam of 4, or as --set says."""
-    result = dragoman.benchmark(
-        models,
-        texts,
-        sentences=sentences,
-        rounds=rounds,
-        overrides=overrides or (),
-        output=output,
-        device=device,
-        precision=precision,
-        threads=threads,
-        progress=open_screen(quiet),
-    )
+    result = dragoman.benchmark(**keywords(locals(), "output_format"))
     if output_format == "json":
         write_json(result.facts())
     else:

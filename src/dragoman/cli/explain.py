@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen, write, write_json, write_json_line, write_table, write_text
+from dragoman.cli.console import as_json, note, open_screen, write, write_json, write_table, write_text
 from dragoman.cli.options import Format, Model, Quiet, TargetLanguage, Threads
 from dragoman.errors import ConfigError
 from dragoman.files import check_output
@@ -17,7 +17,6 @@ from dragoman.files import check_output
 if TYPE_CHECKING:
     from dragoman.explaining.embeddings import Answer, EmbeddingSpace
     from dragoman.explaining.heads import HeadTable
-    from dragoman.explaining.record import Record
     from dragoman.explaining.why import Why
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
@@ -123,7 +122,7 @@ def explain(
         else:
             show_choice(why)
         return
-    from dragoman.explaining.writing import form_of
+    from dragoman.explaining.writing import form_of, render
 
     form = form or (form_of(output) if output is not None else "html")
     check_form(form, weights, head)
@@ -135,21 +134,12 @@ def explain(
         model, text, target, weights=weights, aligned=aligned, target_language=target_language, threads=threads
     )
     if output is None:
-        show_record(record, form, head)
+        write(as_json(record.facts()) if form == "json" else render(record, form, head).decode().removesuffix("\n"))
         return
     dragoman.write_record(output, record, form, head)
     note(f"{output}: {output.stat().st_size / 1e6:.2f} MB, in {time.monotonic() - started:.1f} s")
     if record.target is not None:
         write_text(record.target)
-
-
-def show_record(record: "Record", form: Form, head: str | None) -> None:
-    from dragoman.explaining.writing import render
-
-    if form == "json":
-        write_json_line(record.facts())
-    else:
-        write(render(record, form, head).decode(), end="")
 
 
 def refuse(why: str, options: Mapping[str, object]) -> None:

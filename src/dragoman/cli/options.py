@@ -109,10 +109,9 @@ def keywords(options: Mapping[str, Any], *others: str) -> dict[str, Any]:
     """The options of a command that were given, but for `others`, as keywords of the public function that it calls; and
     where that reports to.
     """
-    progress = open_screen(options["quiet"], options["verbose"])
     left_out = {"quiet", "verbose", *others}
     given = {name: value for name, value in options.items() if value not in (None, []) and name not in left_out}
-    return {**given, "progress": progress}
+    return {**given, "progress": open_screen(options["quiet"], options.get("verbose", False))}
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:

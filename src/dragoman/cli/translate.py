@@ -25,6 +25,7 @@ from dragoman.cli.options import (
     TargetLanguage,
     Texts,
     Threads,
+    keywords,
     search_overrides,
 )
 from dragoman.cli.streams import check_text, read, standard_input, writer
@@ -445,25 +446,13 @@ def generate(
     quiet: Quiet = False,
 ) -> None:
     """Continue a text with a language model."""
+    given = keywords(locals(), "model", "device", "precision", "threads", "prompt", "output_format")
     from dragoman.config import choose
 
-    progress = open_screen(quiet)
+    progress = given.pop("progress")
     prompt = read_prompt() if prompt is None else prompt
     generator = dragoman.Generator.load(model, device, precision, progress, threads)
-    options = choose(
-        dragoman.GenerateOptions,
-        "generate",
-        (),
-        generator.options,
-        tokens=tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        samples=samples,
-        stop=stop,
-        context=context,
-    )
+    options = choose(dragoman.GenerateOptions, "generate", (), generator.options, **given)
     note(f"{generator.device}, {generator.precision}")
     if options.samples == 1 and output_format == "text":
         write_text(prompt, end="")

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import NamedTuple, Protocol, Self, TypeVar, Unpack
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, Unpack
 
 import numpy as np
 
@@ -45,8 +45,6 @@ LEVEL = 0.05
 """A difference is significant if its p-value is lower than this."""
 MANY = 10_000.0
 """With more degrees of freedom, Student's distribution is practically normal."""
-
-THE_FIRST_TWO = ("the first", "the second")
 
 
 @dataclass(frozen=True)
@@ -136,32 +134,22 @@ def compare_systems(
 
 
 def compare_outputs(
-    first: Sequence[str],
-    second: Sequence[str],
+    first: Sequence[str] | Sequence[Sequence[str]],
+    second: Sequence[str] | Sequence[Sequence[str]],
     references: References,
     *,
-    names: tuple[str, str] = THE_FIRST_TWO,
+    names: tuple[str, str] = ("the first", "the second"),
     samples: int = TRIALS,
     **measures: Unpack[Measures],
 ) -> dict[str, Comparison]:
-    """Compares two lists of translations of the same lines, metric by metric, with `samples` trials of the test."""
-    return compare_groups([first], [second], references, names=names, samples=samples, **measures)
-
-
-def compare_groups(
-    first: Sequence[Sequence[str]],
-    second: Sequence[Sequence[str]],
-    references: References,
-    *,
-    names: tuple[str, str] = THE_FIRST_TWO,
-    samples: int = TRIALS,
-    **measures: Unpack[Measures],
-) -> dict[str, Comparison]:
-    """Compares two systems that gave a list of translations for each seed."""
-    rows, *_ = [checked(outputs, references) for outputs in (*first, *second)]
+    """Compares two systems that translated the same lines, metric by metric, with `samples` trials of the test. Each
+    gave one list of translations, or one for each seed.
+    """
+    groups: list[Any] = [[each] if isinstance(each[0], str) else each for each in (first, second)]
+    rows, *_ = [checked(outputs, references) for group in groups for outputs in group]
     return {
         name: compare_counts(
-            [[statistics(metric, outputs, rows) for outputs in group] for group in (first, second)], names, samples
+            [[statistics(metric, outputs, rows) for outputs in group] for group in groups], names, samples
         )
         for name, metric in build_metrics(**measures).items()
     }

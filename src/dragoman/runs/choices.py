@@ -78,15 +78,6 @@ FEW_PAIRS = 5_000
 """Fewer pairs are hardly enough for a model of its own."""
 
 
-class Prepared(NamedTuple):
-    """What prepared data says of itself."""
-
-    source_language: str
-    target_language: str
-    rules: dict[str, Any]
-    """The settings of `[data.checks]` by which it was checked."""
-
-
 class Start(NamedTuple):
     """The finished model that a run starts from."""
 
@@ -164,16 +155,19 @@ class Draft:
 
 
 def choose_before_text(
-    draft: Draft, processes: int = 1, start: Start | None = None, prepared: Prepared | None = None
+    draft: Draft, processes: int = 1, start: Start | None = None, prepared: Mapping[str, Any] | None = None
 ) -> None:
-    """Chooses what follows from the task, the model to start from, and data that was prepared before."""
+    """Chooses what follows from the task, the model to start from, and what data that was prepared before knows of its
+    settings: its languages, which its files do not tell, and the rules by which it was checked.
+    """
     if start is not None:
         keep_start(draft, start)
     share_steps(draft, processes)
     refuse_useless(draft.recipe)
     choose_family(draft)
-    if prepared is not None:
-        take_languages(draft, prepared)
+    for key, value in (prepared or {}).items():
+        if value != UNKNOWN_LANGUAGE:
+            draft.choose(key, value, "from the prepared data")
     refuse_idle_processes(draft.recipe, processes)
 
 
@@ -236,16 +230,6 @@ def choose_family(draft: Draft) -> None:
         reason = "learnt more from five thousand texts"
         draft.choose("model.embedding_scale", False, reason)
         draft.choose("train.schedule", "linear", reason)
-
-
-def take_languages(draft: Draft, prepared: Prepared) -> None:
-    """Prepared data knows its languages, which its files do not tell, and the rules by which it was checked."""
-    reason = "from the prepared data"
-    for side in ("source", "target"):
-        language = getattr(prepared, f"{side}_language")
-        if language != UNKNOWN_LANGUAGE:
-            draft.choose(f"data.{side}_language", language, reason)
-    draft.choose("data.checks", prepared.rules, reason)
 
 
 # When the text is known

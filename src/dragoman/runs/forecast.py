@@ -24,6 +24,7 @@ from dragoman.runs.resolving import resolve_run
 from dragoman.runs.status import PREPARED, make_folder, read_facts_to_go_on, record_status, remove_unmade
 from dragoman.runs.trial import Trial
 from dragoman.training.distributed import refuse_several
+from dragoman.training.freezing import count_trained
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +91,8 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
     return Forecast(
         recipe=recipe,
         parameters=trial.parameters,
-        trained=str(trial.trained),
-        tokens=trial.tokens,
+        trained=str(count_trained(trial.model)),
+        tokens=trial.batches.tokens,
         epochs=steps * recipe.train.accumulate / len(trial.order),
         seconds=steps * step + -(-steps // every) * validation,
         peak_bytes=torch.cuda.max_memory_reserved() if device == "cuda" else peak_memory_bytes(),

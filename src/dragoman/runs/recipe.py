@@ -88,28 +88,16 @@ class Recipe(Settings):
         return given
 
     @pydantic.model_validator(mode="after")
-    def _labels_to_weigh(self) -> "Recipe":
+    def _without_contradictions(self) -> "Recipe":
         if self.train.class_weights is not None and self.task not in LABELLING_TASKS:
             raise ValueError(f"train.class_weights weighs labels; task = {self.task!r} has none; leave it out")
-        return self
-
-    @pydantic.model_validator(mode="after")
-    def _something_to_tune(self) -> "Recipe":
         if self.tuning is not None and self.start is None:
             raise ValueError(
                 "[tuning] freezes or adapts a finished model, but there is none to start from; use dragoman fine-tune "
                 "MODEL DATA, or give start.model"
             )
-        return self
-
-    @pydantic.model_validator(mode="after")
-    def _one_chooser(self) -> "Recipe":
         if self.batches.batch_tokens == "auto" and self.train.accumulate > 1:
             raise ValueError("batches.batch_tokens = 'auto' chooses train.accumulate; leave it out")
-        return self
-
-    @pydantic.model_validator(mode="after")
-    def _a_position_for_every_token(self) -> "Recipe":
         if complaint := too_few_positions(self, DEFAULT_FRAMING):
             raise ValueError(complaint)
         return self

@@ -22,7 +22,7 @@ from dragoman.files import new_folder
 from dragoman.model.transformer import AnyModel, build_model
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.choices import Prepared, TextFacts, Vocabularies
+from dragoman.runs.choices import TextFacts, Vocabularies
 from dragoman.runs.recipe import Recipe, too_few_positions
 from dragoman.store.description import Description, ModelFiles, find_model, read_config
 from dragoman.store.folder import load_model
@@ -89,8 +89,8 @@ class Task(ABC):
 
     # Before training: text
 
-    def prepared_before(self) -> Prepared | None:
-        """Languages and rules from the report on the recipe's data, if the data was prepared before the run."""
+    def prepared_before(self) -> dict[str, Any] | None:
+        """Settings from the report on the recipe's data, if the data was prepared before the run."""
         return None
 
     @abstractmethod

@@ -21,7 +21,7 @@ from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import silent
-from dragoman.runs.choices import FEW_PAIRS, Prepared, TextFacts
+from dragoman.runs.choices import FEW_PAIRS, TextFacts
 from dragoman.runs.conventions import find_conventions
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
@@ -71,7 +71,7 @@ short.
 class TranslationTask(Task):
     """Learns to translate from sentence pairs. The best model has the highest chrF on the dev set."""
 
-    def prepared_before(self) -> Prepared | None:
+    def prepared_before(self) -> dict[str, Any] | None:
         path = self.recipe.data.path
         if not isinstance(path, str) or not (Path(path) / REPORT).is_file():
             return None
@@ -79,7 +79,8 @@ class TranslationTask(Task):
         rules = {
             key.removeprefix("checks."): value for key, value in report.settings.items() if key.startswith("checks.")
         }
-        return Prepared(report.source_language, report.target_language, rules)
+        languages = {f"data.{side}_language": getattr(report, f"{side}_language") for side in ("source", "target")}
+        return {**languages, "data.checks": rules}
 
     def prepare(self) -> None:
         prepare_data(self.recipe.data, self.run.data, self.progress)

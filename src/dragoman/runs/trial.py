@@ -17,7 +17,6 @@ from dragoman.runs.starting import fresh_state
 from dragoman.runs.task import Task
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
-from dragoman.training.freezing import Trained, count_trained
 from dragoman.training.loop import fetch, train_step
 
 TRIAL_SECONDS = 12.0
@@ -43,16 +42,6 @@ class Trial:
     def parameters(self) -> int:
         """The number of weights."""
         return sum(weight.numel() for weight in self.state.masters.weights.values())
-
-    @property
-    def trained(self) -> Trained:
-        """How many of the weights train."""
-        return count_trained(self.model)
-
-    @property
-    def tokens(self) -> int:
-        """Source and target tokens of an epoch."""
-        return self.batches.tokens
 
     def train_heaviest(self) -> None:
         """Takes steps on the two batches that need the most memory: the one with the most tokens, and the one that
@@ -83,7 +72,7 @@ class Trial:
                 tokens, seconds = self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)])
                 taken.append(seconds / tokens)
                 advance(1)
-        return accumulate * self.tokens / len(self.order) * median(taken)
+        return accumulate * self.batches.tokens / len(self.order) * median(taken)
 
     def seconds_a_validation(self) -> float:
         """Seconds that a validation takes; 0 if there is no dev set."""
