@@ -318,6 +318,20 @@ def test_a_folder_held_by_another_process_is_refused_until_that_ends(tmp_path: P
         pass
 
 
+def test_a_lock_that_is_held_for_an_instant_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take, tries = files._take, []
+
+    def second(handle: int) -> None:
+        tries.append(handle)
+        if len(tries) == 1:
+            raise OSError
+        take(handle)
+
+    monkeypatch.setattr(files, "_take", second)
+    with lock(tmp_path):
+        assert len(tries) == 2
+
+
 def test_a_lock_is_released_when_the_block_ends(tmp_path: Path) -> None:
     for _ in range(2):
         with lock(tmp_path):
@@ -403,6 +417,13 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / "private").chmod(0o600)
     write_file(tmp_path / "private", "new")
     assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_grows_has_the_mode_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    with growing_file(tmp_path / "grown", tmp_path / "aside"):
+        pass
+    assert (tmp_path / "grown").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_links_that_cannot_be_written_through_are_refused_before_any_work(tmp_path: Path) -> None:
