@@ -237,8 +237,8 @@ def test_a_folder_is_read_by_the_names_of_its_files(tmp_path: Path):
     report = prepare_labelled(data(str(tmp_path / "raw")), "classify", tmp_path / "data")
     assert [(name, split.examples, split.origin) for name, split in report.splits.items()] == [
         ("train", 40, "given"),
-        ("dev", 10, "given"),
-        ("test", 10, "given"),
+        ("dev", 10, f"given: {tmp_path / 'raw' / 'stsa.binary.dev'}"),
+        ("test", 10, f"given: {tmp_path / 'raw' / 'wnut17test.annotated'}"),
     ]
     assert list(read_examples(tmp_path / "data", "test")) == ROWS[50:]
     sized = data(str(tmp_path / "raw"), dev_size=3)
@@ -548,10 +548,9 @@ def test_addresses_that_no_labelled_text_has_are_refused(tmp_path: Path):
     refused("data.dev_path names two files", str(tmp_path / "reviews.csv"), dev_path=["a.en", "a.it"])
     refused("train does not exist, and train.en, train.it are several files", str(tmp_path / "side" / "train"))
     refused(r"holds 2 files named for train \(train.en, train.it\)", str(tmp_path / "side"))
-    refused("only parallel text is read from the hub", "hub:trec")
-    refused("only parallel text is read from the hub", str(tmp_path / "reviews.csv"), format="hub")
+    refused("named hub:NAME:CONFIG; leave data.format out", str(tmp_path / "reviews.csv"), format="hub")
     words = write(tmp_path / "words.conll", "a\tX\n\n")
-    with pytest.raises(DataError, match="only parallel text is read from the hub; leave data.format out"):
+    with pytest.raises(DataError, match="named hub:NAME:CONFIG; leave data.format out"):
         prepare_labelled(data(words, format="hub"), "tag", tmp_path / "data")
     refused("no file matches", str(tmp_path / "*.tsv"))
     refused("a.txt does not exist; the text comes from the web; say where it lies", "a.txt", origin="the web")
@@ -609,7 +608,7 @@ def test_what_trains_a_translator_is_never_taken_for_anything_else(tmp_path: Pat
     prepare_data(data(tsv), tmp_path / "prepared")
     two = [str(tmp_path / "two.en"), str(tmp_path / "two.it")]
     folders = [str(tmp_path / name) for name in ("two", "prepared", "none", "")]
-    for path in (tsv, csv, short, few, words, rows, two, *folders, "phrasebook", "hub:a:b"):
+    for path in (tsv, csv, short, few, words, rows, two, *folders, "phrasebook"):
         assert guess_task(data(path)) is None, path
 
 

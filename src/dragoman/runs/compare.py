@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.config import as_overrides, check, choose
-from dragoman.errors import CheckpointError, ConfigError
+from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
@@ -38,6 +38,7 @@ from dragoman.text.columns import Naming
 from dragoman.text.examples import open_source
 from dragoman.text.labels import begun, is_iob1
 from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.text.prepare_labelled import HIDDEN, are_hidden
 from dragoman.text.prepared import read_pairs
 from dragoman.text.settings import ReadingSettings, reading_overrides
 
@@ -333,7 +334,10 @@ def _read_labels(first: Path, task: str, asked: _Asked) -> tuple[Path, list[Exam
     kept = read_recipe(run.recipe).data.model_dump(include=HOW_LABELS_ARE_READ) if run.recipe.is_file() else {}
     tables = apply_overrides(asked.overrides, {"data": {**kept, "path": str(path)}})
     kind, settings = "tag" if task == "tag" else "classify", check(tables, "the command line", Recipe).data
-    examples = [(each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())]
+    found = list(open_source([path], settings, kind).read(Counter()))
+    if are_hidden(found):
+        raise DataError(f"the labels of {path} are hidden ({HIDDEN}); name a set that has them")
+    examples = [(each.parts, each.labels) for each in found]
     if kind == "tag" and is_iob1([labels for _, labels in examples]):
         log.info("%s: entities begin with I-, as in IOB1; they are scored as if they began with B-", path)
         return path, [(parts, begun(labels)) for parts, labels in examples]

@@ -1,5 +1,7 @@
 """Classifiers and taggers as tasks: texts with a label, or words with a label each, and scores on held-out text."""
 
+import hashlib
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -261,7 +263,8 @@ def evaluate_predictor(
         answers = [[labels.names[best]] for best in np.argmax(logits, axis=1)]
         off = 100 * _calibration_error(labels, logits, [names[0] for _, names in test])
     gold = [list(names) for _, names in test]
-    facts = {"system": system, "test": path.name, "sha256": sha256(path), "samples": samples}
+    digest = sha256(path) if path.is_file() else hashlib.sha256(json.dumps(test).encode()).hexdigest()  # of the hub
+    facts = {"system": system, "test": path.name, "sha256": digest, "samples": samples}
     return replace(evaluate_labels(labels, gold, answers, search=_search(predictor), **facts), calibration_error=off)
 
 

@@ -138,7 +138,7 @@ def name_of(data: Address) -> str:
     `parts-*.tsv` gives `parts`.
     """
     first = Path(data if isinstance(data, str) else data[0])
-    name = first.name.removeprefix("hub:").partition(":")[0].partition(".")[0]
+    name = re.split("[:@#]", first.name.removeprefix("hub:"))[0].partition(".")[0]
     return re.split(r"[*?[]", name)[0].rstrip("-_") or "run"
 
 

@@ -4,7 +4,6 @@ from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
 from dragoman.runs.recipe import LABELLING_TASKS, Recipe
-from dragoman.text.addresses import HUB
 from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
 OF_EVERY_TASK = frozenset({"path", "folder", "origin", "dev_path", "test_path", "encoding_errors"})
@@ -15,8 +14,8 @@ _OF_TASK = {
     "translation": _OF_ROWS | {"source_column", "target_column", "checks"},
     "classify": _OF_LABELS,
     "tag": _OF_LABELS - {"header"},
-    "fill": frozenset({"target_language"}),
-    "language_model": frozenset({"target_language"}),
+    "fill": frozenset({"target_language", "text_column"}),
+    "language_model": frozenset({"target_language", "text_column"}),
 }
 _READS = {"translation": "sentence pairs", "classify": "labelled texts", "tag": "labelled words"}
 """What a task reads; the others read running text."""
@@ -55,8 +54,6 @@ def _refuse_settings_of_pairs(recipe: Recipe) -> None:
                 f"{task} reads one text, not two aligned files ({' and '.join(address)}); name one file, or several by "
                 "a pattern"
             )
-        if address is not None and address.startswith(HUB):
-            raise ConfigError(f"{task} reads files, not data sets of the hub")
     if given := _given(recipe, "decode"):
         raise ConfigError(f"decode.{given[0]} is about translations; {task} makes none; leave it out")
     if recipe.start is not None and recipe.start.mix_data is not None:

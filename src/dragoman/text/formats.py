@@ -9,9 +9,10 @@ import csv
 import html
 import io
 import json
+import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -39,6 +40,9 @@ Row = tuple[int, Any]
 """A number, and cells or a record. A blank line of JSON lines is the record None."""
 KeyPath = tuple[str | int, ...]
 """The keys that lead to a text inside a record."""
+
+_HubParts = tuple[str, str, str, str]
+"""The parts of `hub:NAME:CONFIG@REVISION#SPLIT`; empty where nothing is said."""
 
 SURROGATES = "lone surrogates replaced"
 
@@ -102,8 +106,10 @@ def format_of(path: Path, format: Format | None = None) -> tuple[Format, str]:
     Raises:
         DataError: the file cannot be read, or is said to be of the hub, which has no files.
     """
+    if path.as_posix().startswith(HUB):
+        return "hub", "as its address says"
     if format == "hub":
-        raise DataError(f"{path}: only parallel text is read from the hub; leave data.format out")
+        raise DataError(f"{path}: a data set of the hub is named hub:NAME:CONFIG; leave data.format out")
     with open_bytes(path) as file:  # refuses an unreadable file before anything is guessed from it
         is_parquet = file.peek(1).startswith(PARQUET)
     if format:
@@ -126,6 +132,8 @@ def open_table(
     path: Path, format: Format, reason: str, encoding_errors: EncodingErrors, quoted: bool | None = None
 ) -> Table:
     """The rows of a file of a format that is known, and why. `quoted` says whether quotes around cells are no text."""
+    if format == "hub":
+        return open_hub(path.as_posix())
     if format == "tsv" and quoted is None and (count := quoted_cells(path, encoding_errors)):
         reason += (
             f"; {count:,} cells are quoted as in CSV, and their quotes are not taken for text "
@@ -141,13 +149,24 @@ def open_table(
     return Table(str(path), (path,), format, reason, partial(FORMATS[format].rows, path, encoding_errors))
 
 
-def open_hub(address: str) -> tuple[Table, str]:
-    """The rows of a data set of the hub, named as in NAME:CONFIG@REVISION, and the name of its configuration."""
+def open_hub(address: str) -> Table:
+    """The rows of one split of a data set of the hub, by default those for training."""
+    name, config, revision, split = _parts_of(address)
+    reason = f"revision {revision}" if revision else "no revision pinned: add @REVISION to read the same rows always"
+    rows = partial(hub_records, (name, config, revision, split or "train"))
+    return Table(address.replace(f"@{revision}", ""), (), "hub", reason, rows)
+
+
+def hub_splits(address: str) -> list[str]:
+    """The names of the splits of a data set of the hub."""
+    return list(_load(*_parts_of(address)))
+
+
+def _parts_of(address: str) -> _HubParts:
+    address, _, split = address.removeprefix(HUB).partition("#")
     address, _, revision = address.partition("@")
     name, _, config = address.partition(":")
-    reason = f"revision {revision}" if revision else "no revision pinned: add @REVISION to read the same rows always"
-    rows = partial(hub_records, name, config or None, revision or None)
-    return Table(f"{HUB}{address}", (), "hub", reason, rows), config
+    return name, config, revision, split
 
 
 def _is_list(line: str) -> bool:
@@ -366,20 +385,38 @@ def _longest(array: Any) -> int:
     return _longest(array.flatten()) if types.is_list(array.type) else 0
 
 
-def hub_records(name: str, config: str | None, revision: str | None, _repairs: Counter[str]) -> Iterator[Row]:
-    """The training rows of a data set of the Hugging Face hub, or of a local folder laid out like one."""
+def hub_records(parts: _HubParts, _repairs: Counter[str]) -> Iterator[Row]:
+    """The rows of a split of a data set of the Hugging Face hub, or of a local folder laid out like one. Labels have
+    names, not numbers; a hidden one is -1.
+    """
+    rows = _load(*parts)
+    kinds = {key: getattr(kind, "feature", kind) for key, kind in (getattr(rows, "features", None) or {}).items()}
+    labels = {key: kind.names for key, kind in kinds.items() if hasattr(kind, "names")}
+    for number, record in enumerate(rows, 1):
+        yield number, by_language({**record, **{key: _named(record[key], names) for key, names in labels.items()}})
+
+
+def _named(label: Any, names: Sequence[str]) -> Any:
+    if isinstance(label, list):
+        return [_named(each, names) for each in label]
+    return names[label] if isinstance(label, int) and label >= 0 else label
+
+
+def _load(name: str, config: str, revision: str, split: str) -> Any:
+    """A split of a data set, or all of them."""
     try:
         import datasets
     except ImportError:
         raise missing_extra("datasets", "hub") from None
     datasets.disable_progress_bars()  # only the command line draws
+    for library in ("datasets", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)  # which is raised as well, in one line
     try:
-        rows = datasets.load_dataset(name, config, split="train", revision=revision)
+        return datasets.load_dataset(name, config or None, split=split or None, revision=revision or None)
     except Exception as error:  # the library raises dozens of kinds, network ones among them
         raise DataError(
             f"the data set {name} ({config or 'no configuration'}) could not be loaded: {_first_line(error)}"
         ) from None
-    yield from enumerate(map(by_language, rows), 1)
 
 
 def refuse_markup(path: Path) -> None:

@@ -21,7 +21,7 @@ from dragoman.text.columns import (
 from dragoman.text.conll import are_tagged_words, lists_in, names_words
 from dragoman.text.examples import SAMPLED_ROWS, open_label_table
 from dragoman.text.formats import Table, format_of, open_table
-from dragoman.text.inputs import files_in
+from dragoman.text.inputs import files_in, sets_of
 from dragoman.text.languages import language_of
 from dragoman.text.lines import read_lines, without_packing
 from dragoman.text.report import REPORT
@@ -37,25 +37,24 @@ _LABEL = re.compile(r"[\w:./+-]*\w")
 
 def guess_task(settings: DataSettings) -> Guess | None:
     """`classify`, `tag` or `language_model`, and the reason; None for parallel text, or where nothing can be said."""
-    if not isinstance(settings.path, str) or settings.path == PHRASEBOOK or settings.path.startswith(HUB):
+    if not isinstance(settings.path, str) or settings.path == PHRASEBOOK:
         return None
     if settings.source_column or settings.target_column:
         return None
     try:
         return _of_address(settings)
     except (DataError, CheckpointError, OSError):
+        if settings.path.startswith(HUB):
+            raise  # it took long, and reading it again would take as long
         return None  # whoever reads the text will complain
 
 
 def _of_address(settings: DataSettings) -> Guess | None:
     path = Path(str(settings.inside(settings.path)))
-    if path.is_dir():
-        if (path / REPORT).is_file():
-            return _of_report(path)
-        path = Path(str(files_in(path)["train"]))
-    elif several := matching(str(path)):
-        path = Path(str(several[0]))
-    return _of_file(path, settings)
+    if (path / REPORT).is_file():
+        return _of_report(path)
+    address = sets_of(settings, files_in)["train"]
+    return _of_file(Path(str((matching(address) or [address])[0])), settings)
 
 
 def _of_report(folder: Path) -> Guess | None:

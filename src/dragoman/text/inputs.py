@@ -1,23 +1,29 @@
 """The files that settings name: those of the training text, as `train`, and those of the sets beside it."""
 
+import glob
+import logging
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.run_folder import split_of
 from dragoman.text.addresses import HUB, Address, beginning_with, is_pattern, is_prefix, matching, missing
 from dragoman.text.columns import Naming
+from dragoman.text.formats import hub_splits
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.text.readers import Reading, open_pairs
 from dragoman.text.report import REPORT, read_report
 from dragoman.text.settings import PHRASEBOOK, DataSettings
 
 SETS = {"train": ("train", "training"), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}
-"""The names under which a folder may hold each set."""
+"""The names under which a folder or a data set of the hub may hold each set."""
 _WORD = re.compile(r"[^\W\d_]+")
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -31,7 +37,7 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
             write_phrasebook(folder)
             addresses = {name: str(folder / name) for name in ("train", "dev", "test", "new_patterns")}
         else:
-            addresses = _training(settings, _pairs_in)
+            addresses = sets_of(settings, _pairs_in)
         addresses = _with_sets_beside(settings, addresses)
         _refuse_missing(settings, addresses)
         known = naming or settings.naming
@@ -48,42 +54,82 @@ def files_of(settings: DataSettings) -> dict[str, list[Path]]:
     """The files of labelled text."""
     for setting in ("path", "dev_path", "test_path"):
         _refuse_pairs(setting, getattr(settings, setting))
-    addresses = _with_sets_beside(settings, _training(settings, files_in))
+    addresses = _with_sets_beside(settings, sets_of(settings, files_in))
     sets = {name: _matching(address) for name, address in addresses.items()}
-    for file in (file for files in sets.values() for file in files):
+    for file in (file for files in sets.values() for file in files if not str(file).startswith(HUB)):
         _refuse_no_file(file, settings.origin)
     return sets
 
 
 def files_in(folder: Path) -> dict[str, Address]:
-    """The files of a folder that are named for a set: `train.csv`, `stsa.binary.dev`, `en_ewt-ud-test.conllu`.
+    """The files of a folder, or of `data` inside it, that are named for a set: `train.csv`, `stsa.binary.dev`,
+    `en_ewt-ud-test.conllu`; or numbered parts of it, as in `train-00000-of-00002.parquet`.
 
     Raises:
-        DataError: none is named for training, or several are named for one set.
+        DataError: none is named for training, or several are named for one set and are no parts.
     """
-    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    sets: dict[str, Address] = {}
+    for place in (folder, folder / "data"):
+        files = sorted(file for file in place.glob("[!.]*") if file.is_file())
+        for name, words in {} if "train" in sets else SETS.items():
+            named = [file for file in files if _is_named(file.name, words)]
+            parts = {re.sub(r"\d+", "*", file.name) for file in named}
+            if len(parts) > 1:
+                listed = ", ".join(file.name for file in named)
+                raise DataError(
+                    f"{place} holds {len(named)} files named for {name} ({listed}); name one with data.path"
+                )
+            if named:
+                sets[name] = str(named[0]) if len(named) == 1 else str(Path(glob.escape(str(place)), *parts))
+    if "train" not in sets:
+        if any(folder.glob("dataset_*.json")):
+            raise DataError(
+                f"{folder} was saved by the datasets library; save its rows with to_parquet, and name that file"
+            )
+        raise DataError(f"{folder} is a folder, and holds no file named train.*; name a file in it, or name them so")
+    return sets
+
+
+def _is_named(name: str, words: Sequence[str]) -> bool:
+    return not {word.lower() for word in _WORD.findall(name)}.isdisjoint(words)
+
+
+def _splits_in(address: str) -> dict[str, Address]:
+    """The splits of a data set of the hub that are named for a set."""
+    if "#" in address:
+        return {"train": address}
+    splits, used = hub_splits(address), list[str]()
     sets: dict[str, Address] = {}
     for name, words in SETS.items():
-        named = [file for file in files if not {word.lower() for word in _WORD.findall(file.name)}.isdisjoint(words)]
-        if len(named) > 1:
-            listed = ", ".join(file.name for file in named)
-            raise DataError(f"{folder} holds {len(named)} files named for {name} ({listed}); name one with data.path")
+        named = sorted((split for split in splits if _is_named(split, words)), key=lambda split: split not in words)
         if named:
-            sets[name] = str(named[0])
+            sets[name] = address if named[0] == "train" else f"{address}#{named[0]}"
+            used.append(named[0])
     if "train" not in sets:
-        raise _without_training(folder)
+        raise DataError(
+            f"{address} has no split for training, only {', '.join(splits)}; name one: {address}#{splits[0]}"
+        )
+    if unused := ", ".join(split for split in splits if split not in used):
+        _say_once(f"{address}: splits that are not used: {unused}")
     return sets
+
+
+@cache
+def _say_once(note: str) -> None:
+    log.info("%s", note)
 
 
 def texts_of(settings: DataSettings) -> dict[str, list[Path]]:
     """The files of running text."""
-    addresses = _with_sets_beside(settings, {"train": settings.inside(settings.path)})
+    addresses = _with_sets_beside(settings, sets_of(settings, files_in))
     return {name: _matching(address) for name, address in addresses.items()}
 
 
-def _training(settings: DataSettings, sets_in: Callable[[Path], dict[str, Address]]) -> dict[str, Address]:
-    """The address of the training text, and of the sets that a folder holds."""
+def sets_of(settings: DataSettings, sets_in: Callable[[Path], dict[str, Address]]) -> dict[str, Address]:
+    """The address of the training text, and of the sets that a folder or a data set of the hub holds."""
     path = settings.inside(settings.path)
+    if isinstance(path, str) and path.startswith(HUB):
+        return _splits_in(path)
     return sets_in(Path(path)) if isinstance(path, str) and Path(path).is_dir() else {"train": path}
 
 
@@ -107,17 +153,7 @@ def _pairs_in(folder: Path) -> dict[str, Address]:
     for name, words in SETS.items():
         if prefix := next((folder / word for word in words if is_prefix(folder / word)), None):
             sets[name] = str(prefix)
-    if "train" not in sets:
-        raise _without_training(folder)
-    return sets
-
-
-def _without_training(folder: Path) -> DataError:
-    if any(folder.glob("dataset_*.json")):
-        return DataError(
-            f"{folder} was saved by the datasets library; save its rows with to_parquet, and name that file"
-        )
-    return DataError(f"{folder} is a folder, and holds no file named train.*; name a file in it, or name them so")
+    return sets if "train" in sets else files_in(folder)
 
 
 def _refuse_missing(settings: DataSettings, addresses: Mapping[str, Address]) -> None:
@@ -135,11 +171,6 @@ def _refuse_pairs(setting: str, address: Address | None) -> None:
         raise DataError(
             f"data.{setting} names two files, {address[0]} and {address[1]}, as aligned text has; labelled text lies "
             "in one file, or in all that a pattern such as 'parts/*.tsv' matches"
-        )
-    if address is not None and address.startswith(HUB):
-        raise DataError(
-            f"{address}: only parallel text is read from the hub; save the data set as JSON lines or Parquet, and name "
-            "that file"
         )
 
 

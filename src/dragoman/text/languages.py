@@ -71,7 +71,7 @@ def languages_in(file_name: str) -> tuple[str, str] | None:
     >>> languages_in("books.en-it.tsv"), languages_in("en_it"), languages_in("train.tsv")
     (('en', 'it'), ('en', 'it'), None)
     """
-    pieces = re.split(r"[._-]", Path(file_name).name)
+    pieces = re.split(r"[._:@#-]", Path(file_name).name)
     for one, other in reversed(list(pairwise(pieces))):
         sides = [_of_code(code) if len(code) == 2 and code.islower() else None for code in (one, other)]
         if one != other and all(sides):

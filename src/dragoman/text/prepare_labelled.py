@@ -29,6 +29,8 @@ HELD_OUT = 0.1
 because labelled sets are small and a score on a hundred examples says little."""
 LEAST_EXAMPLES = 20
 """Fewer training examples are refused."""
+HIDDEN = "-1"
+"""The label of a test set whose labels are kept secret."""
 LONGEST_LABEL = 80
 """A label with more characters is a text."""
 
@@ -54,6 +56,7 @@ class LabelledText:
         self._settings = settings
         self._task: Task = task
         self.examples: dict[str, list[Example]] = {}
+        self._names: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
         """How each set was read, and why so."""
         self._repairs = Counter[str]()
@@ -118,7 +121,10 @@ class LabelledText:
                 advance(len(examples))
             if not examples:
                 raise DataError(f"{source.name} holds no examples")
-            self.examples[name], self._reasons[name] = examples, source.reason
+            if name != "train" and are_hidden(examples):
+                self._reasons[name] = f"the labels of {source.name} are hidden ({HIDDEN}), so it is not used"
+                continue
+            self.examples[name], self._names[name], self._reasons[name] = examples, source.name, source.reason
         if self._task == "tag" and is_iob1([example.labels for example in self.examples["train"]]):
             self._begin_entities()
 
@@ -156,7 +162,7 @@ class LabelledText:
                 )
         held_out = f"held out of the training text with seed {settings.seed}, by label, equal texts together: {reason}"
         origins = {"train": "the rest" if wanted else "given", **dict.fromkeys(wanted, held_out)}
-        origins |= dict.fromkeys(beside, "given")
+        origins |= {name: f"given: {self._names[name]}" if self._names else "given" for name in beside}
         splits: dict[str, Sequence[Example]] = {
             name: [example for example, side in zip(train, sides, strict=True) if side == name]
             for name in ("train", *wanted)
@@ -195,6 +201,11 @@ class LabelledText:
         write_file(path, "".join(_JSON.encode(line) + "\n" for line in lines))
         words = sum(len(example.parts) for example in split) if is_tagged else None
         return LabelledSplit(examples=len(split), words=words, sha256=sha256(path), origin=origin)
+
+
+def are_hidden(examples: Sequence[Example]) -> bool:
+    """Whether the labels of a set are kept secret, as in the tests of GLUE."""
+    return {label for example in examples for label in example.labels} == {HIDDEN}
 
 
 def _phrasebook(settings: DataSettings, task: Task) -> dict[str, list[Example]]:

@@ -57,7 +57,7 @@ from dragoman.text.report import (
     Tally,
     read_report,
 )
-from dragoman.text.settings import DataSettings, lasting
+from dragoman.text.settings import PHRASEBOOK, DataSettings, lasting
 from dragoman.text.split import (
     DEV,
     TEST,
@@ -192,7 +192,8 @@ class PairText:
         _deal_out(train.path, numbers, ["train", *wanted], folder)
         reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
         origins = {"train": "the rest", **dict.fromkeys(wanted, reason)}
-        origins |= {name: f"given: {pairs.reading.name}" for name, pairs in beside.items()}
+        is_own = settings.path != PHRASEBOOK
+        origins |= {name: "given" + f": {pairs.reading.name}" * is_own for name, pairs in beside.items()}
         splits = _splits(folder, sets, numbers, origins)
         noted = _merged(pairs.notes for pairs in sets.values())
         repairs = Counter[str]()

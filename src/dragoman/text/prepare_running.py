@@ -16,8 +16,9 @@ from dragoman.errors import DataError
 from dragoman.files import sha256
 from dragoman.progress import Progress
 from dragoman.run_folder import text_of
-from dragoman.text.addresses import Address
-from dragoman.text.formats import ENDINGS
+from dragoman.text.addresses import HUB, Address
+from dragoman.text.columns import listed
+from dragoman.text.formats import ENDINGS, format_of, open_table, text_at, values_of
 from dragoman.text.inputs import texts_of
 from dragoman.text.lines import read_running, without_packing
 from dragoman.text.phrasebook import read_phrasebook
@@ -46,6 +47,7 @@ class RunningText:
 
     def __init__(self, settings: DataSettings, progress: Progress) -> None:
         self._settings, self._progress = settings, progress
+        self._names: dict[str, str] = {}
 
     def identities(self) -> list[str]:
         return [self._read(lambda _name, _piece: None)]
@@ -57,7 +59,8 @@ class RunningText:
         """Writes the splits into a new folder."""
         characters = Counter[str]()
         identity = self._copy(folder, characters)
-        origins = _hold_out(folder, characters)
+        origins = dict.fromkeys(characters, "given") | {name: f"given: {text}" for name, text in self._names.items()}
+        origins |= _hold_out(folder, characters)
         self._refuse_short(folder, characters)
         return TextReport(
             format=TEXT_FORMAT,
@@ -83,9 +86,8 @@ class RunningText:
                 yield name, (f"{sentence.source}\n" for sentence in getattr(book, name))
             return
         for name, files in texts_of(settings).items():
-            for file in files:
-                _refuse_table(file)
-            yield name, chain.from_iterable(read_running(file, settings.encoding_errors) for file in files)
+            self._names[name] = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+            yield name, chain.from_iterable(_pieces(file, settings) for file in files)
 
     def _read(self, take: Callable[[str, str], None]) -> str:
         """Hands on the texts, piece by piece, each with the name of its set. Returns their identity: the SHA-256 of a
@@ -124,19 +126,20 @@ class RunningText:
                 f"{_named(settings.path)} leaves {characters['train']:,} characters to train on; a language model "
                 f"needs at least {LEAST_CHARACTERS:,}"
             )
-        for name, address in (("dev", settings.dev_path), ("test", settings.test_path)):
+        for name in ("dev", "test"):
             if (count := _without_space_around(read_text(folder, name))) < LEAST_HELD_OUT:
-                whole = f"the end of {_named(settings.path)}" if address is None else _named(address)
+                given = self._names.get(name)
+                whole = given or f"the end of {_named(settings.path)}"
                 raise DataError(
                     f"{whole} is too short to be the {name} text: without white space at its ends it has {count:,} "
                     f"characters, and a language model is measured on at least {LEAST_HELD_OUT}; name a longer text "
-                    f"with data.{name}_path" + (", or leave it out" if address is not None else "")
+                    f"with data.{name}_path" + (", or leave it out" if given else "")
                 )
 
 
 def _hold_out(folder: Path, characters: Counter[str]) -> dict[str, str]:
-    """Cuts missing test and dev texts off the end of the training text; returns where each text is from."""
-    origins = dict.fromkeys(characters, "given")
+    """Cuts missing test and dev texts off the end of the training text; returns where they are from."""
+    origins: dict[str, str] = {}
     size = int(HELD_OUT * characters["train"])
     for name in ("test", "dev"):
         if name not in characters:
@@ -155,6 +158,25 @@ def _without_space_around(text: Iterable[str]) -> int:
             end = place + len(piece.rstrip())
         place += len(piece)
     return end - (first or 0)
+
+
+def _pieces(file: Path, settings: DataSettings) -> Iterator[str]:
+    """A text in pieces: a file, or the column of texts in a data set of the hub or in Parquet."""
+    if not (file.as_posix().startswith(HUB) or file.suffix.lower() == ".parquet"):
+        _refuse_table(file)
+        yield from read_running(file, settings.encoding_errors)
+        return
+    format, reason = format_of(file)
+    table = open_table(file, format, reason, settings.encoding_errors)
+    columns = {
+        name: path for name, path, value in values_of(table.first_record("an object")[1]) if isinstance(value, str)
+    }
+    name = settings.text_column or ("text" if "text" in columns or len(columns) != 1 else next(iter(columns)))
+    if name not in columns:
+        raise DataError(f"{file} has no column {name!r} of texts{listed(list(columns))}; --set data.text_column=NAME")
+    for number, record in table.rows(Counter()):
+        text = text_at(record, columns[name], f"{file}:{number}")
+        yield text if text.endswith("\n") else f"{text}\n"
 
 
 def _refuse_table(file: Path) -> None:

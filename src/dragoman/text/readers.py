@@ -103,9 +103,8 @@ def open_pairs(
         return _joined(address, [open_pairs(file, naming, format, encoding_errors) for file in several])
     if not isinstance(address, str):
         return _open_aligned((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
-    if address.startswith(HUB) or format == "hub":
-        table, config = open_hub(address.removeprefix(HUB))
-        return _open_table(table, naming, config)
+    if address.startswith(HUB):
+        return _open_table(open_hub(address), naming, address)
     path = Path(address)
     if is_prefix(path):
         return _open_prefix(path, naming, format, encoding_errors)

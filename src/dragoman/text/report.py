@@ -4,7 +4,7 @@ A report is `data.json` in the folder of the text. There is one of pairs, one of
 `report_rows` makes a table of that of pairs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -108,6 +108,7 @@ class DataReport(Settings):
 
     def notes(self) -> Iterator[str]:
         """What was dropped, in words."""
+        yield from _sets(self.splits, "pairs")
         for reason, tally in self.dropped.items():
             yield f"dropped: {tally.pairs:,} pairs of {self.rows:,}: {reason}, first at {tally.first}"
 
@@ -215,6 +216,7 @@ class LabelledReport(Settings):
 
     def notes(self) -> Iterator[str]:
         """How the text was read, and what was found, in words."""
+        yield from _sets(self.splits, "examples")
         yield from (f"{name}: {reason}" for name, reason in self.reasons.items())
         yield from (f"{kind}: {found.count:,}, first at {found.first}" for kind, found in self.findings.items())
 
@@ -254,9 +256,15 @@ class TextReport(Settings):
         return ()
 
     def notes(self) -> Iterator[str]:
-        yield from ()
+        return _sets(self.splits, "characters")
 
 
 def read_text_report(folder: Path | str) -> TextReport:
     """Reads the report on prepared running text."""
     return read_json_as(Path(folder) / REPORT, TextReport, TEXT_FORMAT, error=DataError)
+
+
+def _sets(splits: Mapping[str, SplitReport | LabelledSplit | TextSplit], unit: str) -> Iterator[str]:
+    """All sets and where they are from, in one line, if any was given beside the training text."""
+    if any(split.origin.startswith("given:") for name, split in splits.items() if name != "train"):
+        yield ", ".join(f"{name} {getattr(split, unit):,} {unit} ({split.origin})" for name, split in splits.items())
