@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.text.is_file():
         parser.error(f"{options.text} does not exist; name a text file")
     run = dragoman.train(options.text, overrides=["task=language_model", *options.set], runs=options.runs)
-    for found in run.evaluations:
+    for found in run.evaluations[-1:]:  # what comes before it is a baseline
         print(*found.scores.values(), sep="\n")
     wish = dragoman.GenerateOptions(tokens=options.write, temperature=1.0)
     print(dragoman.generate(run.folder, [""], wish)[0].text.strip())

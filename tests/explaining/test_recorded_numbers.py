@@ -99,7 +99,7 @@ def test_any_wrong_number_is_noticed(preset: str, tmp_path: Path) -> None:
     folder = store_translator(tmp_path / "model", preset=preset, generation={"beam_size": 2})
     (part,) = record(folder, SENTENCE, weights="decoder.0").facts()["parts"]
     expected = Reference(folder).translation(SENTENCE)
-    judged_elsewhere = ("alignment", "contributions", "source", "target", "copied", "reason")
+    judged_elsewhere = ("typed", "alignment", "contributions", "source", "target", "copied", "reason")
     kinds = defaultdict(list)
     for path in leaves(part):
         if not set(path) & set(judged_elsewhere):

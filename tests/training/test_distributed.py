@@ -146,7 +146,7 @@ def heard(said: Path, do: Callable[..., Any], *arguments: Any) -> None:
 
 
 def run_command(folder: Path, *overrides: str) -> None:
-    command(*train_command(folder, *overrides))
+    command(*train_command(folder, *overrides), "--verbose")
 
 
 def on_rank(folder: Path, rank: int, step: int, act: Callable[[], Any]) -> None:

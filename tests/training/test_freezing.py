@@ -1,5 +1,6 @@
 """Freezing by readable names: what is frozen takes no gradient, no state and no activations, and nothing else does."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -189,7 +190,9 @@ def test_words_of_a_name_are_joined_by_dots() -> None:
 def test_the_command_line_says_what_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str] = []
 
-    def fine_tune(*_: Any, overrides: list[str], freeze: list[str] | None, lora: int | None, **__: Any) -> None:
+    def fine_tune(
+        *_: Any, overrides: Sequence[str] = (), freeze: list[str] | None = None, lora: int | None = None, **__: Any
+    ) -> None:
         given[:] = as_overrides({"tuning.freeze": freeze, "tuning.lora.rank": lora}, overrides)
         raise ConfigError("this is only a test")
 
