@@ -15,11 +15,11 @@ _INCHES = "\"'"
 _EMPHASIS = "*_~`"
 _SINGLE = "'’‘‚"
 
-_SPACE = r"[\s\u00ad\u200b\u200e\u200f\u2060\ufeff]"
+_SPACE = r"[\s\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 _FRONT = re.compile(
     rf"""(?P<space>{_SPACE}++)
       | (?P<ellipsis>…++|\.\.++)
-      | (?P<bullet>(?:[-–—―•·▪◦‣●○■□►▶➤✓✔+>]|[*#]{{1,6}})(?={_SPACE})|[–—―]|-(?=[^\W\d_]|[¿¡{QUOTES}]))
+      | (?P<bullet>(?:[–—―•·▪◦‣●○■□►▶➤✓✔+]|[-*#>]{{1,6}}|\[[ xX]\])(?={_SPACE})|[–—―]|--?(?=[^\W\d_]|[¿¡{QUOTES}]))
       | (?P<number>\(?(?:\d{{1,3}}(?:\.\d{{1,3}})*+|[^\W\d_]|[ivxIVX]{{1,5}})\)(?={_SPACE})
           |(?:\d{{1,3}}(?:\.\d{{1,3}})*+|[a-hivx]|[ivx]{{2,5}})\.(?={_SPACE}))
       | (?P<speaker>[^\W\d_][\w.'’-]*+(?:\ [^\W\d_][\w.'’-]*+){{0,2}}:(?={_SPACE}))
@@ -117,7 +117,7 @@ def _back(text: str, begin: int, known: Collection[Kind]) -> list[_Item]:
 def _last(text: str, begin: int, end: int) -> tuple[int, Kind | None]:
     """Where the last item before `end` begins, and its kind; `end` itself if there is none."""
     last = text[end - 1]
-    if last.isspace() or last in "\u00ad\u200b\u200e\u200f\u2060\ufeff":
+    if re.match(_SPACE, last):
         return end - 1, None
     if last in _BACK:
         return end - 1, _BACK[last]  # pyright: ignore[reportReturnType]
