@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 _DOTTED = ("tr", "az")  # i and İ are one letter, ı and I another
 _TONOS, _DOT_ABOVE = "\u0301", "\u0307"
-_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad])*")
+_ABBREVIATION = r"(?:[^\W\d_]\.){2,}"  # U.S.
+_WORD = re.compile(r"(?<!\w)[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad])*")
 _PARTS = re.compile(r"[.!?…:]\s|[\"“”„«»(]")  # behind these a word may have a capital for being the first
 _FIRST = re.compile(r"\A([\W_]*+)(ij|[^\W\d_])")
 _FIRST_WORDS = re.compile(r"(?<!\S)[^\w\s]*+([^\W\d_]+)")
@@ -122,7 +123,13 @@ class Truecaser:
 
     def recased(self, text: str) -> str:
         """The text with each word in its usual form, and small if the word is unknown."""
-        return _WORD.sub(lambda match: self.usual(match[0]) or lower(match[0], self._language), text)
+
+        def usual(match: re.Match[str]) -> str:
+            if match[0].endswith("."):
+                return match[0]
+            return self.usual(match[0]) or lower(match[0], self._language)
+
+        return re.sub(rf"{_ABBREVIATION}|{_WORD.pattern}", usual, text)
 
     def _key(self, word: str) -> str:
         return upper(word, self._language)
