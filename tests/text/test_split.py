@@ -175,3 +175,10 @@ def test_larger_components_are_held_out_where_small_ones_do_not_fill():
     sources = np.arange(400, dtype=np.uint64) // 4
     side = assign(sources, np.arange(400, dtype=np.uint64), 20, 20, seed=1)
     assert np.bincount(side).tolist() == [360, 20, 20]
+
+
+def test_keys_are_numbered_in_their_order_without_a_gap_however_many_parts_there_are(monkeypatch):
+    keys = np.random.default_rng(1).integers(2**64, size=40, dtype=np.uint64).repeat(2)
+    monkeypatch.setattr(split, "_PART", 7)
+    numbers, count = split._numbered(keys)
+    assert count == 40 and numbers.tolist() == np.unique(keys, return_inverse=True)[1].tolist()
