@@ -227,7 +227,7 @@ def choose_family(draft: Draft) -> None:
     if task == "classify":
         draft.choose("model.pooling", "mean", "learnt more than the first symbol from a few thousand texts")
     if task == "classify" and recipe.start is None:
-        reason = "learnt more from five thousand texts"
+        reason = "nothing else was clearly better on five thousand texts"
         draft.choose("model.embedding_scale", False, reason)
         draft.choose("train.schedule", "linear", reason)
 
@@ -280,7 +280,7 @@ def choose_words(draft: Draft, spaceless: float) -> None:
     """Whole words; or characters, where many texts have no spaces, so that a whole sentence would be one word."""
     if spaceless > SHARE_SPACELESS:
         draft.choose("tokenizer.kind", "character", f"{spaceless:.0%} of the texts have no spaces between words")
-    draft.choose("tokenizer.kind", "word", "learnt more from five thousand texts")
+    draft.choose("tokenizer.kind", "word", "nothing else was clearly better on five thousand texts")
 
 
 def choose_class_weights(draft: Draft, counts: tuple[int, ...]) -> None:
