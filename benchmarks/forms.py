@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> None:
         figures[name] = measured(translator, name, sources, references, options.raw)
         print(f"{name:22} chrF {figures[name]['chrf']:5.1f}  BLEU {figures[name]['bleu']:5.1f}", flush=True)
     if "clean" in figures:
-        lines = [line for line in sources if translator.former.form(line) is not None]
+        lines = [line for line in sources if translator.source_forms.form(line) is not None]
         print(f"{len(lines):,} of {len(sources):,} clean lines are read in another form:", *lines, sep="\n  ")
     if options.out:
         options.out.write_text(json.dumps({"forms": figures, **vars(options)}, default=str, indent=1) + "\n")

@@ -76,18 +76,9 @@ class RunFolder:
         kept = sum(file.is_file() for file in (self.recipe, self.facts, self.report, self.metrics))
         if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
             return False
-        own = (self.recipe, self.facts, self.data, self.conventions, self.tokenizer, self.corpora, self.checkpoints)
-        made = (
-            self.metrics,
-            self.best,
-            self.final,
-            self.scores,
-            self.curves,
-            self.confusion,
-            self.diverged,
-            self.tensorboard,
-        )
-        return not {path, *path.parents}.isdisjoint((*own, *made))
+        own = (self.recipe, self.facts, self.data, self.tokenizer, self.corpora, self.checkpoints, self.metrics)
+        made = (self.best, self.final, self.scores, self.curves, self.confusion, self.diverged, self.tensorboard)
+        return not {path, *path.parents}.isdisjoint((self.conventions, *own, *made))
 
 
 def split_of(data: Path, name: str) -> Path:

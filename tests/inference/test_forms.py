@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from small_translators import SOURCES, TARGETS, asked, stored
 
-from dragoman.inference.forms import Former, Restorer
+from dragoman.inference.forms import Forms
 from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
 from dragoman.text.conventions import Conventions, PairConventions
@@ -37,15 +37,20 @@ GERMAN = [
     "Das ist der Hund, und der Hund ist da.",
 ] * 5
 
-FORMER = Former(Conventions.learn(ENGLISH), Conventions.learn(ITALIAN), "en")
-TO_ITALIAN = Restorer(Conventions.learn(ITALIAN), "it")
-TO_GERMAN = Restorer(Conventions.learn(GERMAN), "de")
+FROM_ENGLISH = Forms(Conventions.learn(ENGLISH), Conventions.learn(ITALIAN), "en")
 
 
-def through(typed: str, translation: str, restorer: Restorer = TO_ITALIAN) -> tuple[str, str]:
+def into(language: str, *sentences: str) -> Forms:
+    return Forms(Conventions.learn(sentences), Conventions.learn(ENGLISH), language)
+
+
+TO_ITALIAN, TO_GERMAN = into("it", *ITALIAN), into("de", *GERMAN)
+
+
+def through(typed: str, translation: str, forms: Forms = TO_ITALIAN) -> tuple[str, str]:
     """What the model reads, and what becomes of its translation."""
-    form = FORMER.form(typed)
-    return (typed, translation) if form is None else (form.plain, restorer.restored(form, translation))
+    form = FROM_ENGLISH.form(typed)
+    return (typed, translation) if form is None else (form.plain, forms.restored(form, translation))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +102,7 @@ def test_a_form_is_taken_off_and_put_back(typed: str, plain: str, translation: s
     ],
 )
 def test_a_sentence_as_the_text_has_them_is_left_alone(typed: str) -> None:
-    assert FORMER.form(typed) is None
+    assert FROM_ENGLISH.form(typed) is None
 
 
 def test_the_languages_own_quotes_marks_and_capitals() -> None:
@@ -105,20 +110,18 @@ def test_the_languages_own_quotes_marks_and_capitals() -> None:
     assert through("I KNOW.", "Ich weiß.", TO_GERMAN)[1] == "ICH WEISS."
     assert through("the cat", "Der Hund", TO_GERMAN)[1] == "der Hund"
     assert through("tom", "Tom", TO_GERMAN)[1] == "Tom"
-    assert through("Stop!!", "停！", Restorer(Conventions.learn(["停！"]), "zh"))[1] == "停！！"
-    assert through("What?!", "Τι;", Restorer(Conventions.learn(["Τι;"]), "el"))[1] == "Τι;!"
-    assert through("What?!", "Quoi ?", Restorer(Conventions.learn(["Quoi ?"]), "fr"))[1] == "Quoi ?!"
+    assert through("Stop!!", "停！", into("zh", "停！"))[1] == "停！！"
+    assert through("What?!", "Τι;", into("el-GR", "Τι;"))[1] == "Τι;!"
+    assert through("What?!", "Quoi ?", into("fr", "Quoi ?"))[1] == "Quoi ?!"
 
 
 def test_what_the_text_knows_is_left_to_the_model() -> None:
-    quoting = Former(
-        Conventions.learn(["“I know.”", "Yes…", "- No.", "ALL OF IT", "all of it"] * 9), TO_ITALIAN._conventions, "en"
-    )
+    quoting = into("en", *["“I know.”", "Yes…", "- No.", "ALL OF IT", "all of it"] * 9)
     assert [quoting.form(typed) for typed in ("“Yes.”", "All…", "- All.")] == [None] * 3
 
 
 def test_an_untouched_sentence_comes_back_as_it_was_typed() -> None:
-    same, random_ = Restorer(Conventions.learn(ENGLISH), "en"), random.Random(3)
+    same, random_ = into("en", *ENGLISH), random.Random(3)
     fronts, backs = ["“", "(", "- ", "3. ", "b) ", "**", "«", "Tom: ", "…"], ["”", ")", "»", "**"]
     for _ in range(5_000):
         core = random_.choice([*ENGLISH, *map(str.upper, ENGLISH), *map(str.lower, ENGLISH)])
@@ -127,15 +130,15 @@ def test_an_untouched_sentence_comes_back_as_it_was_typed() -> None:
             core = core.rstrip(".!?") + marks
         typed = "".join(random_.sample(fronts, random_.randint(0, 3))) + core
         typed += "".join(random_.sample(backs, random_.randint(0, 3)))
-        form = FORMER.form(typed)
+        form = FROM_ENGLISH.form(typed)
         assert form is None or same.restored(form, form.plain) == typed, typed
 
 
 def test_nothing_of_any_text_is_lost_or_doubled() -> None:
-    same, random_ = Restorer(Conventions.learn(ENGLISH), "en"), random.Random(5)
+    same, random_ = into("en", *ENGLISH), random.Random(5)
     for _ in range(20_000):
         typed = "".join(random_.choices("“”\"'’()*-–—•.!?…:; 1abTü«»_#>", k=random_.randint(1, 14)))
-        form = FORMER.form(typed)
+        form = FROM_ENGLISH.form(typed)
         restored = typed if form is None else same.restored(form, form.plain)
         assert _letters(restored) == _letters(typed), typed
 
@@ -202,7 +205,7 @@ def test_segments_of_a_line_have_forms_of_their_own(translator: Translator) -> N
 
 
 def test_a_translation_that_grows_is_a_beginning_of_the_whole() -> None:
-    form = FORMER.form("“WHERE — IS THE STATION?!”")
+    form = FROM_ENGLISH.form("“WHERE — IS THE STATION?!”")
     assert form is not None
     whole = "Dov'è - questa bella stazione di Roma?"
     words = whole.split()

@@ -77,6 +77,11 @@ def test_conventions_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert PairConventions.load(tmp_path / "none") is None
 
 
+def test_a_strange_file_is_read_as_far_as_it_is_one() -> None:
+    strange = Conventions(sentences=0, ends={"\x1b": 3}, vocabulary=" \n ", characters={"«": 5, "»": 5})
+    assert str(strange) and strange.words == [] and strange.normalised("a\u00a0“b”") == "a «b»"
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "conventions.json").write_text('{"format": 1, "source": {"sentences": -1}}')
     with pytest.raises(CheckpointError, match="conventions.json"):

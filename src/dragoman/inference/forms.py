@@ -47,79 +47,8 @@ class Form:
     """Whether the model was given a mark at the end that was not typed."""
 
 
-class Restorer:
-    """Puts forms back into translations of one language."""
-
-    def __init__(self, conventions: Conventions, language: str) -> None:
-        self._conventions, self._language = conventions, language
-
-    @cached_property
-    def _truecaser(self) -> Truecaser:
-        return Truecaser(self._conventions.words, self._language)
-
-    def restored(self, form: Form, text: str, is_whole: bool = True) -> str:
-        """A translation in the form of its source. One that is not whole yet is a beginning of what it will become."""
-        if not text:
-            return ""
-        if form.is_marked and is_whole:
-            text, form = self._remarked(text, form)
-        text = self._restyled(self._recased(text, form.case), form.styles)
-        behind = self._quoted(form.peeled.after, 1) if is_whole else ""
-        return self._quoted(form.peeled.before, 0) + text + behind
-
-    def _remarked(self, text: str, form: Form) -> tuple[str, Form]:
-        """The translation without its mark, and the form with the typed marks as this language writes them."""
-        bare = text.rstrip("".join(END_MARKS) + ";" * (self._language == "el"))
-        space, mark = text[len(bare.rstrip()) : len(bare)], text[len(bare) :]
-        if not bare.strip():
-            return text, form
-        marks = form.peeled.marks
-        if mark and not mark.isascii():
-            typed = marks.translate(_FULL_WIDTH)
-        elif self._language == "el":
-            typed = marks.replace("?", ";")
-        else:
-            typed = marks
-        after = form.peeled.after
-        if marks:
-            after = after.replace(marks, (space if marks[0] in "?!:;" else "") + typed, 1)
-        return bare.rstrip(), replace(form, peeled=form.peeled._replace(after=after))
-
-    def _recased(self, text: str, case: Case) -> str:
-        match case:
-            case "capitals":
-                return upper(text, self._language)
-            case "title" | "headline":
-                return title(text, self._language, keep_short=case == "headline")
-            case "small":
-                return lower(text, self._language)
-            case "small beginning":
-                first = next(iter(words_in(text)), "")
-                usual = self._truecaser.usual(first) or first.lower()
-                return text.replace(first, usual, 1) if usual[:1].islower() and not first[1:].isupper() else text
-        return text
-
-    def _restyled(self, text: str, styles: str) -> str:
-        """The source's apostrophes, dashes and double quotes for those of the translation, if these are plain ones."""
-        for typed in styles:
-            if typed in _PAIRS and '"' in text:
-                text = requoted(text, _PAIRS[typed])
-            elif typed == "’":
-                text = text.replace(_APOSTROPHE, typed)
-            elif typed in "–—―":
-                text = " ".join(typed if word == _DASH else word for word in text.split(" "))
-        return text
-
-    def _quoted(self, typed: str, side: int) -> str:
-        """What stood before (0) or behind (1) a sentence, with the quotes of this language if its text has its own."""
-        quotes = self._conventions.quotes
-        if not quotes or quotes[0] == '"':
-            return typed
-        return "".join(quotes[side] if character in QUOTES else character for character in typed)
-
-
-class Former:
-    """Reads sentences in the forms of one language."""
+class Forms:
+    """The forms of one language: those that its sentences are typed in, and those that translations into it get back."""
 
     def __init__(self, conventions: Conventions, others: Conventions, language: str) -> None:
         """Given the conventions of this language, and those of the language on the other side."""
@@ -192,3 +121,63 @@ class Former:
         """Whether the training text usually writes a word small inside a sentence."""
         usual = self._truecaser.usual(word)
         return usual is not None and usual[0].islower()
+
+    def restored(self, form: Form, text: str, is_whole: bool = True) -> str:
+        """A translation in the form of its source. One that is not whole yet is a beginning of what it will become."""
+        if not text:
+            return ""
+        if form.is_marked and is_whole:
+            text, form = self._remarked(text, form)
+        text = self._restyled(self._in_case(text, form.case), form.styles)
+        behind = self._quoted(form.peeled.after, 1) if is_whole else ""
+        return self._quoted(form.peeled.before, 0) + text + behind
+
+    def _remarked(self, text: str, form: Form) -> tuple[str, Form]:
+        """The translation without its mark, and the form with the typed marks as this language writes them."""
+        bare = text.rstrip("".join(END_MARKS) + ";" * (self._language.startswith("el")))
+        space, mark = text[len(bare.rstrip()) : len(bare)], text[len(bare) :]
+        if not bare.strip():
+            return text, form
+        marks = form.peeled.marks
+        if mark and not mark.isascii():
+            typed = marks.translate(_FULL_WIDTH)
+        elif self._language.startswith("el"):
+            typed = marks.replace("?", ";")
+        else:
+            typed = marks
+        after = form.peeled.after
+        if marks:
+            after = after.replace(marks, (space if marks[0] in "?!:;" else "") + typed, 1)
+        return bare.rstrip(), replace(form, peeled=form.peeled._replace(after=after))
+
+    def _in_case(self, text: str, case: Case) -> str:
+        match case:
+            case "capitals":
+                return upper(text, self._language)
+            case "title" | "headline":
+                return title(text, self._language, keep_short=case == "headline")
+            case "small":
+                return lower(text, self._language)
+            case "small beginning":
+                first = next(iter(words_in(text)), "")
+                usual = self._truecaser.usual(first) or first.lower()
+                return text.replace(first, usual, 1) if usual[:1].islower() and not first[1:].isupper() else text
+        return text
+
+    def _restyled(self, text: str, styles: str) -> str:
+        """The source's apostrophes, dashes and double quotes for those of the translation, if these are plain ones."""
+        for typed in styles:
+            if typed in _PAIRS and '"' in text:
+                text = requoted(text, _PAIRS[typed])
+            elif typed == "’":
+                text = text.replace(_APOSTROPHE, typed)
+            elif typed in "–—―":
+                text = " ".join(typed if word == _DASH else word for word in text.split(" "))
+        return text
+
+    def _quoted(self, typed: str, side: int) -> str:
+        """What stood before (0) or behind (1) a sentence, with the quotes of this language if its text has its own."""
+        quotes = self._conventions.quotes
+        if not quotes or quotes[0] == '"':
+            return typed
+        return "".join(quotes[side] if character in QUOTES else character for character in typed)

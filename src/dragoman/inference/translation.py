@@ -13,7 +13,7 @@ from jaxtyping import Float
 from dragoman.brief import brief
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.inference.alignment import SegmentLinks, line_links
-from dragoman.inference.forms import Restorer
+from dragoman.inference.forms import Forms
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Flag, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
@@ -94,8 +94,8 @@ class Rated(NamedTuple):
 class Writer:
     """Writes translations in the words of one model's tokenizers."""
 
-    def __init__(self, tokenizers: Tokenizers, restorer: Restorer) -> None:
-        self.tokenizers, self.restorer = tokenizers, restorer
+    def __init__(self, tokenizers: Tokenizers, forms: Forms) -> None:
+        self.tokenizers, self.forms = tokenizers, forms
 
     def text(self, ids: Sequence[int]) -> str:
         """Ids as one line of text, as the model writes it."""
@@ -164,7 +164,7 @@ class Writer:
         ]
         cleaned = sum(count for _, count in lines)
         texts = [
-            self.restorer.restored(segment.form, text) if segment.form is not None else text
+            self.forms.restored(segment.form, text) if segment.form is not None else text
             for segment, (text, _) in zip(segments.all, lines, strict=True)
         ]
         if cleaned:

@@ -21,7 +21,7 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import TOKENS_AT_ONCE, align
-from dragoman.inference.forms import Form, Former, Restorer
+from dragoman.inference.forms import Form, Forms
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
@@ -78,7 +78,7 @@ class Translator:
         options: how it searches when it is not told otherwise; the model folder's own.
         device, precision: where and in which numbers the model runs.
         threads: how many compute.
-        former: from texts as they are typed to the forms that the model was trained on.
+        source_forms: what sentences are typed in, and the model was not trained on.
         requests, writer: from segments of text to requests of the search, and from what it found to translations.
         languages: of the sources and of the translations.
         target_languages: those that a text may ask for, if there are several.
@@ -105,9 +105,8 @@ class Translator:
         self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
         conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
         source, target = conventions.source, conventions.target
-        self.former = Former(source, target, self.languages.source)
-        self._target_former = Former(target, source, self.languages.target)
-        self.writer = Writer(self.tokenizers, Restorer(target, self.languages.target))
+        self.source_forms = Forms(source, target, self.languages.source)
+        self.writer = Writer(self.tokenizers, Forms(target, source, self.languages.target))
         self.target_languages = TargetLanguages(self.tokenizers.source.target_languages)
 
     @property
@@ -269,11 +268,11 @@ class Translator:
                 ended |= {result.ticket: result.hypotheses for result in engine.step()}
             if options.risk_samples is None and tickets[0] not in ended:
                 settled = self.writer.settled_text(engine.agreed(tickets[0]))
-                yield settled if form is None else self.writer.restorer.restored(form, settled, is_whole=False)
+                yield settled if form is None else self.writer.forms.restored(form, settled, is_whole=False)
         hypotheses.append(_joined(ended[ticket] for ticket in tickets))
         ((best,), *_) = self.writer.choose(hypotheses[-1:], options)
         text = self.writer.text(best.tokens)
-        yield text if form is None else self.writer.restorer.restored(form, text)
+        yield text if form is None else self.writer.forms.restored(form, text)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
@@ -310,7 +309,7 @@ class Translator:
         split = languages.split(given, options.target_language)
         longest = self.requests.longest_source(options) - bool(languages.ids)
         plain = [wanted.text for wanted in split]
-        form = (lambda _: None) if options.raw or options.prefix else self.former.form
+        form = (lambda _: None) if options.raw or options.prefix else self.source_forms.form
         lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations, form)
         languages.warn_of_forgotten(split)
         rows = zip(lines, given, split, strict=True)
@@ -374,8 +373,8 @@ class Translator:
         """Sources as the model reads them, with tags, and translations as it would write them."""
         read, written = [], []
         for wanted, target in zip(self.target_languages.split(sources, options.target_language), targets, strict=True):
-            form = None if options.raw else self.former.form(wanted.text.strip())
-            target_form = None if form is None else self._target_former.form(target.strip())
+            form = None if options.raw else self.source_forms.form(wanted.text.strip())
+            target_form = None if form is None else self.writer.forms.form(target.strip())
             read.append((wanted if form is None else wanted._replace(text=form.plain)).tagged)
             written.append(target if target_form is None else target_form.plain)
         return read, written

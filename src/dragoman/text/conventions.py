@@ -71,7 +71,7 @@ class Conventions(Settings):
         )
 
     def __str__(self) -> str:
-        ends = ", ".join(f"{mark or 'none'} {count / self.sentences:.1%}" for mark, count in self.ends.items())
+        ends = ", ".join(f"{mark or 'none'} {count / max(1, self.sentences):.1%}" for mark, count in self.ends.items())
         around = ", ".join(sorted(self.around_known)) or "nothing"
         return f"{len(self.words):,} words; marks at the end: {ends}; often around a sentence: {around}"
 
@@ -220,7 +220,6 @@ def requoted(text: str, quotes: str) -> str:
     >>> requoted('He said "yes" („ja“, « oui »).', "“”")
     'He said “yes” (“ja”, “ oui ”).'
     """
-
     return _QUOTE.sub(lambda match: quotes[0] if is_opening(text, match.start()) else quotes[1], text)
 
 
