@@ -124,6 +124,8 @@ def test_a_part_says_what_was_typed_if_the_model_read_something_else(folder: Pat
     (bare,) = record(tmp_path / "model", "the red cat").parts
     assert (part.typed, part.source, part.target) == ("“the red cat”", "the red cat", bare.target)
     assert bare.typed is None and part.log_prob == pytest.approx(bare.log_prob)
+    (given,) = record(tmp_path / "model", "“the red cat”", "“il gatto rosso”").parts
+    assert (given.typed, given.source, given.target) == ("“the red cat”", "the red cat", "il gatto rosso")
     assert "typed   “the red cat”" in list(summary(record(tmp_path / "model", "“the red cat”")))
 
 

@@ -105,6 +105,13 @@ def test_a_sentence_as_the_text_has_them_is_left_alone(typed: str) -> None:
     assert FROM_ENGLISH.form(typed) is None
 
 
+def test_where_titles_have_no_mark_none_stays_before_the_typed_ones() -> None:
+    titles = into("en", *["Usage of files", "Installation of the system"] * 9)
+    form = titles.form("Usage of files…")
+    assert form is not None and form.plain == "Usage of files"
+    assert [TO_ITALIAN.restored(form, text) for text in ("Uso dei file", "Uso dei file.")] == ["Uso dei file…"] * 2
+
+
 def test_the_languages_own_quotes_marks_and_capitals() -> None:
     assert through("“I know.”", "Ich weiß.", TO_GERMAN)[1] == "„Ich weiß.“"
     assert through("I KNOW.", "Ich weiß.", TO_GERMAN)[1] == "ICH WEISS."

@@ -72,6 +72,13 @@ def test_a_run_is_tuned_and_scored_on_both_tests_before_and_after(old: Path, tmp
     assert times(old) == before
 
 
+def test_a_tuned_model_knows_the_writing_of_the_model_that_it_began_from(old: Path, tmp_path: Path) -> None:
+    tuned = tune(old, tmp_path).folder
+    known = load_model(old).files.conventions
+    assert known is not None and load_model(tuned).files.conventions == known
+    assert "loves" not in known.source.words
+
+
 def test_a_rate_near_zero_changes_nothing(old: Path, tmp_path: Path) -> None:
     result = tune(old, tmp_path, "train.learning_rate=1e-30")
     assert weights(result.folder)[0] == weights(old)[1], "it began with the best model's weights"
@@ -289,4 +296,6 @@ def test_once_it_has_a_checkpoint_a_tuning_does_without_the_model_it_began_from(
     with pytest.raises(Interrupted):
         tune(model, tmp_path, progress=AtSteps({4: terminate}))
     shutil.rmtree(model)
-    assert train(tmp_path / "runs" / "model-new", device="cpu").steps == 6
+    resumed = train(tmp_path / "runs" / "model-new", device="cpu")
+    assert resumed.steps == 6
+    assert load_model(resumed.folder).files.conventions == load_model(old).files.conventions

@@ -85,8 +85,9 @@ def test_a_run_leaves_a_scored_model_and_all_that_led_to_it(finished: Path) -> N
 
 
 def test_models_keep_how_their_training_text_is_written(finished: Path) -> None:
-    learnt = conventions(finished)
-    assert learnt == load_model(finished / "final").files.conventions
+    learnt = load_model(finished / "best").files.conventions
+    assert learnt is not None and learnt == load_model(finished / "final").files.conventions
+    assert conventions(finished) == learnt
     assert learnt.source.sentences == read_report(finished / "data").splits["train"].pairs
     assert not learnt.source.begins_with_capitals and learnt.source.has_sentences_without_mark
     assert {"the", "sees", "seeks"} <= set(learnt.source.words) and "vede" in learnt.target.words

@@ -48,7 +48,7 @@ class Form:
 
 
 class Forms:
-    """The forms of one language: those that its sentences are typed in, and those that translations into it get back."""
+    """The forms that sentences of one language are typed in, and that translations into it get back."""
 
     def __init__(self, conventions: Conventions, others: Conventions, language: str) -> None:
         """Given the conventions of this language, and those of the language on the other side."""

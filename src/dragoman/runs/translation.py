@@ -22,10 +22,10 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
-from dragoman.runs.conventions import find_conventions
+from dragoman.runs.conventions import learn_conventions
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
-from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model
+from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model, read_conventions
 from dragoman.text.conventions import PairConventions
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data
@@ -135,10 +135,18 @@ class TranslationTask(Task):
 
     @cached_property
     def conventions(self) -> PairConventions | None:
-        """How the training text is written, of the model that the run starts from if there is one."""
-        if self.recipe.start is not None:
-            return None if self.start is None else PairConventions.load(find_model(self.recipe.start.model))
-        return find_conventions(self.run, self.report.splits["train"].pairs)
+        """How the training text is written, of the model that the run starts from if there is one; found once, and kept
+        in the run's folder.
+        """
+        if (kept := PairConventions.load(self.run.path)) is not None:
+            return kept
+        if self.recipe.start is None:
+            found = learn_conventions(self.run.data, self.report.splits["train"].pairs)
+        else:
+            found = read_conventions(find_model(self.recipe.start.model)) if self.start is not None else None
+        if found is not None:
+            found.save(self.run.path)
+        return found
 
     def _normalised(self, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         """The pairs in the characters that the model reads and writes."""
