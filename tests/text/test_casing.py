@@ -57,7 +57,7 @@ def test_a_word_has_the_form_that_it_has_most_often_inside_sentences() -> None:
         "Dogs and I met Mary Straße.",
         "NO DOG IS HERE",
     ]
-    usual = Truecaser(usual_forms(sentences, 100), "en")
+    usual = Truecaser(usual_forms(sentences), "en")
     assert usual.recased("TOM AND I THINK THE DOG SAW MARY") == "Tom and I think the dog saw Mary"
     assert usual.recased("STRASSE") == "Straße"
     assert usual.recased("THE U.S. AND THE 1ST DOG") == "the U.S. and the 1ST dog"
@@ -66,9 +66,9 @@ def test_a_word_has_the_form_that_it_has_most_often_inside_sentences() -> None:
 
 
 def test_the_most_frequent_words_are_kept() -> None:
-    assert usual_forms(["X one", "X one two", "X three two one"], 2) == ["one", "x"]
+    assert usual_forms(["X one", "X one two", "X three two one"])[:2] == ["one", "x"]
 
 
 def test_greek_capitals_are_found_without_accents() -> None:
-    usual = Truecaser(usual_forms(["αυτή είναι η οδός μου"], 10), "el")
+    usual = Truecaser(usual_forms(["αυτή είναι η οδός μου"]), "el")
     assert usual.recased("ΕΙΝΑΙ Η ΟΔΟΣ ΜΟΥ") == "είναι η οδός μου"

@@ -12,7 +12,7 @@ from dragoman.text.conventions import PairConventions
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.text.report import read_report
 
-SAMPLE = 50_000
+SAMPLE = 300_000
 """Training pairs that tell how a text is written, spread over all of them."""
 
 

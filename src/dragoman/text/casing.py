@@ -2,15 +2,19 @@
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from dragoman.text.placeholders import ANY_PLACEHOLDER
 
 _DOTTED = ("tr", "az")  # i and İ are one letter, ı and I another
 _TONOS, _DOT_ABOVE = "\u0301", "\u0307"
 _ABBREVIATION = r"(?:[^\W\d_]\.){2,}"  # U.S.
 _WORD = re.compile(r"(?<!\w)[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad])*")
 _PARTS = re.compile(r"[.!?…:]\s|[\"“”„«»(]")  # behind these a word may have a capital for being the first
-_FIRST = re.compile(r"\A([\W_]*+)(ij|[^\W\d_])")
+_FIRST = re.compile(rf"\A((?:(?!{ANY_PLACEHOLDER})[\W_])*+)(ij|[^\W\d_])")
 _FIRST_WORDS = re.compile(r"(?<!\S)[^\w\s]*+([^\W\d_]+)")
 _BEGINNING = re.compile(r"(?<!\S)([^\w\s]*)(ij|[^\W\d_])")
 
@@ -87,7 +91,7 @@ def first_words(text: str) -> list[str]:
     return _FIRST_WORDS.findall(text)
 
 
-def usual_forms(texts: Iterable[str], most: int) -> list[str]:
+def usual_forms(texts: Iterable[str]) -> list[str]:
     """The words of texts, each in the form that it has most often inside a sentence, the most frequent first. One that
     only begins sentences is taken to be small. A text in capitals tells nothing.
     """
@@ -106,7 +110,7 @@ def usual_forms(texts: Iterable[str], most: int) -> list[str]:
         if word.upper() not in forms:
             forms[word.upper()].append((count, word))
     frequent = sorted(forms.values(), key=lambda forms: -sum(count for count, _ in forms))
-    return [max(forms)[1] for forms in frequent[:most]]
+    return [max(forms)[1] for forms in frequent]
 
 
 class Truecaser:
@@ -120,6 +124,15 @@ class Truecaser:
     def usual(self, word: str) -> str | None:
         """The usual form of a word inside a sentence; None for one that the text does not have."""
         return self._usual.get(self._key(word))
+
+    def has_beginning(self, letters: str) -> bool:
+        """Whether a word that the text writes small begins with these letters."""
+        place = bisect_left(self._small, letters)
+        return place < len(self._small) and self._small[place].startswith(letters)
+
+    @cached_property
+    def _small(self) -> list[str]:
+        return sorted(word for word in self._usual.values() if word.islower())
 
     def recased(self, text: str) -> str:
         """The text with each word in its usual form, and small if the word is unknown."""

@@ -5,8 +5,9 @@ sentences, and the usual form of its words. A model reads best what is written a
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Self
 
@@ -14,7 +15,7 @@ import pydantic
 
 from dragoman.config import Settings, read_json_as
 from dragoman.serialization import write_json
-from dragoman.text.casing import usual_forms
+from dragoman.text.casing import usual_forms, words_in
 from dragoman.text.forms import END_MARKS, QUOTES, Kind, is_opening, peel
 
 FILE, FORMAT = "conventions.json", 1
@@ -23,8 +24,10 @@ KNOWN = 0.001
 KNOWN_AROUND = 0.02
 """What stands around a sentence is known if at least this share of sentences has it. Quotes around 0.1 % are too few to
 translate them well (benchmarks/forms.py)."""
-WORDS, CHARACTERS = 5_000, 300
+WORDS, CHARACTERS = 30_000, 300
 """Most words and characters that are kept."""
+FREQUENT = 20
+"""A name is known if at least this many sentences have it, or if several have it and it is translated."""
 
 _PAIRS = ("“”", "„“", "«»", "»«", "””", "‹›", "「」", '""')
 _APOSTROPHES = "'’ʼ‘´`′‛＇"
@@ -51,8 +54,8 @@ class Conventions(Settings):
     """The most frequent words, each in the form that it has most often inside a sentence, with spaces between them."""
 
     @classmethod
-    def learn(cls, sentences: Iterable[str]) -> Self:
-        """The conventions of these sentences."""
+    def learn(cls, sentences: Iterable[str], left_out: Collection[str] = ()) -> Self:
+        """The conventions of these sentences, but for some words."""
         kept = list(sentences)
         characters, around, ends = Counter[str](), Counter[Kind](), Counter[str]()
         for sentence in kept:
@@ -67,7 +70,7 @@ class Conventions(Settings):
             around=dict(around),
             ends=dict(ends.most_common()),
             capitals=sum(sentence[:1].isupper() for sentence in kept),
-            vocabulary=" ".join(usual_forms(kept, WORDS)),
+            vocabulary=" ".join(islice((word for word in usual_forms(kept) if word not in left_out), WORDS)),
         )
 
     def __str__(self) -> str:
@@ -171,9 +174,10 @@ class PairConventions(Settings):
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:
         """Those of sentence pairs."""
         kept = list(pairs)
+        rare = [rare_names(kept), rare_names((target, source) for source, target in kept)]
         return cls(
-            source=Conventions.learn(source for source, _ in kept),
-            target=Conventions.learn(target for _, target in kept),
+            source=Conventions.learn((source for source, _ in kept), rare[0]),
+            target=Conventions.learn((target for _, target in kept), rare[1]),
         )
 
     def save(self, folder: Path) -> None:
@@ -221,6 +225,21 @@ def requoted(text: str, quotes: str) -> str:
     'He said “yes” (“ja”, “ oui ”).'
     """
     return _QUOTE.sub(lambda match: quotes[0] if is_opening(text, match.start()) else quotes[1], text)
+
+
+def rare_names(pairs: Iterable[tuple[str, str]]) -> set[str]:
+    """Words with a capital that stand in few sentences of the one side, and usually as they are in those of the other.
+    A model has not learnt to write them.
+
+    >>> rare_names([("Rome or Lodi.", "Roma o Lodi."), ("Rome too.", "Anche Roma.")])
+    {'Lodi'}
+    """
+    count, copied = Counter[str](), Counter[str]()
+    for one, other in pairs:
+        words = {word for word in words_in(one) if word != word.lower()}
+        count.update(words)
+        copied.update(words.intersection(words_in(other)))
+    return {word for word, times in count.items() if times < FREQUENT and (times < 2 or 2 * copied[word] > times)}
 
 
 def _is_plain(character: str) -> bool:
