@@ -36,7 +36,7 @@ _CODE = re.compile(
             r"\{\{[^{}\n]{0,100}\}\}|[$%#@]?\{[^\s{}][^{}\n]{0,100}\}|\{\}",  # variables
             r"(?<![\w%])%(?:\(\w{1,60}\)|\d{1,2}\$)?[-+#0]?\d{0,3}(?:\.\d{1,2})?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcrsSp@](?!\w)",
             r"(?<![\w%])%\d{1,2}(?!\w)|%[A-Za-z_]\w{1,60}%|%%|(?<!\w)\$[A-Za-z_]\w{1,60}",
-            r"(?<!\S)--?[A-Za-z][\w-]{1,60}(?:=\S+)?(?<=[\w-])(?=[\s,.;:)]|\Z)",  # an option of a command
+            r"(?<![^\s(\[])--[A-Za-z][\w-]{1,60}(?:=\S+)?(?<=[\w-])(?=[\s,.;:)]|\Z)",  # an option of a command
             r"(?<![\w/])(?:~|\.{1,2})?/(?:[\w.+-]{1,100}/){1,50}[\w.+-]{0,100}(?<!\.)",  # paths
             r"(?<![\w/.])(?:~|\.{1,2})/[\w.+-]{1,100}(?<!\.)",
             rf"(?<!\w)[A-Za-z]:\\{_ADDRESS}",
@@ -76,7 +76,7 @@ class Span(NamedTuple):
 
 
 # A text without any of these has no code.
-_HINT = re.compile(rf"[%&@#$<{{/\\_`~]|{ANY_PLACEHOLDER}|--|:\S|\.[a-z]|[\d)][ -]\(?\d")
+_HINT = re.compile(rf"[%&@#$<{{/\\_`~]|{ANY_PLACEHOLDER}|--|\(\)|:\S|\.[a-z]|[\d)][ -]\(?\d")
 
 
 def code_in(text: str) -> list[Span]:
