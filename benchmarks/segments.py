@@ -21,11 +21,9 @@ import argparse
 import csv
 import gzip
 import hashlib
-import html.parser
 import itertools
 import json
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from command_line import figures_file, markdown
+from debian import CACHE, Page, fetch
 
 from dragoman.inference.sentences import split_sentences
 
@@ -96,16 +95,6 @@ class Place(NamedTuple):
         return hashlib.blake2b(f"{SEED} {self.paragraph.key} {self.offset}".encode()).hexdigest()
 
 
-def fetch(cache: Path) -> None:
-    """Downloads and unpacks the packages that the cache lacks."""
-    cache.mkdir(parents=True, exist_ok=True)
-    for package in sorted({package for packages in PACKAGES.values() for package in packages}):
-        if not (cache / package).is_dir():
-            subprocess.run(["apt-get", "download", package], cwd=cache, check=True)
-            [archive] = cache.glob(f"{package}_*.deb")
-            subprocess.run(["dpkg-deb", "-x", archive, cache / package], check=True)
-
-
 def paragraphs(cache: Path, language: str) -> list[Paragraph]:
     """Those of a language that are written in it, each once, in a fixed order."""
     found: dict[str, Paragraph] = {}
@@ -132,7 +121,7 @@ def texts(share: Path, package: str, language: str) -> Iterator[str]:
         for path in sorted((share / "doc" / GUIDE / language).glob("*.html")):
             page = Page()
             page.feed(path.read_text(errors="replace"))
-            yield from page.paragraphs
+            yield from (paragraph for _, paragraph in page.paragraphs)
     else:
         for path in sorted((share / "games/fortunes").rglob("*")):
             if path.is_file() and not path.is_symlink() and path.suffix not in (".dat", ".u8"):
@@ -169,30 +158,6 @@ def unescaped(line: str) -> str:
     line = re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\s[-+]?\d|\\[&/,|^%c:]|\\\".*", "", line)
     line = re.sub(r"\\\[(\w\w)\]|\\\((..)", lambda match: ESCAPES.get(match[1] or match[2], "\\"), line)
     return line.replace("\\-", "-").replace("\\ ", " ").replace("\\~", "\u00a0").replace("\\'", "'")
-
-
-class Page(html.parser.HTMLParser):
-    """Collects the paragraphs of an HTML page that hold no other block."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.paragraphs: list[str] = []
-        self._open: list[str] | None = None
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        if tag == "p":
-            self._open = []
-        elif tag in ("div", "pre", "table", "ul", "ol", "br"):
-            self._open = None
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "p" and self._open is not None:
-            self.paragraphs.append(re.sub(r"[ \t\r\n]+", " ", "".join(self._open)).strip())
-            self._open = None
-
-    def handle_data(self, data: str) -> None:
-        if self._open is not None:
-            self._open.append(data)
 
 
 def fortunes(file: str) -> Iterator[str]:
@@ -335,13 +300,13 @@ def excerpt(text: str, offset: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache/dragoman-debian-texts")
+    parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--marks", type=Path, default=Path(__file__).with_name("segments.tsv"))
     parser.add_argument("--sentencex", type=Path, metavar="FOLDER", help="where that library is installed")
     parser.add_argument("--show", choices=[*PACKAGES, "draw"], help="print the places where a splitter errs")
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
-    fetch(options.cache)
+    fetch(options.cache, (package for packages in PACKAGES.values() for package in packages))
     found = {language: paragraphs(options.cache, language) for language in PACKAGES}
     if options.show == "draw":
         for language, of_language in found.items():
