@@ -1,10 +1,11 @@
 """How well are sentences translated that are typed otherwise than the training text is written?
 
-    python benchmarks/forms.py MODEL SOURCES REFERENCES [--lines 2000] [--raw] [--forms NAME …] [--out results.json]
+    python benchmarks/forms.py MODEL SOURCES REFERENCES [--lines 2000] [--forms NAME …] [--out results.json]
 
 Each form is applied to sources and references alike: quotes as each language has them, and what is invisible to the
-sources alone. Translations are greedy, and scored by chrF and BLEU. With `--raw` the model reads each text as it is
-typed. At the end stand the lines, as they are in the file, that the model reads in another form.
+sources alone. Translations are greedy, and scored by chrF and BLEU: once as the model reads each text by default, and
+once raw, as it is typed. A form is marked that loses more than two chrF beside clean text. At the end all lines of the
+file are translated both ways as they are: those are listed that come out otherwise.
 """
 
 import argparse
@@ -13,16 +14,17 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from command_line import figures_file
+from command_line import command_line, figures_file
 
 import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
+from dragoman.system import machine
 
 Form = Callable[[str, str], str]
 """A text and its language, and the text in this form."""
 
 
-OWN_QUOTES = {"de": "„“"}
+OWN_QUOTES = {"de": "„“", "ru": "«»"}
 """The quotes of a reference, whatever the source has around it, in a language whose training text has its own."""
 SOURCES_ONLY = ("a soft hyphen", "full-width letters", "a no-break space")
 
@@ -85,36 +87,49 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("sources", type=Path)
     parser.add_argument("references", type=Path)
-    parser.add_argument("--lines", type=int, default=2_000)
-    parser.add_argument("--raw", action="store_true", help="the model reads each text as it is typed")
+    parser.add_argument("--lines", type=int, default=2_000, help="how many are put in each form")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=[*FORMS])
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args(arguments)
     sources, references = (
-        path.read_text(encoding="utf-8").splitlines()[: options.lines] for path in (options.sources, options.references)
+        path.read_text(encoding="utf-8").splitlines() for path in (options.sources, options.references)
     )
     translator = dragoman.Translator.load(options.model, "cpu", progress=False)
-    figures: dict[str, dict[str, float]] = {}
+    first = sources[: options.lines], references[: options.lines]
+    clean = measured(translator, "clean", *first)
+    figures: dict[str, dict[str, dict[str, float]]] = {}
     for name in options.forms:
-        figures[name] = measured(translator, name, sources, references, options.raw)
-        print(f"{name:22} chrF {figures[name]['chrf']:5.1f}  BLEU {figures[name]['bleu']:5.1f}", flush=True)
-    if "clean" in figures:
-        lines = [line for line in sources if translator.source_forms.form(line) is not None]
-        print(f"{len(lines):,} of {len(sources):,} clean lines are read in another form:", *lines, sep="\n  ")
+        figures[name] = scores = clean if name == "clean" else measured(translator, name, *first)
+        lost = clean["default"]["chrf"] - scores["default"]["chrf"]
+        shown = "   ".join(
+            f"{way}: chrF {of_way['chrf']:5.1f}  BLEU {of_way['bleu']:5.1f}" for way, of_way in scores.items()
+        )
+        print(f"{name:22} {shown}{f'   {lost:.1f} chrF below clean' if lost > 2 else ''}", flush=True)
+
+    default, raw = (translated(translator, sources, raw) for raw in (False, True))
+    lines = [line for line, *both in zip(sources, default, raw, strict=True) if both[0] != both[1]]
+    print(f"{len(lines):,} of {len(sources):,} lines as they are come out otherwise than raw:", *lines, sep="\n  ")
     if options.out:
-        options.out.write_text(json.dumps({"forms": figures, **vars(options)}, default=str, indent=1) + "\n")
+        facts = {"command": command_line(), "machine": machine(), "lines": len(first[0]), "forms": figures}
+        of_all = {"lines": len(sources), "otherwise_than_raw": lines}
+        options.out.write_text(json.dumps({**facts, "as_they_are": of_all}, ensure_ascii=False, indent=1) + "\n")
 
 
 def measured(
-    translator: dragoman.Translator, name: str, sources: Sequence[str], references: Sequence[str], raw: bool
-) -> dict[str, float]:
+    translator: dragoman.Translator, name: str, sources: Sequence[str], references: Sequence[str]
+) -> dict[str, dict[str, float]]:
     form, (source, target) = FORMS[name], translator.languages
     typed = [form(text, source) for text in sources]
-    translations = translator.translate(typed, progress=False, raw=raw, beam_size=1)
-    texts = [translation.text for translation in translations]
     if name not in SOURCES_ONLY:
         references = [form(text, target) for text in references]
-    return bleu_and_chrf(texts, [[text] for text in references], target)
+    return {
+        way: bleu_and_chrf(translated(translator, typed, raw), [[text] for text in references], target)
+        for way, raw in (("raw", True), ("default", False))
+    }
+
+
+def translated(translator: dragoman.Translator, texts: Sequence[str], raw: bool) -> list[str]:
+    return [one.text for one in translator.translate(texts, progress=False, raw=raw, beam_size=1)]
 
 
 if __name__ == "__main__":
