@@ -32,7 +32,7 @@ SPANS = {
     "named printf": r"%\(\w+\)[sdif]",
     "braces": r"\{\w*(?:[:.!][^{}\s]*)?\}",
     "numbered": r"%\d+\b",
-    "variable": r"\$\{\w+\}|\$\(\w+\)|%[A-Z]{4,}",
+    "variable": r"\$\{\w+\}|\$\(\w+\)|%[A-Z][A-Z_]{3,}%?",
     "markup": r"</?[a-zA-Z][^<>]*>",
     "entity": r"&(?:\w+|#\d+);",
     "accelerator": r"(?<!\w)[_&~](?=[A-Z])",
@@ -118,7 +118,12 @@ def kinds_of(text: str) -> list[str]:
 def interface_strings(found: Iterable[tuple[str, str]], count: int) -> list[str]:
     """Messages of at least three words that hold a span, the kinds in turn."""
     lots = sorted(
-        {text for text, _ in found if "\n" not in text and len(text) <= 200 and words_beside_spans(text) >= 3}, key=lot
+        {
+            text
+            for text, _ in found
+            if len(text) <= 200 and text == " ".join(text.split()) and words_beside_spans(text) >= 3
+        },
+        key=lot,
     )
     kinds = {kind: iter([text for text in lots if kind in kinds_of(text)]) for kind in SPANS}
     drawn: dict[str, None] = {}
