@@ -1,10 +1,12 @@
 """Rows in the wrong language are found by the words of the text itself, and the others pass."""
 
 import random
+from collections import Counter
 
 import pytest
 
 from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE, WordEvidence, learn_evidence, words_of
+from dragoman.text.other_languages import ColumnLanguage, evidence
 
 ENGLISH = "the a is was sees takes house dog cat red big and with under man woman".split()
 ITALIAN = "il la un era vede prende casa cane gatto rosso grande e con sotto uomo donna".split()
@@ -77,6 +79,10 @@ def test_real_text_passes_and_its_exchanged_rows_are_found(shared_data, name, so
         for each in (source, target)
     )
     rows = list(zip(one, other, strict=True))
+    for told, texts in ((source, one), (target, other)):
+        column = ColumnLanguage(told, sum((evidence(" ".join(words), words) for words in texts), Counter()))
+        assert column.name == told
+        assert not [words for words in texts if words and column.lacks(" ".join(words), words)]
     found = verdicts(rows)
     assert found.count(EXCHANGED) <= len(rows) / 1000
     assert found.count(ONE_LANGUAGE) <= len(rows) / 100

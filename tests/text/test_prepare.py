@@ -22,13 +22,16 @@ from dragoman.text.checks import (
     DUPLICATE,
     EMPTY,
     JOINED,
+    LINE_BREAKS,
     PLACEHOLDER,
     RATIO,
+    REPEATED,
     SPREADSHEET,
     TRIMMED,
 )
 from dragoman.text.inputs import open_inputs
 from dragoman.text.lines import CARRIAGE_RETURNS
+from dragoman.text.other_languages import OTHER_LANGUAGE
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepare_pairs import ENTITIES, changes, identities
 from dragoman.text.prepared import read_split
@@ -439,8 +442,58 @@ def test_one_text_in_the_place_of_many_is_dropped(tmp_path, text, side):
     for at in range(20, 35):
         pairs[at] = (text, pairs[at][1]) if side == 0 else (pairs[at][0], text)
     pairs[40:55] = [(f"{word}!", "Sì.") for word in "yes yeah yep sure right fine okay done good well so aye".split()]
+    pairs[60:75] = [
+        (f"{some} and {some} have agreed with each other by now", "Siamo d'accordo.") for some in "abcdefghijklmno"
+    ]
     report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
     assert report.dropped[PLACEHOLDER].lines == tuple(f"a.tsv:{at + 2}" for at in range(20, 35))
+    assert report.noted[REPEATED].lines == tuple(f"a.tsv:{at + 2}" for at in range(60, 75))
+    assert report.rows - 15 == sum(split.pairs for split in report.splits.values())
+
+
+OTHERS = [
+    "Der Mann ist mit der Katze im Haus und sieht nicht auf die Uhr.",
+    "Le chat est dans la maison et il ne voit pas les oiseaux.",
+    "El gato no está en la casa porque los perros están en el jardín.",
+    "O gato não está em casa porque ele foi com os seus amigos.",
+    "Мы не знаем, где сейчас находится наша кошка.",
+    "猫は家にいませんので、今日はどこにいるのか分かりません。",
+    "Η γάτα δεν είναι στο σπίτι, και δεν ξέρουμε πού πήγε.",
+]
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_rows_in_another_language_than_their_column_are_dropped_unless_asked_for(tmp_path, is_dropped):
+    pairs = some_italian(200)
+    for at, text in enumerate(OTHERS):
+        pairs[10 * at] = pairs[10 * at][0], text
+        pairs[10 * at + 5] = text, pairs[10 * at + 5][1]
+    settings = DataSettings(
+        path=write_tsv(tmp_path / "a.tsv", pairs, header="source\ttarget\n"),
+        test_path=write_tsv(tmp_path / "test.tsv", pairs[:1]),
+        checks={"drop_other_languages": is_dropped},
+    )
+    report = prepare_data(settings, tmp_path / "data")
+    found = (report.dropped if is_dropped else report.noted)[OTHER_LANGUAGE].lines
+    assert found[: 2 * len(OTHERS)] == tuple(f"a.tsv:{5 * at + 2}" for at in range(2 * len(OTHERS)))
+    assert report.splits["test"].pairs == 1
+    assert ("checks.drop_other_languages" in report.settings) is not is_dropped
+
+
+@pytest.mark.parametrize(
+    ("language", "other"),
+    [
+        ("it", ["Non è in casa."] * 3 + ["Der Mann ist nicht im Haus."] * 2),  # a column of two languages
+        ("scn", ["Der Mann ist nicht im Haus."]),  # one that is not what it is said to be
+        ("it", ["Vado a letto."] * 9 + ["Der Mann da."]),  # short rows
+        ("it", ["Le parole «der», «die» e «das» non sono le stesse in tutti i casi."]),
+    ],
+)
+def test_rows_are_not_dropped_for_their_language_where_it_is_uncertain(tmp_path, language, other):
+    pairs = [(f"This is the sentence number {n}.", f"{n} {other[n % len(other)]}") for n in range(200)]
+    path = write_tsv(tmp_path / "a.tsv", pairs)
+    report = prepare_data(DataSettings(path=path, target_language=language), tmp_path / "data")
+    assert OTHER_LANGUAGE not in report.dropped
 
 
 @pytest.mark.parametrize("exchanged", ["keep", "drop", "swap"])
@@ -463,6 +516,7 @@ def test_line_breaks_inside_a_side_become_spaces(tmp_path):
     assert sorted(read_split(tmp_path / "data", "test"))[0][1].startswith("uno ")
     assert all("\n" not in source + target for source, target in read_split(tmp_path / "data", "train"))
     assert report.repairs[JOINED] == 100
+    assert report.noted[LINE_BREAKS].lines == tuple(f"a.jsonl:{n + 1}" for n in range(50))
 
 
 HTML = [

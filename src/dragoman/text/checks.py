@@ -22,6 +22,7 @@ RATIO = "length ratio"
 COPY = "source copied to target"
 SPREADSHEET = "spreadsheet error such as #N/A"
 PLACEHOLDER = "one short text for many long ones, such as TODO"
+REPEATED = "one text for many longer ones"
 DUPLICATE = "duplicate of an earlier pair"
 
 # Shorter sides count as this long, because "No." for "Assolutamente no." is a fair translation.
@@ -56,6 +57,8 @@ class CheckSettings(Settings):
     """Drop pairs whose two sides are the same text: they teach a model to copy."""
     drop_duplicates: bool = True
     """Keep only the first of pairs that are equal on both sides."""
+    drop_other_languages: bool = True
+    """Drop pairs with a side that is certainly in another language than the rest of its column."""
 
     @property
     def decodes(self) -> bool:
@@ -109,6 +112,7 @@ def _too_long(text: str, checks: CheckSettings) -> bool:
 TRIMMED = "sides with spaces around them, trimmed"
 DECODED = "HTML entities decoded"
 JOINED = "line breaks inside a side, now spaces"
+LINE_BREAKS = "rows with line breaks inside"
 
 _BREAKS = re.compile(r"\s*\n\s*")
 _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,9 @@ from dragoman.text.alignment import (
 )
 from dragoman.text.checks import (
     DUPLICATE,
+    LINE_BREAKS,
     PLACEHOLDER,
+    REPEATED,
     SPREADSHEET,
     CheckSettings,
     content_length,
@@ -44,6 +46,7 @@ from dragoman.text.checks import (
 )
 from dragoman.text.inputs import open_inputs
 from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.text.other_languages import LEARN_ROWS, OTHER_LANGUAGE, ColumnLanguage, evidence
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import (
     ADDED_SETTINGS,
@@ -60,6 +63,8 @@ from dragoman.text.report import (
 from dragoman.text.settings import PHRASEBOOK, DataSettings, lasting
 from dragoman.text.split import (
     DEV,
+    FAR_LONGER,
+    LONGER,
     TEST,
     TRAIN,
     Keys,
@@ -67,8 +72,8 @@ from dragoman.text.split import (
     first_occurrences,
     held_out_sizes,
     leakage,
+    many_longer,
     one_form,
-    placeholders,
     sentence_key,
     text_key,
 )
@@ -91,7 +96,7 @@ _KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target"
 """What is kept of a pair: its file and line, a key of its text, and a key and the length of each sentence."""
 _PACKED_KEYS = struct.Struct("<4Q2I")
 SWAPPED = "rows whose sides looked exchanged, swapped back"
-LISTED = (EXCHANGED, SWAPPED, ONE_LANGUAGE, SPREADSHEET)
+LISTED = (EXCHANGED, SWAPPED, ONE_LANGUAGE, OTHER_LANGUAGE, SPREADSHEET, LINE_BREAKS)
 """Kinds of pairs whose lines are all reported."""
 _LINE_BITS = 40
 _ADVANCE_EVERY = 1000
@@ -137,7 +142,9 @@ class PairText:
         written = {name: split.sha256 for name, split in report.splits.items() if split.pairs}
         if written != {name: "".join(hashes(reading).values()) for name, reading in self._inputs.items()}:
             return None
-        if any(report.settings.get(key) != value for key, value in now.items() if key.startswith("checks.")):
+        if any(
+            report.settings.get(key) != now.get(key) for key in {*report.settings, *now} if key.startswith("checks.")
+        ):
             return None
         for name in report.splits:
             shutil.copyfile(split_of(source_folder, name), split_of(folder, name))
@@ -157,12 +164,12 @@ class PairText:
 
     def _prepared(self, folder: Path) -> DataReport:
         checks, train = self._settings.checks, self._inputs["train"]
-        evidence = _learn_evidence(train, checks)
+        usual = _learn_usual(train, checks)
         sets = {
-            name: PairSet(reading, split_of(folder, name), checks, evidence, keep_all=True)
+            name: PairSet(reading, split_of(folder, name), checks, usual, keep_all=True)
             for name, reading in self._inputs.items()
         }
-        sets["train"] = PairSet(train, folder / "whole.jsonl", checks, evidence, False, self._settings.exchanged)
+        sets["train"] = PairSet(train, folder / "whole.jsonl", checks, usual, False, self._settings.exchanged)
         for pairs in sets.values():
             pairs.take_in(self._progress)
         report = self._split(folder, sets)
@@ -178,10 +185,13 @@ class PairText:
         dropped = dict(train.faults)
         if repeated := len(kept) - int(kept.sum()):
             dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
-        lacking = train.lacking() & kept
-        if lines := tuple(train.origin(int(row)) for row in np.flatnonzero(lacking)):
+        times = train.many_longer() * kept
+        lacking = times >= FAR_LONGER
+        if lines := train.origins(lacking):
             dropped[PLACEHOLDER] = Tally(pairs=len(lines), first=lines[0], lines=lines)
             kept &= ~lacking
+        if doubtful := train.origins((times >= LONGER) & kept):
+            train.notes[REPEATED] = Tally(pairs=len(doubtful), first=doubtful[0], lines=doubtful)
         sources, targets = (keys[kept] if repeated or lines else keys for keys in train.sentences)
         asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in beside}
         wanted, sized = held_out_sizes(asked, len(sources), HELD_OUT, "pairs each")
@@ -229,7 +239,7 @@ class PairSet:
         reading: Reading,
         path: Path,
         checks: CheckSettings,
-        evidence: WordEvidence,
+        usual: "Usual",
         keep_all: bool,
         exchanged: str | None = None,
     ) -> None:
@@ -244,7 +254,7 @@ class PairSet:
         self.longest = [Longest(words=0, characters=0, text="", origin="")] * 2
         """The longest sentence of each side."""
         self.misaligned: list[Misalignment] = []
-        self._checks, self._evidence, self._keep_all, self._exchanged = checks, evidence, keep_all, exchanged
+        self._checks, self._usual, self._keep_all, self._exchanged = checks, usual, keep_all, exchanged
         self._lines: defaultdict[str, list[str]] = defaultdict(list)
         self._decodes = checks.decodes
         self._names = [file.name for file in reading.files] or [Path(reading.name).name]
@@ -279,11 +289,15 @@ class PairSet:
         keys = self._keys()
         return keys["source"], keys["target"]
 
-    def lacking(self) -> np.ndarray:
-        """True for each pair with a text that stands for one that is missing."""
+    def many_longer(self) -> np.ndarray:
+        """For each pair, how many times as long as usual the many partners of a text are; 0 if they are few."""
         (source, target), lengths = self.sentences, self._keys()["lengths"]
         one, other = lengths[:, 0], lengths[:, 1]
-        return placeholders(target, source, other, one) | placeholders(source, target, one, other)
+        return np.maximum(many_longer(target, source, other, one), many_longer(source, target, one, other))
+
+    def origins(self, chosen: np.ndarray) -> tuple[str, ...]:
+        """Where the pairs that are `chosen`, by True, stood in the input."""
+        return tuple(self.origin(int(row)) for row in np.flatnonzero(chosen))
 
     def origin(self, index: int) -> str:
         """Where the pair number `index`, from 0, stood in the input."""
@@ -309,8 +323,10 @@ class PairSet:
         words = words_of(source), words_of(target)
         detector.see(source, target, words, origin)
         reason = pair.fault or fault(source, target, self._checks)
-        verdict = None if reason else self._evidence.verdict(*words)
-        if verdict == EXCHANGED and self._exchanged == "drop":
+        verdict = None if reason else self._usual.verdict(source, target, *words)
+        if verdict == OTHER_LANGUAGE and self._checks.drop_other_languages:
+            reason = OTHER_LANGUAGE
+        elif verdict == EXCHANGED and self._exchanged == "drop":
             reason = EXCHANGED
         elif verdict == EXCHANGED and self._exchanged == "swap":
             source, target, verdict = target, source, SWAPPED
@@ -323,6 +339,8 @@ class PairSet:
             self._measure(1, target, origin)
         if verdict and not reason:
             self._count(self.notes, verdict, origin)
+        if "\n" in pair.source.strip() or "\n" in pair.target.strip():
+            self._count(self.notes, LINE_BREAKS, origin)
 
     def _note(self, source: str, target: str, origin: str) -> None:
         """Counts what is kept, but worth a note."""
@@ -416,16 +434,39 @@ def _describe(reading: Reading, rows: int) -> InputReport:
     )
 
 
-def _learn_evidence(reading: Reading, checks: CheckSettings) -> WordEvidence:
-    """Learns from the first rows of an input which words are typical of which side."""
+class Usual(NamedTuple):
+    """What the first rows tell of their sides: the words that are typical of each, and its language."""
+
+    words: WordEvidence
+    languages: tuple[ColumnLanguage, ColumnLanguage]
+
+    def verdict(self, source: str, target: str, source_words: list[str], target_words: list[str]) -> str | None:
+        """What looks wrong with the languages of a row, or None."""
+        verdict = self.words.verdict(source_words, target_words)
+        if verdict == EXCHANGED:
+            return verdict
+        one, other = self.languages
+        return OTHER_LANGUAGE if one.lacks(source, source_words) or other.lacks(target, target_words) else verdict
+
+
+def _learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
+    found, rows = (Counter[str](), Counter[str]()), 0
 
     def words() -> Iterator[tuple[list[str], list[str]]]:
+        nonlocal rows
         for pair in reading:
             source, target = (mend(side, checks.decodes, Counter()) for side in (pair.source, pair.target))
             if not fault(source, target, checks):
-                yield words_of(source), words_of(target)
+                both = words_of(source), words_of(target)
+                rows += 1
+                if rows <= LEARN_ROWS:
+                    found[0].update(evidence(source, both[0]))
+                    found[1].update(evidence(target, both[1]))
+                yield both
 
-    return learn_evidence(words())
+    learned = learn_evidence(words())
+    source, target = map(ColumnLanguage, reading.languages, found)
+    return Usual(learned, (source, target))
 
 
 def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:

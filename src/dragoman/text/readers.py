@@ -40,7 +40,6 @@ from dragoman.text.languages import differing, language_of
 from dragoman.text.lines import EncodingErrors, stored_in, without_packing
 from dragoman.text.tables import NamedTable, name_columns
 
-LINE_BREAKS = "pairs with line breaks inside"
 RAGGED = "not as many cells as the first row"
 KEYLESS = "no text under the keys of the first row"
 
@@ -338,8 +337,6 @@ def _pairs(named: NamedTable, positions: tuple[int, int], repairs: Counter[str])
             yield Pair("", "", f"{name}:{number}", fault)
             continue
         source, target = row or ("", "")
-        if "\n" in source or "\n" in target:
-            repairs[LINE_BREAKS] += 1
         yield Pair(source, target, f"{name}:{number}")
     if broken > MOST_BROKEN * rows:
         share = f"{broken:,} of {rows:,} rows" if broken > 1 else f"1 of {rows:,} rows"

@@ -29,7 +29,9 @@ LARGEST_PART = 0.05
 MANY = 10
 """Different partners of a text that look like too many."""
 FAR_LONGER = 3
-"""How many times as long they are as usual."""
+"""How many times as long as usual they are if it is certain that they are too many."""
+LONGER = 1.5
+"""How many times as long if they only may be."""
 MOST_HELD_OUT = 2_000
 """Rows in a held-out set by default, at most."""
 
@@ -159,20 +161,19 @@ def leakage(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> Leakage:
     return Leakage(len(source), int(source.sum()), int(target.sum()), len(either), first)
 
 
-def placeholders(keys: Keys, others: Keys, lengths: np.ndarray, other_lengths: np.ndarray) -> np.ndarray:
-    """True for pairs with a text that cannot be a translation of all its partners: at least `MANY` different ones, most
-    of them far longer than texts of its length have elsewhere.
+def many_longer(keys: Keys, others: Keys, lengths: np.ndarray, other_lengths: np.ndarray) -> np.ndarray:
+    """For each pair with a text that has at least `MANY` different partners, how many times as long most of them are as
+    texts of its length have elsewhere; 0 for other pairs.
     """
-    found = np.zeros(len(keys), bool)
+    found = np.zeros(len(keys), np.float32)
     usual = other_lengths.sum() / max(1, lengths.sum())
     for places in _by_value(keys):
         _, number, counts = np.unique(keys[places], return_inverse=True, return_counts=True)
         in_order, ends = places[np.argsort(number, kind="stable")], counts.cumsum()
         for often in np.flatnonzero(counts >= MANY):
             rows = in_order[ends[often] - counts[often] : ends[often]]
-            far_longer = np.median(other_lengths[rows]) >= FAR_LONGER * usual * lengths[rows[0]]
-            if far_longer and len(np.unique(others[rows])) >= MANY:
-                found[rows] = True
+            if len(np.unique(others[rows])) >= MANY:
+                found[rows] = np.median(other_lengths[rows]) / (usual * lengths[rows[0]])
     return found
 
 
