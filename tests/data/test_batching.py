@@ -1,6 +1,7 @@
 """Batches: every pair once, in an order that follows from seed and epoch, fetched as a plain loop would."""
 
 import logging
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,23 @@ def test_a_batch_is_what_plain_loops_give(corpus):
         pairs = np.array(pairs)
         batch, plain = Batches(corpus).batch(pairs), plain_batch(corpus, pairs)
         for name, tensor in vars(plain).items():
-            assert torch.equal(getattr(batch, name), tensor), name
+            assert batch.links is tensor is None if name == "links" else torch.equal(getattr(batch, name), tensor), name
         assert (len(batch), batch.target_tokens) == (len(pairs), plain.labels.numel())
         assert batch.tokens == sum(len(side) for pair in pairs for side in corpus.pair(pair)) + 3 * len(pairs)
+
+
+def test_links_stand_where_the_decoder_reads_and_count_the_symbols_of_the_source(tmp_path):
+    pairs = [("a b c", "A B C"), ("b", "B"), ("c a", "C A"), ("a", ""), ("c", "C x"), ("a", "A")] * 5
+    tokenizers = learn_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
+    corpus = encode_corpus(pairs, tokenizers, tmp_path / "corpus", linked=True)
+    assert corpus.links is not None
+    batch = Batches(corpus).batch(np.array([2, 3, 4, 0]))
+    expected = []
+    for pair in (2, 3, 4, 0):
+        expected += [-1, *(place or -1 for place in corpus.links.row(pair).tolist())]  # START stands before a source
+    assert batch.links is not None and batch.links.tolist() == expected
+    assert expected == [-1, 1, 2, -1, -1, 1, 1, -1, 1, 2, 3]
+    assert len(batch.links) == len(batch.target)
 
 
 @given(st.lists(st.lists(st.integers(4, 9), max_size=4), min_size=1).filter(any), st.data())
@@ -263,9 +278,9 @@ def test_the_size_of_a_batch_is_known_without_its_ids(corpus, tmp_path: Path):
 
 def test_the_ids_of_a_batch_move_to_a_device_and_its_lengths_stay_with_the_host(corpus):
     batch = Batches(corpus).batch(np.array([1, 2]))
-    moved = batch.to("meta")
+    moved = replace(batch, links=batch.target).to("meta")
     for name, tensor in vars(moved).items():
-        assert tensor.device.type == ("meta" if name in ("source", "target", "labels") else "cpu"), name
+        assert tensor.device.type == ("meta" if name in ("source", "target", "labels", "links") else "cpu"), name
     assert moved.source_tokens == batch.source_tokens
 
 

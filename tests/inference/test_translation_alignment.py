@@ -8,7 +8,7 @@ from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman.cli.main import main
 from dragoman.inference.alignment import AlignmentChoice, align_words, places_in_line, split_words, words_written
-from dragoman.inference.teacher_forcing import ForcedText, Seen, teacher_force
+from dragoman.inference.teacher_forcing import ForcedText, Seen, cross_weights, teacher_force
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.inference.words import words_of
@@ -45,6 +45,25 @@ def test_the_links_are_those_of_the_last_layer_but_one() -> None:
         found = align(translator, text)
         assert set(found.alignment) == align_words(weights, *words, AlignmentChoice(1, None)).links
         assert (found.source_words, found.target_words) == tuple(tuple(word.text for word in each) for each in words)
+
+
+def test_the_links_are_those_of_the_head_that_was_trained_to_align() -> None:
+    """Where it reads a word, head 1 of layer 0 looks at the source's words in turn; no other head says so."""
+    translator = make("word", decoder_layers=3, alignment_head=(0, 1))
+    choice = AlignmentChoice.of(translator.model.config)
+    assert (choice.layer, choice.head, choice.shifted) == (0, 1, True) and "trained to align" in choice.measured(
+        0.1, 9
+    ).how
+    plain = make("word", decoder_layers=3)
+    assert any(align(translator, text).alignment != align(plain, text).alignment for text in SOURCES)
+    (text, *_) = SOURCES
+    (drawn,) = translator.translate([text], asked(beam_size=2))
+    tokens = {translator.tokenizers.target.tokens([i])[0]: i for i in range(translator.tokenizers.target.size)}
+    labels = [tokens[each] for each in drawn.tokens]
+    source = translator.framing.source(translator.tokenizers.source.encode(text))
+    weights = cross_weights(translator.model, [ForcedText(source, translator.framing.target(labels[:-1]), labels)])[0]
+    words = words_of(translator.tokenizers.source, source), words_of(translator.tokenizers.target, labels)
+    assert set(align(translator, text).alignment) == align_words(list(weights), *words, choice).links
 
 
 def test_an_alignment_changes_nothing_else(translator: Translator) -> None:

@@ -180,7 +180,7 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda facts: facts.update(format=4), r"has format 4, newer than this version reads \(3\); upgrade dragoman"),
+        (lambda facts: facts.update(format=5), r"has format 5, newer than this version reads \(4\); upgrade dragoman"),
         (lambda facts: facts.pop("format"), "config.json is not Dragoman's: it has no format number"),
         (lambda facts: facts.update(format="1"), "it has no format number"),
         (lambda facts: facts.update(format=True), "it has no format number"),
@@ -196,6 +196,7 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
         (lambda facts: facts["model"].update(head=3), "unknown setting model.head; did you mean model.heads?"),
         (lambda facts: facts["model"].pop("source_vocabulary"), "config.json: the vocabulary sizes are not set"),
         (lambda facts: facts["model"].update(target_vocabulary=99), "target tokenizer has .* tokens, but the model 99"),
+        (lambda facts: facts["model"].update(alignment_head=[2, 0]), "names a layer below 2 and .* not 2, 0"),
         (lambda facts: facts["model"].update(d_ff=25), r"has shape \[.*\], but this architecture has \["),
         (lambda facts: facts["model"].update(decoder_layers=3), r"tensor decoder.blocks.2.* is missing"),
         (lambda facts: facts["model"].update(decoder_layers=1), r"tensor decoder.blocks.1.* does not belong"),
@@ -212,11 +213,18 @@ def test_a_config_that_does_not_fit_is_refused(change: Callable[[dict], object],
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_folder_of_an_older_format_has_one_language_a_side(number: int, folder: Path) -> None:
     facts = json.loads((folder / "config.json").read_text())
-    assert (facts["format"], facts["languages"]) == (3, {"source": ["en"], "target": ["it"]})
+    assert (facts["format"], facts["languages"]) == (4, {"source": ["en"], "target": ["it"]})
     older = {**facts, "format": number, "languages": {"source": "en", "target": "it"}}
     assert load_model(rewritten(folder, "config.json", older)).languages == ("en", "it")
     with pytest.raises(CheckpointError, match="is damaged"):
         load_model(rewritten(folder, "config.json", {**older, "languages": ["en", "it"]}))
+
+
+def test_a_folder_of_format_3_has_no_head_that_aligns(folder: Path) -> None:
+    facts = json.loads((folder / "config.json").read_text())
+    with_head = {**facts, "model": {**facts["model"], "alignment_head": [1, 0]}}
+    assert load_model(rewritten(folder, "config.json", with_head)).config.alignment_head == (1, 0)
+    assert load_model(rewritten(folder, "config.json", {**facts, "format": 3})).config.alignment_head is None
 
 
 HUGE = {

@@ -215,7 +215,7 @@ def test_two_killed_and_resumed_end_in_the_bytes_of_two_unbroken(step: int, two:
 
 @pytest.mark.thorough
 def test_with_every_part_of_the_engine_on_they_do_too(tmp_path: Path) -> None:
-    parts = ("precision=bf16", "optimiser=muon", "ema=0.5", "accumulate=4")
+    parts = ("precision=bf16", "optimiser=muon", "ema=0.5", "accumulate=4", "alignment_weight=0.5")
     settings = [f"train.{part}" for part in parts]
     assert together(run_command, tmp_path / "unbroken", *settings)[0] == [0, 0]
     for steps in (6, 5):  # after the first checkpoint, and after the second

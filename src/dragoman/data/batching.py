@@ -76,6 +76,10 @@ class Batch:
     target_lengths: Int[Tensor, "B"]
     pairs: Int[Tensor, "B"]
     """Index in the corpus of each pair."""
+    links: Int[Tensor, "M"] | None = None
+    """For each token that the decoder reads, the place in its sentence of the source token that it renders; -1 if there
+    is none. None in a corpus without links.
+    """
 
     def __len__(self) -> int:
         return self.pairs.numel()
@@ -109,7 +113,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with its ids on `device`. Lengths stay on the host, which reads them."""
-        ids = {"source": self.source, "target": self.target, "labels": self.labels}
+        ids = {"source": self.source, "target": self.target, "labels": self.labels, "links": self.links}
         is_cuda = torch.device(device).type == "cuda"
         ids = {name: part.to(device, non_blocking=is_cuda) for name, part in ids.items() if part is not None}
         return replace(self, **ids)
@@ -229,7 +233,13 @@ class Batches:
             labels=torch.from_numpy(np.delete(target, ends - lengths)),
             target_lengths=torch.from_numpy(lengths - 1),
             pairs=torch.from_numpy(pairs),
+            links=None if corpus.links is None else torch.from_numpy(self._links(corpus.links, pairs)),
         )
+
+    def _links(self, links: Rows, pairs: Indices) -> NDArray[np.int64]:
+        """`Batch.links` of some pairs: the start symbol, which is read first, renders nothing."""
+        places, _ = gather(links, pairs, before=(0,))
+        return np.where(places > 0, places - 1 + len(self.framing.source_before), -1)
 
     def size_of(self, pairs: Indices) -> BatchSize:
         """The sizes that `batch` would have, without reading any ids."""

@@ -5,6 +5,9 @@ A corpus of labelled text has labels in the place of targets; a corpus for maske
 For each side, a corpus folder holds all ids laid end to end (`target.ids`: uint16 if the vocabulary fits, else int32)
 and where each row begins (`target.offsets`: int64, one more than there are rows), all little-endian. `corpus.json`
 holds the counts. Special symbols are not stored; `batching` adds them. `encoding` writes such folders.
+
+Pairs may be linked too: for each id of the target, `target.links` (uint16) holds the place of the source id that it
+renders, from 1, or 0 if there is none (see `aligning`).
 """
 
 import hashlib
@@ -24,6 +27,8 @@ FORMAT = 1
 """Of `corpus.json`."""
 OFFSET = np.dtype("<i8")
 """The type in which offsets are stored."""
+LINKS, LINK = "target.links", np.dtype("<u2")
+"""The file of links, and the type in which a link is stored."""
 
 Ids = NDArray[np.integer]
 """Ids of tokens."""
@@ -71,13 +76,15 @@ class Facts(Settings):
     """None where every epoch has all rows."""
     target: Side | None
     """The side that is predicted; None where masked words of the source are."""
+    links_sha256: str | None = None
+    """SHA-256 of the links; None where nothing is linked."""
 
     def content(self) -> dict[str, Any]:
         """The same as plain values."""
         facts = self.model_dump(mode="json")
-        for name in ("labelled", "pool"):
+        for name in ("labelled", "pool", "links_sha256"):
             if facts[name] is None:
-                del facts[name]  # identities of corpora without labels and pools are older than both
+                del facts[name]  # identities of corpora without labels, pools and links are older than these
         return facts
 
     @property
@@ -118,6 +125,8 @@ class EncodedCorpus:
         labelled: what has a label, if the targets are labels (see `encode_labelled`).
         source: None in a corpus for a decoder-only model.
         target: rows without ids where nothing but the source is given.
+        links: for each id of the target, the place of the source id that it renders, from 1, or 0; None if nothing is
+            linked.
     """
 
     def __init__(self, folder: Path, facts: Facts) -> None:
@@ -127,6 +136,9 @@ class EncodedCorpus:
         self.identity = facts.identity
         self.source = _open_rows(folder, "source", facts.source, facts.rows) if facts.source else None
         self.target = _open_rows(folder, "target", facts.target, facts.rows) if facts.target else _no_ids(facts.rows)
+        self.links = None
+        if facts.links_sha256 is not None:
+            self.links = Rows(_map(folder / LINKS, LINK, len(self.target.ids)), self.target.offsets)
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -144,8 +156,13 @@ class EncodedCorpus:
             if facts is None:
                 continue
             for kind, written in (("ids", facts.ids_sha256), ("offsets", facts.offsets_sha256)):
-                if sha256(path := self.folder / f"{side}.{kind}") != written:
-                    raise DataError(f"{path} is damaged; delete {self.folder} and encode the corpus again")
+                self._compare(f"{side}.{kind}", written)
+        if self.facts.links_sha256 is not None:
+            self._compare(LINKS, self.facts.links_sha256)
+
+    def _compare(self, name: str, written: str) -> None:
+        if sha256(path := self.folder / name) != written:
+            raise DataError(f"{path} is damaged; delete {self.folder} and encode the corpus again")
 
     def __len__(self) -> int:
         return self.facts.rows

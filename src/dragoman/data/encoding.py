@@ -12,9 +12,10 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.corpus import FORMAT, OFFSET, EncodedCorpus, Facts, Ids, Pool, Side
+from dragoman.data.aligning import link
+from dragoman.data.corpus import FORMAT, LINK, LINKS, OFFSET, EncodedCorpus, Facts, Ids, Pool, Side
 from dragoman.errors import DataError
-from dragoman.files import new_folder, sha256
+from dragoman.files import new_folder, sha256, write_file
 from dragoman.progress import Progress, silent
 from dragoman.serialization import write_json
 from dragoman.text.prepared import read_pairs
@@ -37,11 +38,12 @@ def encode_corpus(
     folder: Path | str,
     progress: Progress = silent,
     pool: Pool | None = None,
+    linked: bool = False,
 ) -> EncodedCorpus:
     """Encodes sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
     `pairs` is any iterable, or a file of JSON lines, each a list of source and target. The last of them may be a `pool`
-    of which each epoch has other pairs.
+    of which each epoch has other pairs. If `linked`, the tokens of the pairs are aligned too.
     """
     total = None
     if isinstance(pairs, Path | str):
@@ -54,7 +56,8 @@ def encode_corpus(
                 "target": tokenizers.target.encode_batch([target for _, target in chunk]),
             }
 
-    return _write(folder, {"source": tokenizers.source, "target": tokenizers.target}, encoded(), pool=pool)
+    vocabularies = {"source": tokenizers.source, "target": tokenizers.target}
+    return _write(folder, vocabularies, encoded(), pool=pool, link_with=progress if linked else None)
 
 
 def encode_text(
@@ -172,8 +175,9 @@ def _write(
     labelled: Literal["texts", "words"] | None = None,
     replace: bool = False,
     pool: Pool | None = None,
+    link_with: Progress | None = None,
 ) -> EncodedCorpus:
-    """Writes the folder of a corpus from rows of ids, which come side by side."""
+    """Writes the folder of a corpus from rows of ids, which come side by side; given a progress, links the pairs."""
     with new_folder(folder, replace) as aside:
         writers = {side: _Writer(aside, side, vocabulary) for side, vocabulary in vocabularies.items()}
         with ExitStack() as stack:
@@ -182,11 +186,24 @@ def _write(
             for chunk in encoded:
                 for side, rows in chunk.items():
                     writers[side].write(rows)
-        sides = {side: writers[side].facts() if side in writers else None for side in ("source", "target")}
+        source, target = (writers[side].facts() if side in writers else None for side in ("source", "target"))
         (count,) = {writer.rows for writer in writers.values()}
-        facts = Facts(format=FORMAT, rows=count, windows=windows, labelled=labelled, pool=pool, **sides)
+        facts = Facts(
+            format=FORMAT, rows=count, windows=windows, labelled=labelled, source=source, pool=pool, target=target
+        )
+        if link_with is not None:
+            _write_links(EncodedCorpus(aside, facts), link_with)
+            facts = facts.but(links_sha256=sha256(aside / LINKS))
         write_json(aside / "corpus.json", facts.content())
     return EncodedCorpus.open(folder)
+
+
+def _write_links(corpus: EncodedCorpus, progress: Progress) -> None:
+    """Links the pairs of a corpus that has no links yet."""
+    source, target = corpus.facts.source, corpus.facts.target
+    assert corpus.source is not None and source is not None and target is not None, "pairs are linked"
+    links = link(corpus.source, corpus.target, (source.vocabulary_size, target.vocabulary_size), progress)
+    write_file(corpus.folder / LINKS, links.astype(LINK).tobytes())
 
 
 class _Writer:

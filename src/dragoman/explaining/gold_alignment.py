@@ -206,7 +206,8 @@ def _check_places(pair: AlignedPair) -> None:
 
 
 def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> AlignmentChoice:
-    """The cross-attention that aligns best on half of the pairs, with its error rate on the other half.
+    """The head that the model was trained to align with, else the cross-attention that aligns best on half of the
+    pairs; with its error rate on the other half.
 
     Without pairs, our own serve models between English and Italian, as far as a model has positions for them. For other
     languages nothing is measured.
@@ -221,9 +222,10 @@ def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None
         )
     if not pairs:
         choosing, judging = ([pair for pair in half if _fits(translator, pair)] for half in (choosing, judging))
+    choice = AlignmentChoice.of(translator.model.config)
     if not (choosing and judging):
-        return AlignmentChoice.unmeasured(len(translator.model.decoder.blocks))
-    return judge_choice(translator, judging, choose_head(translator, choosing))
+        return choice
+    return judge_choice(translator, judging, choice if choice.is_trained else choose_head(translator, choosing))
 
 
 def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AlignmentChoice:

@@ -24,6 +24,7 @@ from dragoman.inference.words import (
     words_in_tokens,
     words_written,
 )
+from dragoman.model.config import ModelConfig
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 
@@ -48,6 +49,16 @@ class AlignmentChoice:
     aer: float | None = None
     """The alignment error rate (Och and Ney 2003) on `pairs` aligned pairs; None if it was not measured."""
     pairs: int = 0
+    is_trained: bool = False
+    """Whether this head was trained to align, rather than found to align best."""
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> "AlignmentChoice":
+        """The head that a model was trained to align with; `unmeasured` for a model without one."""
+        if config.alignment_head is None:
+            return cls.unmeasured(config.decoder_layers)
+        layer, head = config.alignment_head
+        return cls(layer, head, shifted=True, is_trained=True)
 
     @classmethod
     def unmeasured(cls, layers: int) -> "AlignmentChoice":
@@ -70,7 +81,8 @@ class AlignmentChoice:
         measured = "It was not measured: no aligned pairs are in these languages and fit the model."
         if self.aer is not None:
             pairs = f"{self.pairs:,} aligned pairs"
-            measured = f"Of all layers and heads it aligns best; its alignment error rate is {self.aer:.2f} ({pairs})."
+            why = "It was trained to align" if self.is_trained else "Of all layers and heads it aligns best"
+            measured = f"{why}; its alignment error rate is {self.aer:.2f} ({pairs})."
         return f"{heads} of layer {self.layer}, at the step that {step} the word. {measured}"
 
     def measured(self, aer: float, pairs: int) -> "AlignmentChoice":
@@ -153,11 +165,12 @@ def align(
 ) -> SegmentLinks:
     """The links of each segment and its translation, from one more pass over them.
 
-    The weights are the mean over the heads of the last decoder layer but one, at the step that writes a word.
+    The weights are those of the head that was trained to align; of a model without one, the mean over the heads of the
+    last decoder layer but one, at the step that writes a word.
     """
     from dragoman.inference.teacher_forcing import ForcedText, cross_weights
 
-    choice = AlignmentChoice.unmeasured(len(model.decoder.blocks))
+    choice = AlignmentChoice.of(model.config)
     links: dict[tuple[str, tuple[int, ...]], Links] = {}
     different = [*{(segment.read, part.tokens): segment for segment, part in pairs}.items()]
     texts = [

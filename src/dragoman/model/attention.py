@@ -1,6 +1,7 @@
 """Multi-head attention: the projections around the equation."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -12,6 +13,22 @@ from dragoman.model.embedding import Rope
 from dragoman.model.observer import Observer, row_observer
 from dragoman.model.packing import Packing
 from dragoman.model.projection import Dense, Projection, join, join_for_good
+
+
+@dataclass
+class WatchedHead:
+    """One head of cross-attention, and what it computes its weights from in one pass: tensors with their gradients,
+    which an observer does not see.
+    """
+
+    layer: int
+    head: int
+    seen: tuple[Float[Tensor, "N K"], Float[Tensor, "M K"]] | None = None
+    """Its queries and keys, packed; None before the pass."""
+
+    def see(self, query: Float[Tensor, "N H K"], key: Float[Tensor, "M G K"]) -> None:
+        """Takes this head's part of the queries and keys of its layer."""
+        self.seen = query[:, self.head], key[:, self.head * key.size(1) // query.size(1)]
 
 
 class Attention(nn.Module):

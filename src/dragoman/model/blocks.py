@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import Attention
+from dragoman.model.attention import Attention, WatchedHead
 from dragoman.model.attention_backends import Keys, split_rows
 from dragoman.model.cache import Cache, CrossKeys
 from dragoman.model.dropout import DropoutKey
@@ -35,6 +35,7 @@ class LayerContext(NamedTuple):
     positions: Int[Tensor, "N"] | None = None
     """Where the rows stand in their sentences; set if there is a cache."""
     observer: Observer | None = None
+    watched: WatchedHead | None = None
 
     @property
     def observe(self) -> RowObserver:
@@ -89,7 +90,9 @@ class CrossBlock(nn.Module):
     def forward(self, x: Float[Tensor, "N D"], context: LayerContext, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
         dropout_key, observe = context.dropout_key, context.observe
         attention = partial(attend_to_self, self.self_attention, self.index, context)
-        cross_attention = partial(attend_to_memory, self.cross_attention, cross_keys.layer(self.index), context)
+        keys = cross_keys.layer(self.index)
+        watched = context.watched if context.watched is not None and context.watched.layer == self.index else None
+        cross_attention = partial(attend_to_memory, self.cross_attention, keys, context, watched)
         feed_forward = partial(self.feed_forward, dropout_key=dropout_key, observe=observe)
         x = self.self_residual(x, attention, dropout_key, observe)
         x = self.cross_residual(x, cross_attention, dropout_key, observe)
@@ -109,13 +112,14 @@ def attend_to_self(
 
 
 def attend_to_memory(
-    attention: Attention, keys: Keys, context: LayerContext, x: Float[Tensor, "N D"]
+    attention: Attention, keys: Keys, context: LayerContext, watched: WatchedHead | None, x: Float[Tensor, "N D"]
 ) -> Float[Tensor, "N D"]:
     """Cross-attention of packed rows to the keys that this layer made of the memory."""
     context.observe(f"{attention.name}.input", x)
-    return attention.attend(
-        attention.queries(x), keys, context.packing, dropout_key=context.dropout_key, observer=context.observer
-    )
+    queries = attention.queries(x)
+    if watched is not None:
+        watched.see(queries, keys.key)
+    return attention.attend(queries, keys, context.packing, dropout_key=context.dropout_key, observer=context.observer)
 
 
 class Encoder(nn.Module):
@@ -178,11 +182,12 @@ class Decoder(nn.Module):
         cache: Cache | None = None,
         dropout_key: DropoutKey | None = None,
         observer: Observer | None = None,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "N D"]:
         """With a cache, the rows continue what it holds, and are appended to it."""
         position = cache.positions(packing) if cache is not None else packing.position
         rope = self.rotary.rope(position, x.dtype) if self.rotary else None
-        context = LayerContext(packing, True, rope, dropout_key, cache, position, observer)
+        context = LayerContext(packing, True, rope, dropout_key, cache, position, observer, watched)
         context.observe("decoder.embedding", x)
         for block in self.blocks:
             x = block(x, context, cross_keys) if isinstance(block, CrossBlock) else block(x, context)

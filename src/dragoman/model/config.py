@@ -126,6 +126,9 @@ class ModelConfig(Settings):
     tied: Literal["none", "target", "all"] | None = None
     """Which matrices are one: none; target embedding and output; or both embeddings and the output.
     Not given: target; a recipe with a joint tokenizer makes it all."""
+    alignment_head: Annotated[tuple[int, int], pydantic.Strict(False)] | None = None
+    """Layer and head of the cross-attention that learns word alignments, both counted from 0: where the decoder reads a
+    word, this head looks at what the word renders. Not given: chosen if the run trains one (train.alignment_weight)."""
     dropout: float = pydantic.Field(ge=0, lt=1)
     """On every sublayer's output and on embeddings (the paper's section 5.4)."""
     attention_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
@@ -168,6 +171,13 @@ class ModelConfig(Settings):
             )
         if self.family != "encoder" and (self.labels, self.pooling) != (None, None):
             raise ValueError("model.labels and model.pooling belong to an encoder alone (model.family = 'encoder')")
+        if self.alignment_head is not None:
+            layer, head = self.alignment_head
+            if self.family != "encoder_decoder" or not (0 <= layer < self.decoder_layers and 0 <= head < self.heads):
+                raise ValueError(
+                    f"model.alignment_head names a layer below {self.decoder_layers} and a head below {self.heads} of "
+                    f"the cross-attention of a translation model, not {layer}, {head}"
+                )
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
             raise ValueError("model.tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
         return self

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.model.attention import Attention
+from dragoman.model.attention import Attention, WatchedHead
 from dragoman.model.blocks import CrossBlock, Decoder, Encoder, SelfBlock
 from dragoman.model.cache import Cache, CrossKeys
 from dragoman.model.config import ModelConfig, check_vocabularies
@@ -78,6 +78,7 @@ class EncoderDecoder(nn.Module):
         dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "M D"]:
         """Target ids to decoder output: whole targets with `CrossKeys`; with a `Cache`, which takes them in, the next
         tokens of its rows.
@@ -86,7 +87,7 @@ class EncoderDecoder(nn.Module):
         row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
         x = self.target_embedding(target, position, row_key, row_observer(observer, packing))
-        return self.decoder(x, packing, cross_keys, cache, row_key, observer)
+        return self.decoder(x, packing, cross_keys, cache, row_key, observer, watched)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
         """Decoder output to logits."""
@@ -101,15 +102,16 @@ class EncoderDecoder(nn.Module):
         dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
+        watched: WatchedHead | None = None,
     ) -> Float[Tensor, "M D"]:
         """Decoder output for every target token, before `project`: a loss takes the vocabulary piece by piece."""
         source_packing = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
         target_packing = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
         memory = self.encode(source_packing.fill(source), source_packing, dropout_key, observer=observer)
         keys = self.cross_keys(memory, source_packing)
-        return self.decode(target_packing.fill(target), target_packing, keys, dropout_key, observer=observer)[
-            : target_packing.tokens
-        ]
+        rows = target_packing.fill(target)
+        hidden = self.decode(rows, target_packing, keys, dropout_key, observer=observer, watched=watched)
+        return hidden[: target_packing.tokens]
 
 
 class LanguageModel(nn.Module):

@@ -240,6 +240,8 @@ def choose_by_text(draft: Draft, text: TextFacts) -> None:
     if draft.recipe.task == "classify" and draft.recipe.start is None:
         choose_words(draft, text.spaceless)
     choose_sizes(draft, text.amount)
+    if draft.recipe.task == "translation" and draft.recipe.start is None:
+        choose_alignment(draft)
     if text.several_sentences > SHARE_OF_WHOLE_LINES:
         draft.choose(
             "decode.split", "long", f"{text.several_sentences:.0%} of the training lines hold several sentences"
@@ -274,6 +276,13 @@ def choose_sizes(draft: Draft, amount: int) -> None:
         draft.choose("train.label_smoothing", 0.0, "a language model is measured by its likelihood")
     if task == "fill":
         draft.choose("train.label_smoothing", 0.0, "masked words are measured by their likelihood")
+
+
+def choose_alignment(draft: Draft) -> None:
+    """Which head of cross-attention learns word alignments, if one should."""
+    if draft.recipe.train.alignment_weight:
+        layer = max(draft.recipe.model.decoder_layers - 2, 0)
+        draft.choose("model.alignment_head", [layer, 0], "one head of the last layer but one learns alignments")
 
 
 def choose_words(draft: Draft, spaceless: float) -> None:

@@ -111,7 +111,7 @@ class LanguageModelTask(TextTask):
         window = self.recipe.batches.sentence_tokens
         return encode_text(read_text(self.run.data, name), tokenizers.target, folder, window, replace=True)
 
-    def is_fit(self, corpus: EncodedCorpus) -> bool:
+    def is_fit(self, _name: str, corpus: EncodedCorpus) -> bool:
         return corpus.has_windows_of(self.recipe.batches.sentence_tokens)
 
     def measure(self, model: LanguageModel) -> Validated:

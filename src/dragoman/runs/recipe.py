@@ -100,6 +100,8 @@ class Recipe(Settings):
             raise ValueError("batches.batch_tokens = 'auto' chooses train.accumulate; leave it out")
         if complaint := too_few_positions(self, DEFAULT_FRAMING):
             raise ValueError(complaint)
+        if self.train.alignment_weight and self.task != "translation":
+            raise ValueError("train.alignment_weight is about translations; leave it out")
         return self
 
 

@@ -121,7 +121,7 @@ class Task(ABC):
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
         """Encodes one split of the prepared text into a folder, in the place of what is there."""
 
-    def is_fit(self, _corpus: EncodedCorpus) -> bool:
+    def is_fit(self, _name: str, _corpus: EncodedCorpus) -> bool:
         """Whether a corpus that was encoded earlier suits the recipe; settings may change until training begins."""
         return True
 
@@ -219,7 +219,7 @@ class Task(ABC):
         for facts, vocabulary in ((corpus.facts.source, tokenizers.source), (corpus.facts.target, target)):
             if facts is not None and facts.tokenizer != vocabulary.identity:
                 raise TokenizerError(f"{folder} was encoded by another tokenizer than the run has now; use --fresh")
-        if self.is_fit(corpus):
+        if self.is_fit(name, corpus):
             return corpus
         del corpus  # Windows replaces no folder whose files are open
         return self.encode_split(name, tokenizers, folder)
@@ -246,7 +246,8 @@ class Task(ABC):
 
     def make_objective(self, batches: Any) -> Objective:
         """The objective on these batches."""
-        return CrossEntropy(batches, self.recipe.train.label_smoothing)
+        train = self.recipe.train
+        return CrossEntropy(batches, train.label_smoothing, alignment_weight=train.alignment_weight or 0.0)
 
     @property
     def identity(self) -> dict[str, str]:

@@ -118,7 +118,14 @@ class TranslationTask(Task):
         if wanted is not None or languages.ids:
             languages.warn_of_forgotten(languages.split([source for source, _ in self.dev_pairs], wanted))
             pairs = ((languages.tagged([source], wanted)[0], target) for source, target in pairs)
-        return encode_corpus(pairs, tokenizers, folder, self.progress, pool)
+        return encode_corpus(pairs, tokenizers, folder, self.progress, pool, linked=self._is_linked(name))
+
+    def is_fit(self, name: str, corpus: EncodedCorpus) -> bool:
+        return (corpus.links is not None) == self._is_linked(name)
+
+    def _is_linked(self, name: str) -> bool:
+        """Whether the tokens of a split's pairs are aligned: where a head learns from it."""
+        return name == "train" and bool(self.recipe.train.alignment_weight)
 
     @property
     def has_dev(self) -> bool:

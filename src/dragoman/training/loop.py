@@ -45,7 +45,7 @@ class StepReport(NamedTuple):
 
     step: int
     loss: float
-    """The loss that training minimises, with label smoothing."""
+    """The cross-entropy that training minimises, with label smoothing; what an alignment head learns is not in it."""
     plain_loss: float
     """The loss without label smoothing."""
     rate: float
@@ -166,7 +166,7 @@ def backward(
         for size, batch in micro_batches:
             if batch is not None:
                 loss = objective.loss(model, batch, dropout_key)
-                (loss.smoothed / target_tokens).backward()
+                (loss.minimised / target_tokens).backward()
                 masters.collect_gradients()
                 sums.append(torch.stack([loss.smoothed.detach(), loss.plain]))
             dropout_key = dropout_key.after(size.source_tokens, size.target_tokens)

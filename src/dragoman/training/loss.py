@@ -14,7 +14,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dragoman.compiled import kernels
-from dragoman.model.packing import ROW_MULTIPLE
+from dragoman.model.attention_backends import hide, score
+from dragoman.model.packing import ROW_MULTIPLE, Packing
 
 _CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; with a quarter of it the loss is an eighth slower
 
@@ -26,9 +27,16 @@ class Loss(NamedTuple):
     """Sums over target tokens, in nats."""
 
     smoothed: Float[Tensor, ""]
-    """The loss that training minimises."""
+    """The cross-entropy that training minimises."""
     plain: Float[Tensor, ""]
     """The negative log-likelihood without smoothing; carries no gradient."""
+    alignment: Float[Tensor, ""] | None = None
+    """What training minimises beside it, weighted, if a head learns alignments."""
+
+    @property
+    def minimised(self) -> Float[Tensor, ""]:
+        """All of what training minimises."""
+        return self.smoothed if self.alignment is None else self.smoothed + self.alignment
 
 
 def label_smoothed_loss(
@@ -51,6 +59,23 @@ def label_smoothed_loss(
         IndexError: a label is outside the vocabulary (checked on a processor only).
     """
     return Loss(*_ChunkedLoss.apply(hidden, output, bias, labels, smoothing, label_weights, torch.is_grad_enabled()))
+
+
+def alignment_loss(
+    query: Float[Tensor, "N K"],
+    key: Float[Tensor, "M K"],
+    queries: Packing,
+    keys: Packing,
+    links: Int[Tensor, "tokens"],
+) -> Float[Tensor, ""]:
+    """The negative log of the weight that one head of cross-attention gives to the source token that each target token
+    renders, summed over target tokens (Garg et al. 2019, eq. 5). Those without such a token (-1) count as zero.
+    """
+    products = score(queries.pad(query)[:, None], keys.pad(key)[:, None]).float()  # (B, 1, T, S)
+    places = torch.arange(keys.longest, device=key.device)
+    log_weights = hide(products, (places < keys.lengths[:, None])[:, None, None]).log_softmax(-1)
+    picked = queries.unpad(log_weights[:, 0])[: queries.tokens].gather(1, links.clamp(min=0)[:, None])
+    return -(picked[:, 0] * (links >= 0)).sum()
 
 
 class _ChunkedLoss(torch.autograd.Function):

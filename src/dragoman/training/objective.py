@@ -12,8 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch
+from dragoman.model.attention import WatchedHead
 from dragoman.model.dropout import StepKey
-from dragoman.training.loss import Loss, label_smoothed_loss
+from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderDecoder
+from dragoman.training.loss import Loss, alignment_loss, label_smoothed_loss
 
 
 class BatchSource(Protocol):
@@ -49,21 +52,35 @@ class Objective(Protocol):
 class CrossEntropy:
     """Label-smoothed cross-entropy of every target token.
 
-    `label_weights` (C) make errors on rare labels cost more.
+    `label_weights` (C) make errors on rare labels cost more. With an `alignment_weight`, the model's alignment head
+    learns what each target token renders.
     """
 
     batches: BatchSource
     label_smoothing: float = 0.0
     label_weights: Tensor | None = None
+    alignment_weight: float = 0.0
 
     def loss(self, model: nn.Module, batch: Batch | LabelledBatch, dropout_key: StepKey) -> Loss:
         """Sums over the target tokens of one micro-batch, which moves to the model's device."""
         output = cast("Tensor", model.output)
         batch = batch.to(output.device)
+        if self.alignment_weight and isinstance(batch, Batch) and batch.links is not None:
+            return self._with_alignment(cast("EncoderDecoder", model), batch, batch.links, dropout_key)
         hidden = model(*batch.inputs, dropout_key=dropout_key)
         return label_smoothed_loss(
             hidden, output, batch.labels, self.label_smoothing, self.label_weights, bias=_bias(model)
         )
+
+    def _with_alignment(self, model: EncoderDecoder, batch: Batch, links: Tensor, dropout_key: StepKey) -> Loss:
+        assert model.config.alignment_head is not None, "a run that learns alignments has a head for them"
+        watched = WatchedHead(*model.config.alignment_head)
+        hidden = model(*batch.inputs, dropout_key=dropout_key, watched=watched)
+        loss = label_smoothed_loss(hidden, model.output, batch.labels, self.label_smoothing, bias=model.output_bias)
+        assert watched.seen is not None and batch.source_lengths is not None, "the decoder attends to a source"
+        queries, keys = (Packing.of(sides, links.device) for sides in (batch.target_lengths, batch.source_lengths))
+        alignment = alignment_loss(*watched.seen, queries, keys, links)
+        return loss._replace(alignment=self.alignment_weight * alignment)
 
 
 def mean_loss(model: nn.Module, batches: Iterable[Batch | LabelledBatch]) -> float:

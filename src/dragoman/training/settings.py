@@ -74,6 +74,9 @@ class TrainSettings(Settings):
     """For matrices and embeddings only. adamw and muon shrink the weights themselves, by this times the learning rate
     (decoupled). adam adds this times the weight to the gradient (coupled, L2); 0 is the paper's Adam.
     """
+    alignment_weight: float | None = pydantic.Field(default=None, ge=0, le=100)
+    """How much it counts in the loss that model.alignment_head looks at the words that an aligner links in the training
+    text (Garg et al. 2019). Not given: nothing is aligned."""
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """Share of the probability that the target distribution spreads over all tokens; 0 turns it off."""
     class_weights: Literal["none", "balanced"] | None = None
