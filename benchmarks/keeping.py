@@ -1,6 +1,6 @@
 """What does a model keep that must come out as it went in, and how well does it read what it seldom saw?
 
-    python benchmarks/keeping.py MODEL … --test SOURCES REFERENCES [--strings FILE] [--raw] [--out results.json]
+    python benchmarks/keeping.py MODEL … --test SOURCES REFERENCES [--strings FILE] [--ctranslate2] [--out FILE]
 
 *Names*: 400 test sentences about Tom as they are, and with one of forty names from ten languages in his place.
 *Numbers*: a hundred in all their forms, each in a sentence. *Typo*: two neighbouring letters exchanged in each of 1,000
@@ -11,22 +11,25 @@ reference; only *clean* has all lines.
 
 A name is kept if it stands in the translation as a word; a number, if its digits do, with the separators of either
 language; spans, if those of the translation are those of the source, in any order or in the same. What was lost without
-a flag on its line is counted. `--raw` gives the model each text as it is typed.
+a flag on its line is counted (`split` says of none that something is wrong). `--raw` gives the model each text as it is
+typed. With `--ctranslate2`, the same weights in CTranslate2 stand beside, which reads the text as it is.
 """
 
 import argparse
 import json
 import re
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from catalogues import SPANS, lot
 from command_line import command_line, figures_file, markdown
+from peers.runtimes import Contender, Way
 
 import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.inference.translation import Translation
+from dragoman.store.folder import load_model
 from dragoman.system import machine
 
 NAMES = [
@@ -103,13 +106,45 @@ class Line(NamedTuple):
     reference: str
 
 
+class Said(NamedTuple):
+    source: str
+    text: str
+    flags: frozenset[str] = frozenset()
+
+
+Translate = Callable[[Sequence[str], bool], list[Said]]
+"""Translates texts, each whole or as the runtime divides it."""
+
+
+def dragoman_reads(model: Path, raw: bool, beam: int) -> Translate:
+    translator = dragoman.Translator.load(model, "cpu", progress=False)
+
+    def translate(texts: Sequence[str], whole: bool) -> list[Said]:
+        settings: dict[str, Any] = {"split": "never"} if whole else {}
+        found = translator.translate(texts, progress=False, raw=raw, beam_size=beam, **settings)
+        return [Said(one.source, one.text, frozenset(one.flags) - {"split"}) for one in found]
+
+    return translate
+
+
+def ctranslate2_reads(model: Path, folder: Path, beam: int) -> Translate:
+    dragoman.export(model, "ctranslate2", folder)
+    contender = Contender(Way("ctranslate2", "float32", folder, threads=2), model)
+
+    def translate(texts: Sequence[str], whole: bool) -> list[Said]:
+        found = contender.turn(texts, beam, alone=False).said
+        return [Said(source, one.text) for source, one in zip(texts, found, strict=True)]
+
+    return translate
+
+
 class Kept(NamedTuple):
     kept: int
     of: int
     unflagged: int
 
     @classmethod
-    def counted(cls, translations: Sequence[Translation], kept: Sequence[bool]) -> "Kept":
+    def counted(cls, translations: Sequence[Said], kept: Sequence[bool]) -> "Kept":
         lost = [one for one, stays in zip(translations, kept, strict=True) if not stays]
         return cls(sum(kept), len(kept), sum(not one.flags for one in lost))
 
@@ -121,20 +156,19 @@ class Kept(NamedTuple):
 class Measured:
     """One model, by all measures: scores and counts by their names."""
 
-    def __init__(self, model: Path, raw: bool, beam: int) -> None:
-        self.translator = dragoman.Translator.load(model, "cpu", progress=False)
-        self.settings = {"raw": raw, "beam_size": beam}
+    def __init__(self, name: str, translate: Translate, language: str) -> None:
+        self.name, self.translate, self.language = name, translate, language
         self.scores: dict[str, dict[str, float]] = {}
         self.kept: dict[str, Kept] = {}
         self.lost: dict[str, list[tuple[str, str]]] = {}
 
-    def translated(self, texts: Iterable[str], **settings: Any) -> list[Translation]:
-        return self.translator.translate(texts, progress=False, **self.settings, **settings)
+    def translated(self, texts: Sequence[str], whole: bool = False) -> list[Said]:
+        return self.translate(texts, whole)
 
     def score(self, name: str, translations: Sequence[str], references: Iterable[str]) -> None:
-        self.scores[name] = bleu_and_chrf(translations, [[one] for one in references], self.translator.languages.target)
+        self.scores[name] = bleu_and_chrf(translations, [[one] for one in references], self.language)
 
-    def keep(self, name: str, translations: Sequence[Translation], kept: Sequence[bool]) -> None:
+    def keep(self, name: str, translations: Sequence[Said], kept: Sequence[bool]) -> None:
         self.kept[name] = Kept.counted(translations, kept)
         both = zip(translations, kept, strict=True)
         self.lost[name] = [(one.source, one.text) for one, stays in both if not stays][:20]
@@ -173,7 +207,7 @@ class Measured:
             starts = range(0, len(lines) - size + 1, size)
             sources = [" ".join(line.source for line in lines[start : start + size]) for start in starts]
             references = [" ".join(line.reference for line in lines[start : start + size]) for start in starts]
-            whole = [one.text for one in self.translated(sources, split="never")]
+            whole = [one.text for one in self.translated(sources, whole=True)]
             self.score(f"joined, {size}", whole, references)
             self.score(f"one by one, {size}", [" ".join(single[start : start + size]) for start in starts], references)
 
@@ -273,13 +307,21 @@ def main() -> None:
     parser.add_argument("--test", nargs=2, type=Path, required=True, metavar=("SOURCES", "REFERENCES"))
     parser.add_argument("--strings", type=Path)
     parser.add_argument("--raw", action="store_true", help="the model reads each text as it is typed")
+    parser.add_argument("--ctranslate2", action="store_true", help="the same weights in CTranslate2 beside each model")
     parser.add_argument("--beam", type=int, default=1)
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
     lines = distinct(*options.test)
     toms = [line for line in lines if all(len(re.findall(r"\bTom\b", text)) == 1 for text in line)][:400]
     whole = [Line(*pair) for pair in zip(*(path.read_text("utf-8").splitlines() for path in options.test), strict=True)]
-    measured = [Measured(model, options.raw, options.beam) for model in options.models]
+    measured: list[Measured] = []
+    with tempfile.TemporaryDirectory() as exported:
+        for model in options.models:
+            language = load_model(model).languages.target
+            measured.append(Measured(model.name, dragoman_reads(model, options.raw, options.beam), language))
+            if options.ctranslate2:
+                translate = ctranslate2_reads(model, Path(exported) / str(len(measured)), options.beam)
+                measured.append(Measured(f"{model.name} in CTranslate2", translate, language))
     for one in measured:
         one.clean(whole)
         if toms:
@@ -290,16 +332,16 @@ def main() -> None:
         one.spans("planted", planted(lines))
         if options.strings:
             one.spans("strings", options.strings.read_text(encoding="utf-8").splitlines())
-    print(markdown(["measure", *(model.name for model in options.models)], rows(measured)))
+    print(markdown(["measure", *(one.name for one in measured)], rows(measured)))
     if options.out:
         facts = {"command": command_line(), "machine": machine(), "beam": options.beam, "raw": options.raw}
         figures = {
-            model.name: {
+            one.name: {
                 "scores": one.scores,
                 "kept": {name: {**kept._asdict(), "share": kept.share} for name, kept in one.kept.items()},
                 "lost": one.lost,
             }
-            for model, one in zip(options.models, measured, strict=True)
+            for one in measured
         }
         options.out.write_text(json.dumps({**facts, "models": figures}, ensure_ascii=False, indent=1) + "\n")
 
