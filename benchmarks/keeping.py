@@ -252,8 +252,8 @@ def has_number(text: str, value: str) -> bool:
 def exchanged(text: str) -> str:
     """The text with two neighbouring letters of one word exchanged, behind its first; unchanged if it has no such word.
 
-    >>> exchanged("I see")
-    'I see'
+    >>> exchanged("Tom is guilty."), exchanged("I do.")
+    ('Tom is giulty.', 'I do.')
     """
     places = [match.start() for match in re.finditer(r"(?<=[^\W\d_])([^\W\d_])(?!\1)[^\W\d_]", text)]
     if not places:
