@@ -79,7 +79,8 @@ class Reference:
     def rules(self, tokens: int) -> Rules:
         """What a search obeys for a source of so many tokens that says something."""
         limit = int(self.generation["length_ratio"] * tokens) + self.generation["length_extra"]
-        unwritten = frozenset({PADDING, START, self.framing.target_start, UNKNOWN})
+        symbols = {PADDING, START, self.framing.target_start, UNKNOWN}
+        unwritten = frozenset({*symbols, *self.target.placeholders.values()})
         spellings = [b"" if token in unwritten else self.target.spelling(token) for token in range(self.target.size)]
         return Rules(
             end=END,

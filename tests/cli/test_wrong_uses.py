@@ -32,7 +32,7 @@ WRONG = [
     ("translate RUN text --set train.steps=5", "unknown setting train; known here: decode", 2),
     ("translate RUN text --device cuda", "device cuda was asked for, but torch finds none here", 2),
     ("prepare-data empty.tsv --folder new", "empty.tsv is empty", 2),
-    ("train-tokenizer pairs.tsv --folder new --vocabulary-size 5", "tokenizer.vocabulary_size must be at least 260", 2),
+    ("train-tokenizer pairs.tsv --folder new --vocabulary-size 5", "tokenizer.vocabulary_size must be at least 276", 2),
     ("evaluate RUN pairs.tsv --metric meteor", "meteor", 2),
     ("train marked.toml", "marked.toml: unknown setting train.stepz", 2),
     ("train my.toml --set train.stops=5", "my.toml: unknown setting train.stepz", 2),

@@ -19,13 +19,13 @@ from dragoman.tokenizing.special_tokens import PADDING, Framing
 
 SENTENCE = "the red cat sees the old station ."
 VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {"preset": "paper"},
+    "paper": {"preset": "paper", "seed": 2},
     "modern": {"preset": "modern"},
     "paper, norm first": {"preset": "paper", "norm_position": "pre", "final_norm": True},
-    "modern, norm last": {"preset": "modern", "seed": 6, "norm_position": "post", "final_norm": False},
+    "modern, norm last": {"preset": "modern", "seed": 1, "norm_position": "post", "final_norm": False},
     "shared keys, learned positions": {
         "preset": "paper",
-        "seed": 18,
+        "seed": 1,
         "kv_heads": 2,
         "positions": "learned",
         "max_positions": 40,
@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "modern, geglu, biases": {"preset": "modern", "seed": 4, "activation": "geglu", "bias": True, "kv_heads": 2},
     "layer norm without bias": {"preset": "paper", "seed": 3, "bias": False, "norm_epsilon": 1e-3},
-    "paper, embedding norm": {"preset": "paper", "embedding_norm": True},
+    "paper, embedding norm": {"preset": "paper", "seed": 1, "embedding_norm": True},
     "modern, embedding norm": {"preset": "modern", "embedding_norm": True, "position_base": 100.0},
     "tied": {"preset": "modern", "seed": 8, "tied": "target"},
     "tied, joint, pieces": {"preset": "paper", "tied": "all", "kind": "bpe", "seed": 4},
@@ -96,7 +96,7 @@ def test_every_number_of_a_language_model_is_that_of_the_reference(settings: dic
 @pytest.mark.parametrize("preset", ["paper", "modern"])
 def test_any_wrong_number_is_noticed(preset: str, tmp_path: Path) -> None:
     """One of every kind of number, moved by a thousandth: the tests above look at all of them."""
-    folder = store_translator(tmp_path / "model", preset=preset, generation={"beam_size": 2})
+    folder = store_translator(tmp_path / "model", preset=preset, seed=2, generation={"beam_size": 2})
     (part,) = record(folder, SENTENCE, weights="decoder.0").facts()["parts"]
     expected = Reference(folder).translation(SENTENCE)
     judged_elsewhere = ("typed", "alignment", "contributions", "source", "target", "copied", "reason")

@@ -53,7 +53,7 @@ def stored(tokenizer: Tokenizer, labels: Labels | None, framing: Framing, **sett
     known = {"labels": labels.size} if labels else {}
     pooling = {"pooling": "mean"} if labels and labels.task == "classify" else {}
     config = small_config(family="encoder", source_vocabulary=tokenizer.size, **known, **pooling, **settings)
-    model = build_model(config, seed=5)
+    model = build_model(config, seed=6)
     with torch.no_grad():
         model.output.mul_(8)
     return StoredModel(

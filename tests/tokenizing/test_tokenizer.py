@@ -23,6 +23,7 @@ from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
+from dragoman.tokenizing.vocabulary import Vocabulary
 
 ENGLISH = [
     "The cat sleeps on the old sofa.",
@@ -216,9 +217,9 @@ def test_words_cut_and_joined_are_the_same_text(text):
 
 def test_words_are_counted_as_a_plain_counter_counts_them():
     tokenizer = train("word", ["b a a c", "c c d b"])
-    assert tokenizer.tokens(range(4, tokenizer.size)) == ["c", "a", "b"]
+    assert tokenizer.tokens(range(4 + 16, tokenizer.size)) == ["c", "a", "b"]
     counted = Counter("b a a c c c d b".split())
-    assert tokenizer.size == 4 + sum(count >= 2 for count in counted.values())
+    assert tokenizer.size == 4 + 16 + sum(count >= 2 for count in counted.values())
 
 
 def plain_bpe(words: Counter[str], merges: int) -> list[tuple[str, str]]:
@@ -277,7 +278,7 @@ def test_vocabularies_are_no_larger_than_asked(caplog):
     assert train("unigram", vocabulary_size=320).size <= 320
     assert train("bpe", vocabulary_size=300).size == 300
     assert train("byte_bpe", vocabulary_size=300).size == 300
-    assert train("word", vocabulary_size=20).size == 20
+    assert train("word", vocabulary_size=30).size == 30
     with caplog.at_level(logging.INFO):
         assert train("bpe").size < 8_000
     assert "fewer than the 8,000 asked for" in caplog.text
@@ -285,11 +286,11 @@ def test_vocabularies_are_no_larger_than_asked(caplog):
 
 def test_a_unigram_vocabulary_with_no_room_for_the_characters_is_refused():
     with pytest.raises(TokenizerError, match=r"each of the \d+ characters .* room for 10; raise it"):
-        train("unigram", vocabulary_size=270)
+        train("unigram", vocabulary_size=286)
 
 
 def test_more_characters_than_a_bpe_vocabulary_has_room_for_leaves_the_frequent_ones():
-    tokenizer = train("bpe", ["aaa bb aaa bb cc"], vocabulary_size=263)
+    tokenizer = train("bpe", ["aaa bb aaa bb cc"], vocabulary_size=263 + 16)
     assert tokenizer.unknown_words("a b c") == ["c"]
 
 
@@ -308,8 +309,8 @@ def test_byte_bpe_without_merges_is_one_id_a_byte():
 
 def test_each_character_of_the_text_is_a_piece_and_others_are_bytes():
     tokenizer = train("character", ["l'è 寿 e\u0301", "l'è"], minimum_frequency=1)
-    assert sorted(tokenizer.vocabulary.pieces) == sorted(" 'lè寿é")
-    assert tokenizer.size == 4 + 256 + 6
+    assert sorted(tokenizer.vocabulary.pieces[16:]) == sorted(" 'lè寿é")
+    assert tokenizer.size == 4 + 256 + 16 + 6
     assert tokenizer.tokens(tokenizer.encode("l' è")) == ["l", "'", "▁", "è"], "no space is put before the first word"
     assert tokenizer.tokens(tokenizer.encode("x é")) == ["x", "▁", "é"]
     assert len(tokenizer.encode("x🙂")) == 1 + 4
@@ -317,8 +318,8 @@ def test_each_character_of_the_text_is_a_piece_and_others_are_bytes():
 
 
 def test_rare_characters_are_spelled_in_bytes_and_a_limit_keeps_the_frequent_ones():
-    assert train("character", ["aaa bb c"]).vocabulary.pieces == ("a", " ", "b")
-    assert train("character", ["aaa bb ccc"], vocabulary_size=262).vocabulary.pieces == ("a", "c")
+    assert train("character", ["aaa bb c"]).vocabulary.pieces[16:] == ("a", " ", "b")
+    assert train("character", ["aaa bb ccc"], vocabulary_size=278).vocabulary.pieces[16:] == ("a", "c")
 
 
 def test_a_character_vocabulary_with_longer_pieces_is_refused(tmp_path):
@@ -361,7 +362,9 @@ def test_settings_derive_size_and_sides_from_the_kind():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "bpe", "vocabulary_size": 100}, "at least 260"),
+        ({"kind": "bpe", "vocabulary_size": 100}, r"at least 276 \(4 special symbols, 256 bytes, 16 placeholders\)"),
+        ({"kind": "byte_bpe", "vocabulary_size": 259}, r"at least 260 \(4 special symbols, 256 bytes\)"),
+        ({"kind": "word", "vocabulary_size": 19}, r"at least 20 \(4 special symbols, 16 placeholders\)"),
         ({"kind": "wordpiece"}, "byte_bpe"),
         ({"minimum_frequency": 0}, "greater than or equal to 1"),
     ],
@@ -369,6 +372,12 @@ def test_settings_derive_size_and_sides_from_the_kind():
 def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         TokenizerSettings.model_validate(settings)
+
+
+def test_a_vocabulary_of_bytes_with_another_character_is_refused(tokenizers):
+    content = tokenizers["byte_bpe"].vocabulary.model_dump(mode="json")
+    with pytest.raises(ValueError, match="256 characters"):
+        Vocabulary.model_validate_json(json.dumps({**content, "pieces": [*content["pieces"], "寿"]}))
 
 
 def test_both_sides_share_one_tokenizer_or_have_their_own(tmp_path):
@@ -425,7 +434,7 @@ def edit(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (edit("format", ...), "not Dragoman's: it has no format number"),
         (edit("kind", "sentencepiece"), "kind should be .*byte_bpe"),
         (edit("kind", "unigram"), "kind 'unigram' has no merges"),
-        (edit("kind", "byte_bpe"), "256 characters"),
+        (edit("kind", "byte_bpe"), "rules that this version does not know"),
         (edit("kind", "spacy"), "rules that this version does not know"),
         (edit("language", 7), "language should be a valid string, but is 7"),
         (edit("pattern", "[a"), "rules that this version does not know"),

@@ -76,7 +76,7 @@ class EmbeddingSpace:
         title: what the table embeds, for people.
         table: the rows (V, D) in float32, as the model holds them, before any scaling.
         unit: the rows at length one, so that products are cosines.
-        entries: ids of the entries that spell text. Special symbols and single bytes are none.
+        entries: ids of the entries that spell text. Special symbols, placeholders and single bytes are none.
         unused: ids, also of bytes, that training hardly ever used. Vocabularies of pieces hold many: `▁proble` is only
             a step on the way to `▁problem`. None is found in models that read the padding symbol, as Marian's do.
         words: ids of the entries that are a word by themselves, or the beginning of one: letters alone, after a space
@@ -94,7 +94,8 @@ class EmbeddingSpace:
         self.unit = F.normalize(self.table, dim=-1)
         self.shown = tokenizer.tokens(range(tokenizer.size))
         first_piece = tokenizer.size - len(tokenizer.vocabulary.pieces)
-        self.entries = [id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_))]
+        texts = (id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_)))
+        self.entries = [id_ for id_ in texts if id_ not in tokenizer.placeholders.values()]
         self.unused = self._unused(framing.never_seen)
         self.words = [id_ for id_ in self.entries if id_ not in self.unused and self._is_word(id_)]
         self._entry_of = {self.shown[id_]: id_ for id_ in self.entries}

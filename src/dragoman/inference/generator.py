@@ -168,7 +168,7 @@ class Generator:
         self.device, self.precision = self.runtime.device, self.runtime.precision
         self.threads, self.tokenizer = choose_threads(threads), stored.tokenizers.target
         self.options = options_of(stored, GenerateOptions)
-        self._never = Ban(range(SYMBOLS))
+        self._never = Ban([*range(SYMBOLS), *self.tokenizer.placeholders.values()])
 
     @classmethod
     def load(

@@ -1,7 +1,8 @@
 """Where text is cut before a vocabulary is applied, and how words become a line of text again.
 
 There are two patterns for the library's engine, one set of joining rules, and spaCy's rules as an extra. An elided word
-keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t`). Nothing is merged across these cuts.
+keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t`). A placeholder always stands alone.
+Nothing is merged across these cuts.
 """
 
 import re
@@ -10,21 +11,34 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from dragoman.errors import ConfigError, missing_extra
+from dragoman.text.placeholders import ANY_PLACEHOLDER, PLACEHOLDERS
 
 _ENDING = r"['’](?i:s|t|d|m|ll|re|ve)(?![\p{L}\p{M}])"
-_ELISION = rf"(?!{_ENDING})['’](?=[\p{{L}}\p{{N}}])"
 
-# Every character is in exactly one match, and a word includes the space before it, so that the pieces joined give the
-# text back. Digits stand alone, so that numbers are copied digit by digit and not learnt by heart.
-SUBWORD_PATTERN = rf"{_ENDING}| ?[\p{{L}}\p{{M}}]+(?:{_ELISION})?| ?\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+|\s+(?!\S)|\s+"
 
-# Numbers, hyphenated words, abbreviations with dots and years as in '90 stay whole. Each punctuation mark is a word of
-# its own. Spaces are dropped.
-WORD_PATTERN = (
-    rf"{_ENDING}|['’]\p{{N}}+s?|\p{{L}}(?:\.\p{{L}})+(?!\p{{L}})\.?"
-    rf"|[\p{{L}}\p{{M}}\p{{N}}]+(?:-[\p{{L}}\p{{M}}\p{{N}}]+|(?<=\p{{N}})[.,:/]\p{{N}}+)*(?:{_ELISION})?"
-    r"|\.{2,}|[^\s\p{L}\p{M}\p{N}\p{P}]+|\S"
-)
+def _patterns(alone: str) -> tuple[str, str]:
+    """Where subwords and words are cut. Each character of the class `alone` is a piece of its own."""
+    elision = rf"(?!{_ENDING})['’](?=[\p{{L}}\p{{N}}{alone}])"
+
+    # Every character is in exactly one match, and a word includes the space before it, so that the pieces joined give
+    # the text back. Digits stand alone, so that numbers are copied digit by digit and not learnt by heart.
+    subwords = (
+        rf"{_ENDING}| ?[\p{{L}}\p{{M}}]+(?:{elision})?| ?\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}{alone}]+|\s+(?!\S)|\s+"
+    )
+
+    # Numbers, hyphenated words, abbreviations with dots and years as in '90 stay whole. Each punctuation mark is a word
+    # of its own. Spaces are dropped.
+    words = (
+        rf"{_ENDING}|['’]\p{{N}}+s?|\p{{L}}(?:\.\p{{L}})+(?!\p{{L}})\.?"
+        rf"|[\p{{L}}\p{{M}}\p{{N}}]+(?:-[\p{{L}}\p{{M}}\p{{N}}]+|(?<=\p{{N}})[.,:/]\p{{N}}+)*(?:{elision})?"
+        rf"|\.{{2,}}|[^\s\p{{L}}\p{{M}}\p{{N}}\p{{P}}{alone}]+|\S"
+    )
+    return subwords + (rf"|[{alone}]" if alone else ""), words
+
+
+OLDER_SUBWORD_PATTERN, OLDER_WORD_PATTERN = _patterns("")
+"""Those of vocabularies without placeholders."""
+SUBWORD_PATTERN, WORD_PATTERN = _patterns(rf"\x{{{ord(PLACEHOLDERS[0]):X}}}-\x{{{ord(PLACEHOLDERS[-1]):X}}}")
 
 # Before a lone space or line end between two words no rule above looks across the cut.
 SPACE_BETWEEN_WORDS, GAP_BETWEEN_WORDS = re.compile(r"(?<=\S)(?= \S)"), re.compile(r"(?<=\S)(?=[ \n]\S)")
@@ -34,6 +48,7 @@ _LONGEST = 4_000_000
 
 _NO_SPACE_BEFORE = frozenset(",.;:!?…%°)]}»”’'。，、！？；：）】」』")
 _NO_SPACE_AFTER = frozenset("([{«“‘¿¡$£#@（【「『")
+_AROUND_PLACEHOLDERS = re.compile(rf"{ANY_PLACEHOLDER}|(?:(?!{ANY_PLACEHOLDER})[\s\S])+")
 _SUFFIX = re.compile(r"(?:n?['’](?:s|t|d|m|ll|re|ve)|\.{2,})", re.IGNORECASE)
 _ELIDED = re.compile(r".*\w['’]")
 
@@ -111,4 +126,9 @@ def spacy_split(language: str) -> Split:
         rules = spacy.blank(language).tokenizer
     except ImportError:
         raise ConfigError(f'spaCy has no rules for the language {language!r}; kind = "word" fits any') from None
-    return lambda text: [(token.text, token.idx) for token in rules(text) if not token.is_space]
+
+    def split(text: str) -> list[tuple[str, int]]:
+        parts = [(part[0], part.start()) for part in _AROUND_PLACEHOLDERS.finditer(text)]
+        return [(token.text, first + token.idx) for part, first in parts for token in rules(part) if not token.is_space]
+
+    return split

@@ -28,6 +28,7 @@ from dragoman.config import read_json_as
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
 from dragoman.text.languages import SPACELESS
+from dragoman.text.placeholders import PLACEHOLDERS, placeholder_name
 from dragoman.tokenizing.pretokenizing import (
     GAP_BETWEEN_WORDS,
     WORD_PATTERN,
@@ -50,10 +51,12 @@ class Tokenizer:
 
     Attributes:
         size: number of ids V, special symbols included.
+        placeholders: the id of each placeholder; none if the vocabulary was learnt without them.
         target_languages: the id of each piece that asks a model for a language, by the name that stands in it.
     """
 
     unknown = UNKNOWN
+    placeholders: Mapping[str, int] = MappingProxyType({})
     target_languages: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -67,6 +70,8 @@ class Tokenizer:
         self._nothing = len(known)
         first = _FIRST_PIECE if self._spells else SYMBOLS
         self._id_of = [*range(first, first + len(known)), UNKNOWN]
+        if vocabulary.pieces[: len(PLACEHOLDERS)] == PLACEHOLDERS:
+            self.placeholders = MappingProxyType(dict(zip(PLACEHOLDERS, self._id_of, strict=False)))
         self._spelling = [name.encode() for name in vocabulary.specials.names]
         self._spelling += [bytes([value]) for value in range(256)] if self._spells else []
         self._spelling += known
@@ -123,7 +128,8 @@ class Tokenizer:
         return text.removeprefix(" ") if self._adds_space else text
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Each id as a person reads it: a space is `▁`, and unprintable text is its bytes, as in `<0x0A>`."""
+        """Each id as a person reads it: a space is `▁`, a placeholder `[word 1]`, unprintable text its bytes, as in
+        `<0x0A>`."""
         return [_readable(self._spelling[i]) for i in ids]
 
     def spelling(self, id_: int) -> bytes:
@@ -258,6 +264,8 @@ def _readable(spelled: bytes) -> str:
     text = spelled.decode(errors="replace")
     if text.isprintable() and "\ufffd" not in text:
         return text.replace(" ", "▁")
+    if text in PLACEHOLDERS:
+        return placeholder_name(text)
     return "".join(f"<0x{value:02X}>" for value in spelled)
 
 

@@ -22,6 +22,7 @@ from dragoman.errors import ConfigError, TokenizerError
 from dragoman.files import new_folder
 from dragoman.progress import Advance, Progress, as_progress, silent
 from dragoman.text.addresses import Address
+from dragoman.text.placeholders import PLACEHOLDERS
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import Reading, open_pairs
 from dragoman.text.report import REPORT, read_report
@@ -48,9 +49,9 @@ class TokenizerSettings(Settings):
     """`bpe` and `unigram` cut words into pieces and spell in bytes what they never saw; `character` takes single
     characters and spells others in bytes; `byte_bpe` works on bytes alone (with vocabulary_size = 260: one id a byte);
     `word` takes whole words, `spacy` whole words by spaCy's rules (needs the extra `spacy`)."""
-    vocabulary_size: int | None = pydantic.Field(default=None, ge=5, le=1_000_000)
-    """Number of ids at most, special symbols and bytes included. Unless given: 8,000, and no limit for whole words and
-    for characters."""
+    vocabulary_size: int | None = pydantic.Field(default=None, le=1_000_000)
+    """Number of ids at most, special symbols, bytes and placeholders included. Unless given: 8,000, and no limit for
+    whole words and for characters."""
     minimum_frequency: int = pydantic.Field(default=2, ge=1)
     """How often a word, a character or a merge must occur in the training text to be learnt."""
     joint: bool = True
@@ -70,13 +71,21 @@ class TokenizerSettings(Settings):
 
     @pydantic.model_validator(mode="after")
     def _possible(self) -> Self:
-        least = SYMBOLS + _BYTES
-        if self.kind not in WHOLE_WORDS and self.vocabulary_size is not None and self.vocabulary_size < least:
+        parts = {"special symbols": SYMBOLS, **_reserved(self.kind)}
+        least = sum(parts.values())
+        if self.vocabulary_size is not None and self.vocabulary_size < least:
+            held = ", ".join(f"{count} {name}" for name, count in parts.items())
             raise ValueError(
-                f"tokenizer.vocabulary_size must be at least {least} (4 special symbols and 256 bytes) for kind "
-                f"{self.kind!r}, but is {self.vocabulary_size}"
+                f"tokenizer.vocabulary_size must be at least {least} ({held}) for kind {self.kind!r}, but is "
+                f"{self.vocabulary_size}"
             )
         return self
+
+
+def _reserved(kind: Kind) -> dict[str, int]:
+    """What a vocabulary holds whatever the text is, besides the special symbols."""
+    spelled = {} if kind in WHOLE_WORDS else {"bytes": _BYTES}
+    return spelled if kind == "byte_bpe" else {**spelled, "placeholders": len(PLACEHOLDERS)}
 
 
 def learn_tokenizer(
@@ -97,7 +106,7 @@ def learn_tokenizer(
     with progress.track("learn the vocabulary", unit="lines") as advance:
         reading = _Reading(texts, advance)
         learnt = _learn(reading, settings, language)
-    rules = {"kind": settings.kind, "pattern": PATTERNS[settings.kind], "language": language}
+    rules = {"kind": settings.kind, "pattern": PATTERNS[settings.kind][0], "language": language}
     tokenizer = Tokenizer(Vocabulary(**rules, specials=settings.specials, **learnt))
     if settings.vocabulary_size and tokenizer.size < settings.vocabulary_size:
         found, wanted = f"{tokenizer.size:,}", f"{settings.vocabulary_size:,}"
@@ -142,24 +151,29 @@ class _Reading:
 
 
 def _learn(reading: _Reading, settings: TokenizerSettings, language: str | None) -> dict[str, Any]:
-    """The parts of a `Vocabulary` that come from the text."""
-    kind, size, minimum = settings.kind, settings.vocabulary_size or _NO_LIMIT, settings.minimum_frequency
-    if kind == "bpe":
-        return _learn_bpe(reading, size - SYMBOLS - _BYTES, minimum)
-    if kind == "unigram":
-        return _learn_unigram(reading, size - SYMBOLS - _BYTES, minimum)
+    """The parts of a `Vocabulary` that come from the text, and the placeholders before its pieces."""
+    kind, minimum = settings.kind, settings.minimum_frequency
+    limit = (settings.vocabulary_size or _NO_LIMIT) - SYMBOLS
     if kind == "byte_bpe":
-        return _learn_byte_bpe(reading, size - SYMBOLS, minimum)
-    if kind == "character":
-        return _learn_characters(reading, size - SYMBOLS - _BYTES, minimum)
-    split = spacy_split(language) if kind == "spacy" and language else None
-    chunks = ([word for text in chunk for word, _ in split(text)] for chunk in reading) if split else reading
-    return _learn_words(chunks, kind, size - SYMBOLS, minimum)
+        return _learn_byte_bpe(reading, limit, minimum)
+    limit -= sum(_reserved(kind).values())
+    if kind == "bpe":
+        learnt = _learn_bpe(reading, limit, minimum)
+    elif kind == "unigram":
+        learnt = _learn_unigram(reading, limit, minimum)
+    elif kind == "character":
+        learnt = _learn_characters(reading, limit, minimum)
+    else:
+        split = spacy_split(language) if kind == "spacy" and language else None
+        chunks = ([word for text in chunk for word, _ in split(text)] for chunk in reading) if split else reading
+        learnt = _learn_words(chunks, kind, limit, minimum)
+    return {**learnt, "pieces": (*PLACEHOLDERS, *learnt["pieces"])}
 
 
 def _learn_words(chunks: Iterable[list[str]], kind: Kind, limit: int, minimum: int) -> dict[str, Any]:
     trainer = trainers.WordLevelTrainer(vocab_size=limit, min_frequency=minimum, show_progress=False)
-    return {"pieces": _in_order(_trained(kind, trainer, chunks)["vocab"])}
+    words = _in_order(_trained(kind, trainer, chunks)["vocab"])
+    return {"pieces": tuple(word for word in words if word not in PLACEHOLDERS)}
 
 
 def _learn_byte_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
@@ -205,7 +219,9 @@ def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any
     alphabet = {*_frequent(scored, reading.characters, minimum)}
     kept = tuple(piece for piece in scored if piece in alphabet or len(piece) > 1)
     # The library sums in an order of its own, so further decimals mean nothing.
-    return {"pieces": kept, "scores": tuple(round(scored[piece], 6) for piece in kept)}
+    # A placeholder stands alone between two cuts, so its score decides nothing.
+    scores = (*(0.0 for _ in PLACEHOLDERS), *(round(scored[piece], 6) for piece in kept))
+    return {"pieces": kept, "scores": scores}
 
 
 def _trained(kind: Kind, trainer: trainers.Trainer, chunks: Iterable[list[str]]) -> dict[str, Any]:
@@ -222,7 +238,8 @@ def _in_order(numbers: dict[str, int]) -> tuple[str, ...]:
 
 def _frequent(pieces: Iterable[str], count: Counter[str], minimum: int) -> Iterator[str]:
     """The single characters that occur often enough, and the space, which is added to every text."""
-    return (piece for piece in pieces if len(piece) == 1 and (piece == " " or minimum <= count[piece]))
+    single = (piece for piece in pieces if len(piece) == 1 and piece not in PLACEHOLDERS)
+    return (piece for piece in single if piece == " " or minimum <= count[piece])
 
 
 class TokenizerResult(NamedTuple):

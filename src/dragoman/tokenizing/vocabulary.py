@@ -12,21 +12,28 @@ from tokenizers import Regex, models, normalizers, pre_tokenizers
 
 from dragoman.config import Settings
 from dragoman.text.languages import LanguageTag
-from dragoman.tokenizing.pretokenizing import SUBWORD_PATTERN, WORD_PATTERN
+from dragoman.tokenizing.pretokenizing import (
+    OLDER_SUBWORD_PATTERN,
+    OLDER_WORD_PATTERN,
+    SUBWORD_PATTERN,
+    WORD_PATTERN,
+)
 from dragoman.tokenizing.special_tokens import Specials
 
 Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe", "character"]
 WHOLE_WORDS: tuple[Kind, ...] = ("word", "spacy")
 """Kinds whose ids are words and punctuation marks; they differ only in who cuts the text."""
 FORMAT = 1
-PATTERNS: dict[Kind, str | None] = {
-    "word": WORD_PATTERN,
-    "spacy": None,
-    "bpe": SUBWORD_PATTERN,
-    "unigram": SUBWORD_PATTERN,
-    "byte_bpe": SUBWORD_PATTERN,
-    "character": SUBWORD_PATTERN,
+_SUBWORDS = (SUBWORD_PATTERN, OLDER_SUBWORD_PATTERN)
+PATTERNS: dict[Kind, tuple[str | None, ...]] = {
+    "word": (WORD_PATTERN, OLDER_WORD_PATTERN),
+    "spacy": (None,),
+    "bpe": _SUBWORDS,
+    "unigram": _SUBWORDS,
+    "byte_bpe": (OLDER_SUBWORD_PATTERN,),
+    "character": _SUBWORDS,
 }
+"""Where each kind may cut text; new vocabularies take the first."""
 
 # The library needs a piece for unknown text. Normal form C turns this character into another one, so that no
 # normalised text can spell it.
@@ -56,7 +63,7 @@ class Vocabulary(Settings):
     @pydantic.model_validator(mode="after")
     def _sound(self) -> Self:
         known = set(self.pieces)
-        if self.pattern != PATTERNS[self.kind]:
+        if self.pattern not in PATTERNS[self.kind]:
             raise ValueError("it cuts text by rules that this version does not know")
         if self.kind == "spacy" and self.language is None:
             raise ValueError("kind 'spacy' needs a language")
@@ -83,19 +90,13 @@ def build_library(kind: Kind, vocabulary: Vocabulary | None = None) -> tokenizer
     The piece for unknown text comes last; `byte_bpe` has none, because it knows every byte.
     """
     library = tokenizers.Tokenizer(_model(kind, vocabulary))
-    if kind == "byte_bpe":
-        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        library.pre_tokenizer = pre_tokenizers.Sequence([_cut(SUBWORD_PATTERN), byte_level])
-    elif kind in ("bpe", "unigram"):
+    if kind in ("bpe", "unigram"):
         # A space before the first word makes it look like any other; decoding removes it.
         library.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
-        library.pre_tokenizer = _cut(SUBWORD_PATTERN)
-    else:
+    elif kind != "byte_bpe":
         library.normalizer = normalizers.NFC()
-        if kind == "character":
-            library.pre_tokenizer = _cut(SUBWORD_PATTERN)
-        if kind == "word":
-            library.pre_tokenizer = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True)
+    if pattern := vocabulary.pattern if vocabulary else PATTERNS[kind][0]:
+        library.pre_tokenizer = _cut(kind, Regex(pattern))
     return library
 
 
@@ -119,8 +120,14 @@ def _model(kind: Kind, vocabulary: Vocabulary | None) -> models.Model:
     return models.BPE(numbers, merges, unk_token=NOTHING)  # without merges: characters
 
 
-def _cut(pattern: str) -> pre_tokenizers.PreTokenizer:
-    return pre_tokenizers.Split(Regex(pattern), "isolated")
+def _cut(kind: Kind, pattern: Regex) -> pre_tokenizers.PreTokenizer:
+    if kind == "word":
+        return pre_tokenizers.Split(pattern, "removed", invert=True)
+    cut = pre_tokenizers.Split(pattern, "isolated")
+    if kind == "byte_bpe":
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        return pre_tokenizers.Sequence([cut, byte_level])
+    return cut
 
 
 def _byte_level() -> dict[str, int]:
