@@ -15,14 +15,13 @@ from dragoman.errors import DataError
 from dragoman.progress import silent
 from dragoman.text.guess import guess_task
 from dragoman.text.labels import Example, is_bio
-from dragoman.text.prepare import prepare_data, prepare_labelled, prepare_text, text_identity
+from dragoman.text.prepare import is_made_from, prepare_data, prepare_labelled, prepare_text
 from dragoman.text.prepare_labelled import (
     CONFLICTS,
     DUPLICATES,
     DUPLICATES_DROPPED,
     EMPTY,
     KEPT_EMPTY,
-    UNBEGUN,
     LabelledText,
 )
 from dragoman.text.prepared import read_examples, read_tagged
@@ -96,7 +95,7 @@ def test_every_form_of_the_same_examples_is_read_alike(tmp_path: Path, name: str
     report = prepare_labelled(settings, "classify", tmp_path / "data")
     assert sorted(everything(tmp_path / "data")) == sorted(ROWS)
     plain = data(write(tmp_path / "elsewhere" / "plain.txt", label_lines(ROWS)))
-    assert report.identity == text_identity(settings, "classify") == text_identity(plain, "classify")
+    assert all(is_made_from(tmp_path / "data", each, "classify") for each in (settings, plain))
     assert report.rows == {"train": 60}
     assert report.labels == dict(Counter(label for _, label in sorted(read_examples(tmp_path / "data", "train"))))
     assert list(report.labels) == ["bad", "good"]
@@ -131,7 +130,7 @@ def test_every_form_of_the_same_tagged_words_is_read_alike(tmp_path: Path, name:
     found = [zip(*each, strict=True) for split in report.splits for each in read_tagged(tmp_path / "data", split)]
     assert sorted(map(list, found)) == sorted(TAGGED)
     plain = data(write(tmp_path / "plain.conll", columns(TAGGED)))
-    assert report.identity == text_identity(plain, "tag")
+    assert is_made_from(tmp_path / "data", plain, "tag")
     assert sum(split.words or 0 for split in report.splits.values()) == 90
 
 
@@ -146,7 +145,7 @@ def test_tagged_words_in_parquet_are_read_and_recognised(tmp_path: Path):
     assert guess_task(settings) == ("tag", "each row of a.parquet holds two lists, of words and labels")
     report = prepare_labelled(settings, "tag", tmp_path / "data")
     assert report.reasons == {"train": "lists in each row; the words are 'tokens' and the labels 'tags'"}
-    assert report.identity == text_identity(data(write(tmp_path / "plain.conll", columns(TAGGED))), "tag")
+    assert is_made_from(tmp_path / "data", data(write(tmp_path / "plain.conll", columns(TAGGED))), "tag")
 
 
 def test_keys_that_nobody_uses_may_be_missing(tmp_path: Path):
@@ -292,16 +291,7 @@ def test_leaks_contradictions_and_unknown_labels_are_found_and_said(tmp_path: Pa
     assert again.findings[DUPLICATES].first == "a.csv:62"
 
 
-def test_entities_that_begin_with_i_are_counted_and_left(tmp_path: Path):
-    rows = [[("in", "O"), (animal, "I-place"), ("city", "I-place"), ("he", "B-who")] for animal in ANIMALS * 3]
-    path = write(tmp_path / "mixed.conll", columns(rows))
-    settings = data(path, dev_size=0, test_size=0, checks={"drop_duplicates": False})
-    report = prepare_labelled(settings, "tag", tmp_path / "data")
-    assert (report.findings[UNBEGUN].count, report.findings[UNBEGUN].first) == (30, "mixed.conll:2")
-    assert next(read_tagged(tmp_path / "data", "train"))[1] == ["O", "I-place", "I-place", "B-who"]
-
-
-def test_entities_of_iob1_are_rewritten_to_iob2_in_all_sets(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_entities_that_begin_with_i_are_rewritten_in_all_sets(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level("INFO")
     rows = [[("in", "O"), (animal, "I-place"), ("city", "I-place"), ("home", "B-place")] for animal in ANIMALS * 2]
     path, test = (write(tmp_path / name, columns(each)) for name, each in (("a.conll", rows), ("b.conll", rows[:3])))
@@ -310,9 +300,7 @@ def test_entities_of_iob1_are_rewritten_to_iob2_in_all_sets(tmp_path: Path, capl
     for split in ("train", "test"):
         assert next(read_tagged(tmp_path / "data", split))[1] == ["O", "B-place", "I-place", "B-place"]
     assert report.labels == {"B-place": 40, "I-place": 20, "O": 20}
-    assert report.repairs == {"labels I-… that begin an entity, now B-…": 23}
-    assert UNBEGUN not in report.findings
-    assert "train: 2 CoNLL columns" in caplog.text and "as in IOB1: 20 of these labels became B-" in caplog.text
+    assert "train: 2 CoNLL columns" in caplog.text and "; 20 labels I-… that begin an entity became B-…" in caplog.text
 
 
 def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):
@@ -321,7 +309,7 @@ def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):
         path = write(tmp_path / "a.conll", columns(rows))
         report = prepare_labelled(data(path, dev_size=0, test_size=0), "tag", tmp_path / f"data {names}")
         assert is_bio(report.labels) is Labels(task="tag", names=tuple(report.labels)).bio is bio
-        assert (UNBEGUN in report.findings) is bio
+        assert (report.labels != Counter(names.split() * 20)) is bio
 
 
 @pytest.mark.parametrize(("task", "text"), [("classify", label_lines(ROWS)), ("tag", columns(TAGGED))])
@@ -544,9 +532,9 @@ def test_addresses_that_no_labelled_text_has_are_refused(tmp_path: Path):
     write(tmp_path / "side" / "train.en", "a\n")
     write(tmp_path / "side" / "train.it", "a\n")
     refused(r"review.csv does not exist; did you mean .*reviews.csv\?", str(tmp_path / "review.csv"))
-    refused("data.path names two files, a.en and a.it, as aligned text has", ["a.en", "a.it"])
-    refused("data.dev_path names two files", str(tmp_path / "reviews.csv"), dev_path=["a.en", "a.it"])
-    refused("train does not exist, and train.en, train.it are several files", str(tmp_path / "side" / "train"))
+    refused("the train text is two files, a.en and a.it, as parallel text is", ["a.en", "a.it"])
+    refused("the dev text is two files", str(tmp_path / "reviews.csv"), dev_path=["a.en", "a.it"])
+    refused(r"train does not exist; did you mean .*train.(en|it)\?", str(tmp_path / "side" / "train"))
     refused(r"holds 2 files named for train \(train.en, train.it\)", str(tmp_path / "side"))
     refused("named hub:NAME:CONFIG; leave data.format out", str(tmp_path / "reviews.csv"), format="hub")
     words = write(tmp_path / "words.conll", "a\tX\n\n")

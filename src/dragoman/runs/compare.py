@@ -36,7 +36,7 @@ from dragoman.store.description import CONFIG, find_model, read_config
 from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
 from dragoman.text.examples import open_source
-from dragoman.text.labels import begun, is_iob1
+from dragoman.text.labels import begun, is_bio
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare_labelled import HIDDEN, are_hidden
 from dragoman.text.prepared import read_pairs
@@ -338,7 +338,6 @@ def _read_labels(first: Path, task: str, asked: _Asked) -> tuple[Path, list[Exam
     if are_hidden(found):
         raise DataError(f"the labels of {path} are hidden ({HIDDEN}); name a set that has them")
     examples = [(each.parts, each.labels) for each in found]
-    if kind == "tag" and is_iob1([labels for _, labels in examples]):
-        log.info("%s: entities begin with I-, as in IOB1; they are scored as if they began with B-", path)
+    if kind == "tag" and is_bio({label for _, labels in examples for label in labels}):
         return path, [(parts, begun(labels)) for parts, labels in examples]
     return path, [*examples]

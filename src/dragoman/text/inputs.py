@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.run_folder import split_of
-from dragoman.text.addresses import HUB, Address, beginning_with, is_pattern, is_prefix, matching, missing
+from dragoman.text.addresses import HUB, Address, is_pattern, is_prefix, matching, missing
 from dragoman.text.columns import Naming
 from dragoman.text.formats import hub_splits
 from dragoman.text.phrasebook import write_phrasebook
@@ -51,14 +51,21 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
 
 
 def files_of(settings: DataSettings) -> dict[str, list[Path]]:
-    """The files of labelled text."""
-    for setting in ("path", "dev_path", "test_path"):
-        _refuse_pairs(setting, getattr(settings, setting))
+    """The files of labelled or running text.
+
+    Raises:
+        DataError: an address names the two files of parallel text, or none that exists.
+    """
     addresses = _with_sets_beside(settings, sets_of(settings, files_in))
-    sets = {name: _matching(address) for name, address in addresses.items()}
-    for file in (file for files in sets.values() for file in files if not str(file).startswith(HUB)):
-        _refuse_no_file(file, settings.origin)
-    return sets
+    for name, address in addresses.items():
+        if isinstance(address, tuple):
+            raise DataError(
+                f"the {name} text is two files, {address[0]} and {address[1]}, as parallel text is; text that is not "
+                "parallel lies in one file, or in all that a pattern such as 'parts/*.tsv' matches"
+            )
+        if not (address.startswith(HUB) or is_pattern(address) or Path(address).exists()):
+            raise missing(address, settings.origin, prefixes=False)
+    return {name: [Path(str(file)) for file in matching(address) or [address]] for name, address in addresses.items()}
 
 
 def files_in(folder: Path) -> dict[str, Address]:
@@ -119,12 +126,6 @@ def _say_once(note: str) -> None:
     log.info("%s", note)
 
 
-def texts_of(settings: DataSettings) -> dict[str, list[Path]]:
-    """The files of running text."""
-    addresses = _with_sets_beside(settings, sets_of(settings, files_in))
-    return {name: _matching(address) for name, address in addresses.items()}
-
-
 def sets_of(settings: DataSettings, sets_in: Callable[[Path], dict[str, Address]]) -> dict[str, Address]:
     """The address of the training text, and of the sets that a folder or a data set of the hub holds."""
     path = settings.inside(settings.path)
@@ -163,33 +164,3 @@ def _refuse_missing(settings: DataSettings, addresses: Mapping[str, Address]) ->
             is_elsewhere = name.startswith(HUB) or is_pattern(name)
             if settings.origin and not (is_elsewhere or Path(name).exists() or is_prefix(Path(name))):
                 raise missing(name, settings.origin)
-
-
-def _refuse_pairs(setting: str, address: Address | None) -> None:
-    """Refuses what only pairs are read from."""
-    if isinstance(address, tuple):
-        raise DataError(
-            f"data.{setting} names two files, {address[0]} and {address[1]}, as aligned text has; labelled text lies "
-            "in one file, or in all that a pattern such as 'parts/*.tsv' matches"
-        )
-
-
-def _matching(address: Address) -> list[Path]:
-    """The files that an address names: all that match it, or one."""
-    return [Path(str(file)) for file in matching(address)] or [Path(str(address))]
-
-
-def _refuse_no_file(path: Path, origin: str | None) -> None:
-    """Refuses a path of labelled text that is no file."""
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file in it")
-    if is_prefix(path):
-        names = [file.name for file in beginning_with(path)]
-        if len(names) == 1:
-            raise DataError(f"{path} does not exist; did you mean {path.with_name(names[0])}?")
-        raise DataError(
-            f"{path} does not exist, and {', '.join(names)} are several files, as aligned text has; name the one that "
-            "holds the labels"
-        )
-    if not path.exists():
-        raise missing(path, origin, prefixes=False)

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Task = Literal["classify", "tag"]
@@ -84,43 +83,14 @@ def is_bio(labels: Collection[str]) -> bool:
     return OUTSIDE in labels and all(label == OUTSIDE or re.match("[BI]-.", label) for label in labels)
 
 
-def unbegun(labels: Sequence[str]) -> Iterator[int]:
-    """The positions of labels I-type that continue no entity of that type: a mistake, or the older scheme IOB1 (Ramshaw
-    and Marcus 1995).
-
-    >>> list(unbegun(["O", "I-person", "I-person", "B-group", "I-person"]))
-    [1, 4]
-    """
-    for at, label in enumerate(labels):
-        before = labels[at - 1] if at else OUTSIDE
-        if label.startswith("I-") and before[2:] != label[2:]:
-            yield at
-
-
-def is_iob1(sentences: Sequence[Sequence[str]]) -> bool:
-    """Whether BIO labels are in the older scheme IOB1: entities begin with I-, and with B- only right after one of the
-    same type.
-
-    >>> is_iob1([["I-person", "B-person", "O"]]), is_iob1([["I-person", "O", "B-person"]])
-    (True, False)
-    """
-    return (
-        is_bio({label for labels in sentences for label in labels})
-        and any(True for labels in sentences for _ in unbegun(labels))
-        and all(
-            before != OUTSIDE and before[2:] == label[2:]
-            for labels in sentences
-            for before, label in pairwise([OUTSIDE, *labels])
-            if label.startswith("B-")
-        )
-    )
-
-
 def begun(labels: Sequence[str]) -> tuple[str, ...]:
-    """The labels in IOB2, where every entity begins with B-.
+    """BIO labels whose entities all begin with B-, as in IOB2. One that begins with I- is a mistake, or of the older
+    scheme IOB1 (Ramshaw and Marcus 1995).
 
     >>> begun(["I-person", "B-person", "I-person", "O"])
     ('B-person', 'B-person', 'I-person', 'O')
     """
-    starts = set(unbegun(labels))
-    return tuple(sys.intern(f"B-{label[2:]}") if at in starts else label for at, label in enumerate(labels))
+    return tuple(
+        sys.intern(f"B-{label[2:]}") if label.startswith("I-") and before[2:] != label[2:] else label
+        for before, label in zip((OUTSIDE, *labels), labels, strict=False)
+    )

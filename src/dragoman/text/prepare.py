@@ -106,12 +106,6 @@ def is_made_from(folder: Path, settings: DataSettings, task: str) -> bool:
         return text.read_report(folder).identity in text.identities()
 
 
-def text_identity(settings: DataSettings, task: str) -> str:
-    """The identity that a report has on the text that `settings` name."""
-    with _opened(settings, task) as text:
-        return text.identities()[0]
-
-
 @contextmanager
 def _opened(settings: DataSettings, task: str) -> Iterator[Text[Any]]:
     if task == "translation":

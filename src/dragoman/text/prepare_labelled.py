@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import ne
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from dragoman.run_folder import split_of
 from dragoman.text.columns import count_words, few_single
 from dragoman.text.examples import open_source
 from dragoman.text.inputs import files_of
-from dragoman.text.labels import Example, Task, begun, is_bio, is_iob1, unbegun
+from dragoman.text.labels import Example, Task, begun, is_bio
 from dragoman.text.phrasebook import Sentence, read_phrasebook
 from dragoman.text.report import Found, LabelledReport, LabelledSplit, read_labelled_report
 from dragoman.text.settings import PHRASEBOOK, DataSettings
@@ -34,13 +35,11 @@ HIDDEN = "-1"
 LONGEST_LABEL = 80
 """A label with more characters is a text."""
 
-BEGUN = "labels I-… that begin an entity, now B-…"
 EMPTY = "empty texts, dropped"
 KEPT_EMPTY = "empty texts in given sets, kept"
 DUPLICATES_DROPPED = "duplicates of an earlier training example, dropped"
 DUPLICATES = "duplicates of an earlier training example, kept"
 CONFLICTS = "training texts with several labels"
-UNBEGUN = "labels I-… that continue no entity"
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
@@ -125,17 +124,18 @@ class LabelledText:
                 self._reasons[name] = f"the labels of {source.name} are hidden ({HIDDEN}), so it is not used"
                 continue
             self.examples[name], self._names[name], self._reasons[name] = examples, source.name, source.reason
-        if self._task == "tag" and is_iob1([example.labels for example in self.examples["train"]]):
+        if self._task == "tag" and is_bio({label for each in self.examples["train"] for label in each.labels}):
             self._begin_entities()
 
     def _begin_entities(self) -> None:
-        """Rewrites all sets from IOB1 to IOB2, the scheme in which entities are predicted and scored."""
+        """Gives each entity of all sets its B-, because so they are predicted and scored."""
         for name, examples in self.examples.items():
-            count = len(_places_unbegun(examples))
             self.examples[name] = [example._replace(labels=begun(example.labels)) for example in examples]
+            count = sum(
+                sum(map(ne, old.labels, new.labels)) for old, new in zip(examples, self.examples[name], strict=True)
+            )
             if count:
-                self._reasons[name] += f"; entities begin with I-, as in IOB1: {count:,} of these labels became B-"
-            self._repairs[BEGUN] += count
+                self._reasons[name] += f"; {count:,} labels I-… that begin an entity became B-…"
 
     def _split(self) -> tuple[dict[str, Sequence[Example]], dict[str, str], dict[str, Found]]:
         """The splits, where each is from, and what was dropped on the way."""
@@ -274,8 +274,6 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Found],
     keys = {name: [sentence_key(example.text) for example in split] for name, split in splits.items()}
     texts = {name: {example.text for example in split} for name, split in splits.items()}
     places = {CONFLICTS: _conflicting(splits["train"], keys["train"])}
-    if is_bio(labels):
-        places[UNBEGUN] = _places_unbegun(splits["train"])
     warnings = []
     for name, split in splits.items():
         for other in ("train", "dev"):
@@ -304,11 +302,6 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Found],
         warnings.append(
             f"{len(conflicts):,} training examples have a text that stands in train with another label too (first at "
             f"{conflicts[0]})"
-        )
-    if begun_wrongly := places.get(UNBEGUN):
-        warnings.append(
-            f"{len(begun_wrongly):,} training labels begin with I- but continue no entity of their type (first at "
-            f"{begun_wrongly[0]}): BIO begins each entity with B-; they are left as they are"
         )
     return _found(places), warnings
 
@@ -342,8 +335,3 @@ def _conflicting(train: Sequence[Example], keys: Sequence[int]) -> list[str]:
     for example, text in zip(train, texts, strict=True):
         labels.setdefault(text, set()).add(example.labels)
     return [example.origin for example, text in zip(train, texts, strict=True) if len(labels[text]) > 1]
-
-
-def _places_unbegun(examples: Sequence[Example]) -> list[str]:
-    """Where the labels that continue no entity stand."""
-    return [example.place(at) for example in examples for at in unbegun(example.labels)]

@@ -339,7 +339,7 @@ class PairSet:
             self._measure(1, target, origin)
         if verdict and not reason:
             self._count(self.notes, verdict, origin)
-        if "\n" in pair.source.strip() or "\n" in pair.target.strip():
+        if "\n" in pair.source or "\n" in pair.target:
             self._count(self.notes, LINE_BREAKS, origin)
 
     def _note(self, source: str, target: str, origin: str) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from dragoman.run_folder import text_of
 from dragoman.text.addresses import HUB, Address
 from dragoman.text.columns import listed
 from dragoman.text.formats import ENDINGS, format_of, open_table, text_at, values_of
-from dragoman.text.inputs import texts_of
+from dragoman.text.inputs import files_of
 from dragoman.text.lines import read_running, without_packing
 from dragoman.text.phrasebook import read_phrasebook
 from dragoman.text.prepared import read_text
@@ -85,7 +85,7 @@ class RunningText:
             for name in ("train", "dev", "test"):
                 yield name, (f"{sentence.source}\n" for sentence in getattr(book, name))
             return
-        for name, files in texts_of(settings).items():
+        for name, files in files_of(settings).items():
             self._names[name] = str(files[0]) if len(files) == 1 else f"{len(files)} files"
             yield name, chain.from_iterable(_pieces(file, settings) for file in files)
 
@@ -127,7 +127,7 @@ class RunningText:
                 f"needs at least {LEAST_CHARACTERS:,}"
             )
         for name in ("dev", "test"):
-            if (count := _without_space_around(read_text(folder, name))) < LEAST_HELD_OUT:
+            if (count := sum(len(piece.strip()) for piece in read_text(folder, name))) < LEAST_HELD_OUT:
                 given = self._names.get(name)
                 whole = given or f"the end of {_named(settings.path)}"
                 raise DataError(
@@ -140,24 +140,13 @@ class RunningText:
 def _hold_out(folder: Path, characters: Counter[str]) -> dict[str, str]:
     """Cuts missing test and dev texts off the end of the training text; returns where they are from."""
     origins: dict[str, str] = {}
-    size = int(HELD_OUT * characters["train"])
+    size = int(HELD_OUT * text_of(folder, "train").stat().st_size)
     for name in ("test", "dev"):
         if name not in characters:
-            characters[name] = _cut(folder, characters["train"], size, name)
+            characters[name] = _cut(folder, size, name)
             characters["train"] -= characters[name]
             origins[name] = f"held out: {HELD_OUT:.0%} of the text, from its end"
     return origins
-
-
-def _without_space_around(text: Iterable[str]) -> int:
-    """The characters of a text between the white space at its ends."""
-    first, end, place = None, 0, 0
-    for piece in text:
-        if piece.strip():
-            first = place + len(piece) - len(piece.lstrip()) if first is None else first
-            end = place + len(piece.rstrip())
-        place += len(piece)
-    return end - (first or 0)
 
 
 def _pieces(file: Path, settings: DataSettings) -> Iterator[str]:
@@ -187,32 +176,23 @@ def _refuse_table(file: Path) -> None:
         )
 
 
-def _cut(folder: Path, characters: int, size: int, name: str) -> int:
-    """Moves the end of the training text, `size` of its `characters` or more, to the text called `name`; returns how
-    many characters were moved. The cut lies after the last line end before that place, or else after the last space,
-    but at most `FURTHEST` times `size` characters, or 16 MiB, before it.
+def _cut(folder: Path, size: int, name: str) -> int:
+    """Moves the end of the training text, `size` bytes or more, to the text called `name`; returns how many characters
+    were moved. The cut lies after the last line end before that place, or else after the last space, but at most
+    `FURTHEST` times `size`, or 16 MiB, before it.
     """
-    path, end = text_of(folder, "train"), characters - size
-    first, end = _byte(folder, max(0, end - FURTHEST * size)), _byte(folder, end)
-    first = max(first, end - _FURTHEST_BYTES)
+    path = text_of(folder, "train")
     with open(path, "r+b") as whole, open(text_of(folder, name), "wb") as rest:
+        end = path.stat().st_size - size
+        first = max(0, end - FURTHEST * size, end - _FURTHEST_BYTES)
         whole.seek(first)
-        before = whole.read(end - first)
-        cut = first + (before.rfind(b"\n") + 1 or before.rfind(b" ") + 1 or len(before))
+        before, after = whole.read(end - first), whole.read(3)
+        of_character = len(after) - len(after.lstrip(bytes(range(0x80, 0xC0))))  # its rest, if one would be cut
+        cut = first + (before.rfind(b"\n") + 1 or before.rfind(b" ") + 1 or len(before) + of_character)
         whole.seek(cut)
         shutil.copyfileobj(whole, rest, _BLOCK)
         whole.truncate(cut)
     return sum(map(len, read_text(folder, name)))
-
-
-def _byte(folder: Path, character: int) -> int:
-    """Where a character of the training text begins in its file."""
-    place = 0
-    for piece in read_text(folder, "train"):
-        if len(piece) > character:
-            return place + len(piece[:character].encode())
-        place, character = place + len(piece.encode()), character - len(piece)
-    return place
 
 
 def _named(address: Address) -> str:
