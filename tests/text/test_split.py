@@ -18,10 +18,10 @@ from dragoman.text.split import (
     TRAIN,
     assign,
     components,
-    default_size,
     first_occurrences,
-    leakage,
+    held_out_sizes,
     sentence_key,
+    shared_sentences,
 )
 
 
@@ -149,10 +149,12 @@ def test_light_differences_do_not_make_another_sentence():
     assert len({sentence_key(text) for text in [*same, *others]}) == 1 + len(others)
 
 
-def test_leakage_counts_each_side_and_either():
+def test_leaks_are_found_on_each_side():
     train, held_out = keys([(1, 1), (2, 2), (3, 3)]), keys([(9, 9), (1, 1), (2, 8), (7, 3), (7, 3)])
-    assert leakage(train, held_out) == (5, 2, 3, 4, 1)
-    assert leakage(train, keys([(8, 8)])) == (1, 0, 0, 0, None)
+    source, target = shared_sentences(train, held_out)
+    assert np.flatnonzero(source).tolist() == [1, 2]
+    assert np.flatnonzero(target).tolist() == [1, 3, 4]
+    assert not any(map(np.any, shared_sentences(train, keys([(8, 8)]))))
 
 
 def test_repeated_keys_are_found_after_their_first():
@@ -168,7 +170,7 @@ def test_repeated_keys_are_found_after_their_first():
 
 @pytest.mark.parametrize(("pairs", "size"), [(3, 1), (100, 5), (3741, 187), (40_000, 2000), (10_000_000, 2000)])
 def test_sizes_follow_from_the_corpus(pairs, size):
-    assert default_size(pairs, HELD_OUT, "pairs")[0] == size
+    assert held_out_sizes({"dev": None, "test": 7}, pairs, HELD_OUT, "pairs")[0] == {"dev": size, "test": 7}
 
 
 def test_larger_components_are_held_out_where_small_ones_do_not_fill():

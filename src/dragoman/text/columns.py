@@ -515,34 +515,49 @@ def choose_label_columns(names: Sequence[str], rows: Sequence[Sequence[str]], na
 
     >>> rows = [["1", "I like it.", "good"], ["2", "I hate it so.", "bad"], ["3", "Never again.", "bad"]]
     >>> choose_label_columns(["id", "what", "why"], rows, Naming(), "table.csv")[:3]
-    ('what', 'why', "'what' holds the longest texts and 'why' few different values")
+    ('what', 'why', "columns 'what' and 'why', by the longest texts and few different values")
     """
     if not any(naming.columns) and (seen := naming.seen_in(names)):
         return Columns.at(names, seen, "the columns of the training text")
     chosen = [None if name is None else position_of(name, names, where) for name in naming.columns]
     if None not in chosen:
         return _as_given(names, chosen, naming, where)._replace(reason="columns as given")
-    text, label = (
+    if len(names) < 2:
+        raise DataError(f"{where} has one column{listed(names)}; an example needs a text and a label")
+    named = [
         named_column(names, known) if at is None else at for at, known in zip(chosen, (TEXTS, LABELS), strict=True)
-    )
-    if text is not None and text == label:
-        text, label = chosen
-    by_name = [role for role, at in ((TEXT, text), (LABEL, label)) if at is not None]
+    ]
+    text, label = chosen if named[0] == named[1] else named
     columns = [measure(rows, at) for at in range(len(names))]
-    if text is None:
-        text = _longest(columns, label, names, where)
-    if label is None:
-        label = _few_values(columns, text, names, where)
+    reasons = ["the longest texts"] * (text is None) + ["few different values"] * (label is None)
+    text = _longest(columns, label, names, where) if text is None else text
+    label = _few_values(columns, text, names, where) if label is None else label
+    reason = f"columns {names[text]!r} and {names[label]!r}, by " + (" and ".join(reasons) or "their names")
     left_out = "" if chosen[0] is not None else _left_out(columns, (text, label), names, where)
-    if len(by_name) == 2:
-        reason = f"columns named {names[text]!r} and {names[label]!r}"
-    elif by_name == [TEXT]:
-        reason = f"{names[label]!r} holds few different values beside {names[text]!r}"
-    elif by_name == [LABEL]:
-        reason = f"{names[text]!r} holds the longest texts beside {names[label]!r}"
-    else:
-        reason = f"{names[text]!r} holds the longest texts and {names[label]!r} few different values"
     return Columns.at(names, (text, label), reason + left_out)
+
+
+def _longest(columns: Sequence[Statistics], label: int | None, names: Sequence[str], where: str) -> int:
+    texts = [at for at, column in enumerate(columns) if at != label and not column.is_numeric]
+    if not texts:
+        raise DataError(f"{where}: no column holds texts, only numbers; {_name_it(names, TEXT)}")
+    return max(texts, key=lambda at: (columns[at].words, columns[at].characters))
+
+
+def _few_values(columns: Sequence[Statistics], text: int, names: Sequence[str], where: str) -> int:
+    fitting = [at for at, column in enumerate(columns) if at != text and column.may_be_labels]
+    if len(fitting) == 1:
+        return fitting[0]
+    advice = _name_it(names, LABEL)
+    if fitting:
+        raise DataError(f"{where}: several columns may be the label{listed([names[at] for at in fitting])}; {advice}")
+    if sum(column.are_texts for column in columns) > 1:
+        advice += "; two columns of texts are parallel text, which trains a translator: leave the task out"
+    raise DataError(f"{where}: no column has few different values, as labels do; {advice}")
+
+
+def _name_it(names: Sequence[str], role: str) -> str:
+    return f"columns{listed(names)}; name it, or give its number from 1: --set data.{role}_column=NAME"
 
 
 def _left_out(columns: Sequence[Statistics], taken: tuple[int, int], names: Sequence[str], where: str) -> str:
@@ -608,30 +623,3 @@ def named_column(names: Sequence[str], known: Sequence[str]) -> int | None:
             return plain.index(word)
     holding = [at for at, name in enumerate(plain) if set(_WORD.findall(name)) & set(known)]
     return holding[0] if len(holding) == 1 else None
-
-
-def _longest(columns: Sequence[Statistics], label: int | None, names: Sequence[str], where: str) -> int:
-    others = [at for at in range(len(columns)) if at != label]
-    if not others:
-        raise DataError(f"{where} has one column{listed(names)}; an example needs a text and a label")
-    texts = [at for at in others if not columns[at].is_numeric]
-    if not texts:
-        raise DataError(
-            f"{where}: no column holds texts, only numbers; columns{listed(names)}; name it, or give its number from "
-            "1: --set data.text_column=NAME"
-        )
-    return max(texts, key=lambda at: (columns[at].words, columns[at].characters))
-
-
-def _few_values(columns: Sequence[Statistics], text: int, names: Sequence[str], where: str) -> int:
-    fitting = [at for at, column in enumerate(columns) if at != text and column.may_be_labels]
-    if len(fitting) == 1:
-        return fitting[0]
-    if len(columns) < 2:
-        raise DataError(f"{where} has one column{listed(names)}; an example needs a text and a label")
-    advice = f"columns{listed(names)}; name it, or give its number from 1: --set data.label_column=NAME"
-    if fitting:
-        raise DataError(f"{where}: several columns may be the label{listed([names[at] for at in fitting])}; {advice}")
-    if sum(column.are_texts for column in columns) > 1:
-        advice += "; two columns of texts are parallel text, which trains a translator: leave the task out"
-    raise DataError(f"{where}: no column has few different values, as labels do; {advice}")

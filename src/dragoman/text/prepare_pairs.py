@@ -71,10 +71,10 @@ from dragoman.text.split import (
     assign,
     first_occurrences,
     held_out_sizes,
-    leakage,
     many_longer,
     one_form,
     sentence_key,
+    shared_sentences,
     text_key,
 )
 
@@ -499,22 +499,22 @@ def _splits(
     sentences = {name: (sources[numbers == number], targets[numbers == number]) for name, number in SPLITS.items()}
     sentences |= {name: pairs.sentences for name, pairs in sets.items() if name != "train"}
 
-    def leaks(name: str, other: str) -> Leaks:
-        shared = leakage(sentences[other], sentences[name])
+    def leaks_from(other: str, name: str) -> Leaks:
+        source, target = shared_sentences(sentences[other], sentences[name])
         first = None
-        if shared.first is not None and name in sets:
-            first = sets[name].origin(shared.first)
-        elif shared.first is not None:
-            first = sets["train"].origin(int(np.flatnonzero(numbers == SPLITS[name])[shared.first]))
-        return Leaks(sources=shared.sources, targets=shared.targets, either=shared.either, first=first)
+        if places := np.flatnonzero(source | target).tolist():
+            own = sets.get(name)
+            rows = np.flatnonzero(numbers == SPLITS[name]) if own is None else range(len(source))
+            first = (own or sets["train"]).origin(int(rows[places[0]]))
+        return Leaks(sources=int(source.sum()), targets=int(target.sum()), either=len(places), first=first)
 
     return {
         name: SplitReport(
             pairs=len(keys[0]),
             sha256=sha256(split_of(folder, name)),
             origin=origins[name],
-            leaks=None if name == "train" else leaks(name, "train"),
-            leaks_from_dev=None if name in ("train", "dev") else leaks(name, "dev"),
+            leaks=None if name == "train" else leaks_from("train", name),
+            leaks_from_dev=None if name in ("train", "dev") else leaks_from("dev", name),
         )
         for name, keys in sentences.items()
     }

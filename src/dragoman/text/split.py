@@ -41,18 +41,6 @@ Keys = np.ndarray  # of uint64, one a pair
 _PART = 2**20
 
 
-class Leakage(NamedTuple):
-    """How many pairs of a held-out set share a sentence with another set."""
-
-    pairs: int
-    sources: int
-    """Pairs whose source is among the sources of the other set."""
-    targets: int
-    either: int
-    first: int | None
-    """The first of the pairs counted in `either`, from 0."""
-
-
 def one_form(text: str) -> str:
     """The text in Unicode's form NFKC: letters with combining accents, ligatures and wide letters become plain ones.
 
@@ -79,21 +67,16 @@ def text_key(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def default_size(count: int, share: float, unit: str) -> tuple[int, str]:
-    """The size of each held-out set: a share of the text, and 2,000 at most; and the reason.
-
-    >>> default_size(3_741, 0.05, "pairs each")
-    (187, '5 % of 3,741 pairs each')
-    """
-    size = max(1, round(share * count))
-    if size > MOST_HELD_OUT:
-        return MOST_HELD_OUT, f"{MOST_HELD_OUT:,} {unit}: more would narrow the interval of a score little"
-    return size, f"{100 * share:.0f} % of {count:,} {unit}"
-
-
 def held_out_sizes(asked: Mapping[str, int | None], count: int, share: float, unit: str) -> tuple[dict[str, int], str]:
-    """How much to hold out for each set that is not given, as asked or by default, and why so much."""
-    size, reason = default_size(count, share, unit)
+    """How much to hold out for each set that is not given, and why so much: as asked, or else a share of the text and
+    2,000 at most.
+
+    >>> held_out_sizes({"dev": None, "test": 50}, 3_741, 0.05, "pairs each")
+    ({'dev': 187, 'test': 50}, '5 % of 3,741 pairs each')
+    """
+    size, reason = max(1, round(share * count)), f"{100 * share:.0f} % of {count:,} {unit}"
+    if size > MOST_HELD_OUT:
+        size, reason = MOST_HELD_OUT, f"{MOST_HELD_OUT:,} {unit}: more would narrow the interval of a score little"
     wanted = {name: size if given is None else given for name, given in asked.items()}
     return wanted, reason if None in asked.values() else "sizes as given"
 
@@ -153,12 +136,12 @@ def assign(
     return np.concatenate([side[part] for part in _parts(label)]) if len(label) else side
 
 
-def leakage(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> Leakage:
-    """How many pairs of a held-out set share a sentence with another set, from the keys of (sources, targets)."""
+def shared_sentences(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> tuple[np.ndarray, np.ndarray]:
+    """True for each pair of a held-out set whose source stands among the sources of another set, and the same for the
+    targets. Both sets are given by the keys of their sources and targets.
+    """
     source, target = (_is_among(mine, theirs) for mine, theirs in zip(held_out, other, strict=True))
-    either = np.flatnonzero(source | target)
-    first = int(either[0]) if len(either) else None
-    return Leakage(len(source), int(source.sum()), int(target.sum()), len(either), first)
+    return source, target
 
 
 def many_longer(keys: Keys, others: Keys, lengths: np.ndarray, other_lengths: np.ndarray) -> np.ndarray:
