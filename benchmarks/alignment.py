@@ -1,20 +1,17 @@
-"""How well does a model's cross-attention align words, beside IBM Model 1 that learned from the same text?
+"""How well does a model's cross-attention align words, beside the aligner that learns from the same text?
 
     python benchmarks/alignment.py MODEL train.en train.it [--pairs pairs.tsv] [--threads 1] [--out results.json]
 
 The pairs are our own hundred, of English and Italian, or those of a file for other languages. On the odd lines, the
 layer, head and step with the lowest alignment error rate are chosen; all systems are judged on the even lines.
 
-    attention               the chosen cross-attention
+    attention               the head that was trained to align; in a model without one, the chosen cross-attention
     last layer but one      the mean over its heads at the step that writes, as for languages without aligned pairs
     diagonal                each target word is linked to the source word in which its middle falls, by share of length
-    Model 1                 five iterations on the lower-cased words of the text; each target word has one source word
-    Model 1, turned round   the same from target to source; each source word has one target word
-    Model 1, both           the links that both directions draw
+    aligner                 data/aligning.py on the model's tokens: what a head is trained on
 
-Links can join words in pairs only if a system draws them so: all but Model 1 turned round give a target word one link
-at most, while `della` is surely linked to `of` and `the`. So even a perfect system of this kind has an error rate above
-0, which is printed last. The intervals are 95 % bootstraps over sentences.
+Attention gives a target word one link at most, while `della` is surely linked to `of` and `the`. So even a perfect
+system of this kind has an error rate above 0, which is printed last. The intervals are 95 % bootstraps over sentences.
 """
 
 import argparse
@@ -23,15 +20,16 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from command_line import command_line, figures_file
-from ibm1 import train_model1
 
+from dragoman.data.aligning import Aligner, Block
+from dragoman.data.corpus import Rows
 from dragoman.errors import Error
 from dragoman.explaining.gold_alignment import (
     Agreement,
@@ -47,6 +45,7 @@ from dragoman.explaining.gold_alignment import (
 )
 from dragoman.inference.alignment import AlignmentChoice
 from dragoman.inference.translator import Translator
+from dragoman.inference.words import Word, words_in_tokens
 from dragoman.system import describe, machine
 from dragoman.text.readers import open_pairs
 
@@ -54,14 +53,31 @@ SAMPLES, SEED = 10_000, 12345
 FIGURES = ("error_rate", "precision", "recall")
 
 
-def model1_links(text: Sequence[tuple[str, str]], pairs: Sequence[AlignedPair]) -> dict[str, list[Links]]:
-    """What Model 1 says in each direction, and in both."""
-    forward, back = train_model1(text), train_model1((target, source) for source, target in text)
-    ahead = [forward.align(pair.source_words, pair.target_words) for pair in pairs]
-    turned = [back.align(pair.target_words, pair.source_words) for pair in pairs]
-    returned = [frozenset((source, target) for target, source in links) for links in turned]
-    both = [one & other for one, other in zip(ahead, returned, strict=True)]
-    return {"Model 1": ahead, "Model 1, turned round": returned, "Model 1, both": both}
+def aligner_links(translator: Translator, text: Sequence[tuple[str, str]], pairs: Sequence[AlignedPair]) -> list[Links]:
+    """What the aligner says of tokens, as links of the words that they belong to."""
+    sides = [
+        tokenizer.encode_batch(list(texts))
+        for tokenizer, texts in zip(translator.tokenizers, zip(*text, strict=True), strict=True)
+    ]
+    source, target = (Rows(np.array([*chain(*side)]), np.cumsum([0, *map(len, side)])) for side in sides)
+    aligner = Aligner.of(source, target, (translator.tokenizers.source.size, translator.tokenizers.target.size))
+    return [_aligned(aligner, translator, pair) for pair in pairs]
+
+
+def _aligned(aligner: Aligner, translator: Translator, pair: AlignedPair) -> Links:
+    given = (pair.source, pair.source_words), (pair.target, pair.target_words)
+    ids = [np.array([tok.encode(text)]) for tok, (text, _) in zip(translator.tokenizers, given, strict=True)]
+    source, target = (
+        _word_of_token(words_in_tokens(tok, *side)) for tok, side in zip(translator.tokenizers, given, strict=True)
+    )
+    places = enumerate(aligner.links(Block(np.zeros(1, np.int64), *ids))[0].tolist())
+    return frozenset(
+        (source[place - 1], target[token]) for token, place in places if place - 1 in source and token in target
+    )
+
+
+def _word_of_token(words: Sequence[Word]) -> dict[int, int]:
+    return {token: number for number, word in enumerate(words) for token in range(word.first, word.last)}
 
 
 def diagonal(pair: AlignedPair) -> Links:
@@ -95,20 +111,21 @@ def measure(translator: Translator, text: Sequence[tuple[str, str]], pairs: Sequ
     started = time.perf_counter()
     heads = measure_heads(translator, choosing)
     chosen = time.perf_counter()
-    fallback = AlignmentChoice.unmeasured(len(translator.model.decoder.blocks))
+    layers = len(translator.model.decoder.blocks)
+    trained, fallback = AlignmentChoice.of(translator.model.config), AlignmentChoice.unmeasured(layers)
     links = {
-        "attention": align_pairs(translator, judging, heads[0]),
+        "attention": align_pairs(translator, judging, trained if trained.is_trained else heads[0]),
         "last layer but one": align_pairs(translator, judging, fallback),
         "diagonal": [diagonal(pair) for pair in judging],
     }
     before = time.perf_counter()
-    links |= model1_links(text, judging)
-    trained = time.perf_counter()
+    links["aligner"] = aligner_links(translator, text, judging)
+    learned = time.perf_counter()
     links["at best, one link a word"] = [best_of_one_each(pair) for pair in judging]
     return {
         "systems": {name: figures(found, judging) for name, found in links.items()},
         "heads": [asdict(head) for head in heads],
-        "seconds": {"choosing a head": chosen - started, "Model 1, both directions": trained - before},
+        "seconds": {"choosing a head": chosen - started, "the aligner": learned - before},
         "pairs": {"choosing": len(choosing), "judging": len(judging), "text": len(text)},
     }
 
@@ -129,7 +146,7 @@ def show(results: dict[str, Any]) -> None:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model", type=Path, help="a model folder or a run folder")
-    parser.add_argument("source", type=Path, help="the text to train Model 1 on")
+    parser.add_argument("source", type=Path, help="the text that the aligner learns from")
     parser.add_argument("target", type=Path, help="its translation, line by line")
     parser.add_argument("--pairs", type=Path, help="aligned pairs, as dragoman.explaining.gold_alignment describes")
     parser.add_argument("--threads", type=int, default=1)

@@ -1,20 +1,16 @@
-"""Word alignment: agreement with hand-made links, alignments read from attention, and IBM Model 1."""
+"""Word alignment: agreement with hand-made links, and alignments read from attention."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from itertools import product
-from math import log
 from pathlib import Path
 from typing import Any
 
-import ibm1
 import numpy as np
 import pytest
 from conftest import ANIMALS
 from hypothesis import given
 from hypothesis import strategies as st
-from ibm1 import NULL, Model1, train_model1
 
 from dragoman.errors import DataError
 from dragoman.explaining import gold_alignment as choosing
@@ -358,6 +354,14 @@ def test_without_pairs_our_own_serve_their_languages(translator: Translator) -> 
         choose_alignment(translator, GOLD[:1])
 
 
+def test_a_head_that_was_trained_to_align_is_the_choice(tmp_path: Path) -> None:
+    translator = saved(tmp_path, "bpe", alignment_head=(1, 1))
+    choice = choose_alignment(translator)
+    assert (choice.layer, choice.head, choice.shifted, choice.pairs) == (1, 1, True, 50)
+    assert choice == judge_choice(translator, halves(GOLD)[1], AlignmentChoice.of(translator.model.config))
+    assert "It was trained to align; its alignment error rate is" in choice.how
+
+
 def test_in_other_languages_nothing_is_measured_unless_pairs_are_given(tmp_path: Path) -> None:
     translator = saved(tmp_path, "bpe", Languages("nl", "de"))
     assert choose_alignment(translator) == AlignmentChoice.unmeasured(2) == AlignmentChoice(0, None)
@@ -371,99 +375,3 @@ def test_a_pair_that_the_model_has_no_positions_for_is_named(tmp_path: Path) -> 
     assert choose_alignment(translator, GOLD[1:3]).pairs == 1
     with pytest.raises(DataError, match="aligned pair 13 has 17 tokens, but the model has positions for 14"):
         choose_head(translator, GOLD)
-
-
-# IBM Model 1
-
-TOY = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
-Table = dict[tuple[str, str], float]
-
-
-def plain_iterations(pairs: Sequence[tuple[str, str]], iterations: int) -> Iterator[tuple[Table, float]]:
-    """t(target | source) and the log-likelihood before each iteration of EM, in the loops of the textbook."""
-    corpus = [([NULL, *split_words(source)], split_words(target)) for source, target in pairs]
-    couples = {couple for source, target in corpus for couple in product(source, target)}
-    t = dict.fromkeys(couples, 1 / len({target for _, target in couples}))
-    for _ in range(iterations + 1):
-        counts, sums, likelihood = defaultdict(float), defaultdict(float), 0.0
-        for source, target in corpus:
-            for word in target:
-                whole = sum(t[each, word] for each in source)
-                likelihood += log(whole / len(source))
-                for each in source:
-                    counts[each, word] += t[each, word] / whole
-                    sums[each] += t[each, word] / whole
-        yield t, likelihood
-        t = {couple: counts[couple] / sums[couple[0]] for couple in couples}
-
-
-def table(model: Model1) -> Table:
-    """Every probability of a model, by its words."""
-    words = list(model.source), list(model.target)
-    numbers = (divmod(couple, len(words[1])) for couple in model.couples.tolist())
-    return {
-        (words[0][source], words[1][target]): float(probability)
-        for (source, target), probability in zip(numbers, model.probability, strict=True)
-    }
-
-
-texts = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4).map(" ".join)
-
-
-@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=6), st.integers(0, 3))
-def test_model_1_learns_what_plain_loops_learn(pairs: list[tuple[str, str]], iterations: int) -> None:
-    found = table(train_model1(pairs, iterations))
-    expected, _ = list(plain_iterations(pairs, iterations))[-1]
-    assert found == pytest.approx(expected)
-
-
-def test_blocks_of_any_size_learn_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = [(pair.source, pair.target) for pair in GOLD]
-    whole = train_model1(pairs)
-    for cells in (1, 70, 1_000):
-        monkeypatch.setattr(ibm1, "_CELLS", cells)
-        in_blocks = train_model1(pairs)
-        assert np.array_equal(in_blocks.couples, whole.couples)
-        np.testing.assert_allclose(in_blocks.probability, whole.probability, rtol=1e-12)
-
-
-def test_the_probabilities_of_each_source_word_sum_to_one() -> None:
-    sums: dict[str, float] = defaultdict(float)
-    for (source, _), probability in table(train_model1((pair.source, pair.target) for pair in GOLD)).items():
-        sums[source] += probability
-    assert list(sums.values()) == pytest.approx([1] * len(sums))
-
-
-def test_every_iteration_makes_the_corpus_likelier() -> None:
-    likelihoods = [likelihood for _, likelihood in plain_iterations(TOY, 10)]
-    assert likelihoods == sorted(likelihoods)
-
-
-def test_the_textbooks_toy_converges() -> None:
-    model = train_model1(TOY, iterations=100)
-    for source, target in (("das", "the"), ("Haus", "house"), ("Buch", "book"), ("ein", "a")):
-        assert model.t(target, source) > 0.9
-    assert model.align(["das", "Buch"], ["the", "book"]) == {(0, 0), (1, 1)}
-    assert model.align(["Buch", "das"], ["the", "book"]) == {(1, 0), (0, 1)}
-
-
-def test_words_that_come_from_nowhere_or_were_never_seen_stay_alone() -> None:
-    """Every target says `ja`, whatever the source; so it comes from NULL."""
-    pairs = [(word, f"{word.upper()}x ja") for word in "a b c d e f".split()]
-    model = train_model1(pairs, iterations=20)
-    assert model.align(["a"], ["ax", "ja"]) == {(0, 0)}
-    assert model.align(["a", "new"], ["new", "ax"]) == {(0, 1)}
-    assert model.align([], ["ax"]) == model.align(["a"], []) == frozenset()
-    assert model.t("ax", "b") == model.t("new") == 0.0
-
-
-def test_case_does_not_matter_to_model_1() -> None:
-    model = train_model1(TOY)
-    assert model.t("THE", "Das") == model.t("the", "das") > 0
-
-
-def test_a_blank_side_teaches_nothing() -> None:
-    with_blanks = train_model1([("", "the"), *TOY, ("das", " "), (" ", "")])
-    assert table(with_blanks) == table(train_model1(TOY))
-    with pytest.raises(DataError, match="nothing to learn alignments from"):
-        train_model1([("", "the"), ("das", "")])

@@ -281,8 +281,8 @@ def choose_sizes(draft: Draft, amount: int) -> None:
 def choose_alignment(draft: Draft) -> None:
     """Which head of cross-attention learns word alignments, if one should."""
     if draft.recipe.train.alignment_weight:
-        layer = max(draft.recipe.model.decoder_layers - 2, 0)
-        draft.choose("model.alignment_head", [layer, 0], "one head of the last layer but one learns alignments")
+        layer = (draft.recipe.model.decoder_layers - 1) // 2
+        draft.choose("model.alignment_head", [layer, 0], "a head of a middle layer learnt alignments best")
 
 
 def choose_words(draft: Draft, spaceless: float) -> None:
