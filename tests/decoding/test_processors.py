@@ -14,7 +14,15 @@ from reference_search import Toy, beam_search, search
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.model_stepper import TensorStep
-from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, MinimumLength, NoRepeatedNgram, NotBlank
+from dragoman.decoding.processors import (
+    Ban,
+    EachOnce,
+    ForcedPrefix,
+    LogitsProcessor,
+    MinimumLength,
+    NoRepeatedNgram,
+    NotBlank,
+)
 from dragoman.decoding.request import Request
 from dragoman.inference.sentences import is_blank
 
@@ -113,6 +121,28 @@ def test_no_run_of_tokens_comes_twice(rows: list[list[int]], size: int) -> None:
 def test_a_prefix_leaves_one_token_until_it_is_written(rows: list[list[int]], prefix: list[int]) -> None:
     for row, left in zip(rows, allowed(ForcedPrefix(prefix), rows), strict=True):
         assert left == ({prefix[len(row)]} if len(row) < len(prefix) else set(range(SIZE)))
+
+
+@given(rows=Rows, own=st.permutations([2, 3, 4]), count=st.integers(1, 3))
+def test_each_placeholder_comes_once_before_the_end(rows: list[list[int]], own: list[int], count: int) -> None:
+    own, kind = own[:count], {2, 3, 4}
+    for row, left in zip(rows, allowed(EachOnce(own, sorted(kind), END), rows), strict=True):
+        missing = [token for token in own if token not in row]
+        if not missing:
+            assert left == {*range(SIZE)} - kind
+        else:  # where the end would have come, the first that is missing comes
+            assert left in ({*range(SIZE)} - kind - {END} | {*missing}, {missing[0]})
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_search_that_ends_has_written_each_placeholder_once(width: int) -> None:
+    kept = EachOnce([3, 4], [2, 3, 4], END)
+    requests = [Request([7] * length, 12, width, 1, 0.6, (kept,)) for length in range(1, 9)]
+    results = search(Engine(Toy(SIZE), start=START, end=END, batch_tokens=width * 10), requests)
+    ended = [result[0].tokens for result in results if result[0].ended]
+    assert ended
+    for written in ended:
+        assert [written.count(token) for token in (2, 3, 4)] == [0, 1, 1]
 
 
 @pytest.mark.parametrize("width", [1, 3])

@@ -43,7 +43,7 @@ def learnt(kind: str) -> Tokenizer:
 
 def holds(text: str, word: str) -> bool:
     """The definition, in plain words. A combining mark joins letters too."""
-    joined = "".join("_" if unicodedata.category(each)[0] == "M" else each for each in text)
+    joined = "".join("\u02ad" if unicodedata.category(each)[0] == "M" else each for each in text)
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", joined) is not None
 
 

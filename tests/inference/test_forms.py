@@ -10,6 +10,7 @@ from dragoman.inference.forms import Forms
 from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
 from dragoman.text.conventions import Conventions, PairConventions
+from dragoman.text.placeholders import NUMBERS, WORDS
 
 ENGLISH = [
     "Where is the station?",
@@ -37,11 +38,11 @@ GERMAN = [
     "Das ist der Hund, und der Hund ist da.",
 ] * 5
 
-FROM_ENGLISH = Forms(Conventions.learn(ENGLISH), Conventions.learn(ITALIAN), "en")
+FROM_ENGLISH = Forms(Conventions.learn(ENGLISH), Conventions.learn(ITALIAN), ("en", "it"))
 
 
 def into(language: str, *sentences: str) -> Forms:
-    return Forms(Conventions.learn(sentences), Conventions.learn(ENGLISH), language)
+    return Forms(Conventions.learn(sentences), Conventions.learn(ENGLISH), (language, "en"))
 
 
 TO_ITALIAN, TO_GERMAN = into("it", *ITALIAN), into("de", *GERMAN)
@@ -102,7 +103,8 @@ def test_a_form_is_taken_off_and_put_back(typed: str, plain: str, translation: s
     ],
 )
 def test_a_sentence_as_the_text_has_them_is_left_alone(typed: str) -> None:
-    assert FROM_ENGLISH.form(typed) is None
+    form = FROM_ENGLISH.form(typed)
+    assert form is None or (form.plain, TO_ITALIAN.restored(form, typed)) == (typed, typed)
 
 
 def test_where_titles_have_no_mark_none_stays_before_the_typed_ones() -> None:
@@ -220,3 +222,37 @@ def test_a_translation_that_grows_is_a_beginning_of_the_whole() -> None:
     grown.append(TO_ITALIAN.restored(form, whole))
     assert all(later.startswith(earlier) for earlier, later in pairwise(grown))
     assert grown[-1] == "“DOV'È — QUESTA BELLA STAZIONE DI ROMA?!”"
+
+
+PROTECTING = Forms(Conventions.learn(ENGLISH), Conventions.learn(ITALIAN), ("en", "it"), has_placeholders=True)
+ONE, TWO, NUMBER = WORDS[0], WORDS[1], NUMBERS[0]
+
+
+@pytest.mark.parametrize(
+    ("typed", "plain", "translation", "restored"),
+    [
+        ("Is Nakamura in London?", f"Is {ONE} in London?", f"{ONE} è a Londra?", "Nakamura è a Londra?"),
+        ("Nakamura is in London.", f"{ONE} is in London.", f"{ONE} è a Londra.", "Nakamura è a Londra."),
+        ("Give it to {name}!!", f"Give it to {ONE}!", f"Dallo a {ONE}!", "Dallo a {name}!!"),
+        ("“{name} is Nakamura’s.”", f"{ONE} is {TWO}'s.", f"{ONE} è di {TWO}.", "“{name} è di Nakamura.”"),
+        ("{a} is in %s, not {a}.", f"{ONE} is in {TWO}, not {WORDS[2]}.", f"{TWO} {WORDS[2]} {ONE}", "%s {a} {a}"),
+        ("It is 3.5 to 1,000!", f"It is {NUMBER} to {NUMBERS[1]}!", f"Da {NUMBER} a {NUMBERS[1]}!", "Da 3,5 a 1.000!"),
+        ("WHERE IS {x}?", f"Where is {ONE}?", f"Dov'è {ONE}?", "DOV'È {x}?"),
+        ("where is {x}", f"Where is {ONE}.", f"Dov'è {ONE}?", "dov'è {x}"),
+        (f"Give {TWO} to me.", f"Give {ONE} to me.", f"Dai {ONE} a me.", f"Dai {TWO} a me."),
+        ("Tom is in London.", "Tom is in London.", "Tom è a Londra.", "Tom è a Londra."),
+    ],
+)
+def test_what_should_be_copied_stands_as_a_placeholder(typed, plain, translation, restored):
+    form = PROTECTING.form(typed)
+    if form is None:
+        assert (typed, translation) == (plain, restored)
+    else:
+        assert (form.plain, TO_ITALIAN.restored(form, translation)) == (plain, restored)
+
+
+def test_more_names_than_placeholders_leave_the_rest_as_they_are():
+    form = PROTECTING.form("Is it " + ", ".join(f"{{{number}}}" for number in range(10)) + "?")
+    assert form is not None
+    assert all(form.plain.count(one) == 1 for one in WORDS)
+    assert TO_ITALIAN.restored(form, form.plain) == form.typed

@@ -131,3 +131,28 @@ class ForcedPrefix:
     def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         rows = rows[outputs.lengths[rows] < self.until]
         step.allow_only(rows, self.prefix[outputs.lengths[rows]])
+
+
+class EachOnce:
+    """Requires some tokens of a kind exactly once, and allows no other of that kind. Where the output would end without
+    one of them, it comes there.
+    """
+
+    until = math.inf
+
+    def __init__(self, tokens: Sequence[int], kind: Sequence[int], end: int) -> None:
+        self.tokens, self.end = np.array(tokens, np.int64), np.array(end)
+        self.others = np.setdiff1d(kind, tokens)
+
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        lengths = outputs.lengths[rows]
+        tokens = outputs.tokens[rows, : lengths.max()]  # (Q, T)
+        tokens = np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, -1)
+        is_written = (tokens[..., None] == self.tokens).any(1)  # (Q, P)
+        row, token = is_written.nonzero()
+        step.forbid(rows[:, None], self.others)
+        step.forbid(rows[row], self.tokens[token])
+        is_missing = ~is_written.all(1)
+        ends = is_missing & (step.best(1).token[rows, 0] == self.end)
+        step.allow_only(rows[ends], self.tokens[is_written[ends].argmin(1)])
+        step.forbid(rows[is_missing], self.end)

@@ -5,10 +5,11 @@ The conventions of the training text decide, so a form that the model knows is l
 they have it is not changed at all.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from dragoman.inference.protection import Kept, Protection, put_back, shown
 from dragoman.text.casing import (
     SHORT,
     Truecaser,
@@ -45,14 +46,21 @@ class Form:
     """The quotes, apostrophes and dashes that were replaced."""
     is_marked: bool = False
     """Whether the model was given a mark at the end that was not typed."""
+    kept: Kept = field(default_factory=dict)
+    """What the translation should hold, by what stands for it in `plain`."""
 
 
 class Forms:
     """The forms that sentences of one language are typed in, and that translations into it get back."""
 
-    def __init__(self, conventions: Conventions, others: Conventions, language: str) -> None:
-        """Given the conventions of this language, and those of the language on the other side."""
-        self._conventions, self._others, self._language = conventions, others, language
+    def __init__(
+        self, conventions: Conventions, others: Conventions, languages: tuple[str, str], has_placeholders: bool = False
+    ) -> None:
+        """Given the conventions of this language and of the one on the other side, both languages, and whether the
+        model knows placeholders.
+        """
+        self._conventions, self._others, self._language = conventions, others, languages[0]
+        self._protection = Protection(self._truecaser, languages, has_placeholders)
 
     @cached_property
     def _truecaser(self) -> Truecaser:
@@ -65,21 +73,23 @@ class Forms:
     def form(self, text: str) -> Form | None:
         """The form of a sentence; None if the model can read it as it is."""
         form = self._form(text)
-        return None if form.plain == text or not form.plain.strip() else form
+        return None if (form.plain == text and not form.kept) or not form.plain.strip() else form
 
     def _form(self, text: str) -> Form:
         conventions = self._conventions
+        without_code, kept = self._protection.code(text)
         if not conventions.sentences:
-            return Form(text, conventions.normalised(text), Peeled("", text, "", "", frozenset()))
-        peeled = peel(text, conventions.around_known, self._is_name)
-        core, styles = conventions.rewritten(peeled.core)
+            return Form(text, conventions.normalised(without_code), Peeled("", text, "", "", frozenset()), kept=kept)
+        peeled = peel(without_code, conventions.around_known, self._is_name)
+        core, kept = self._protection.words(peeled.core, kept)
+        core, styles = conventions.rewritten(core)
         mark = conventions.mark(peeled.marks) if peeled.marks or self._lacks_mark(core) else ""
         plain, case = self._recased(core, bool(peeled.marks) or core[-1:] in END_MARKS)
-        return Form(text, plain + mark, peeled, case, styles, is_marked=bool(peeled.marks or mark))
+        return Form(text, plain + mark, peeled, case, styles, is_marked=bool(peeled.marks or mark), kept=kept)
 
     def _lacks_mark(self, core: str) -> bool:
         """Whether a sentence ends in a word, and those of the training text do not."""
-        return core[-1:].isalnum() and not self._conventions.has_sentences_without_mark
+        return shown(core[-1:]).isalnum() and not self._conventions.has_sentences_without_mark
 
     def _is_name(self, speaker: str) -> bool:
         """Whether no word of it is translated: the training text lacks it, or both languages write it alike."""
@@ -91,7 +101,7 @@ class Forms:
 
     def _recased(self, text: str, is_sentence: bool) -> tuple[str, Case]:
         """A text with its letters as in the training text, and how they were typed."""
-        case = self._typed_case(text, is_sentence)
+        case = self._typed_case(shown(text), is_sentence)
         if case == "usual":
             return text, case
         if not self._conventions.begins_with_capitals and case in ("small", "small beginning"):
@@ -130,7 +140,7 @@ class Forms:
             text, form = self._remarked(text, form)
         text = self._restyled(self._in_case(text, form.case), form.styles)
         behind = self._quoted(form.peeled.after, 1) if is_whole else ""
-        return self._quoted(form.peeled.before, 0) + text + behind
+        return put_back(self._quoted(form.peeled.before, 0) + text + behind, form.kept)
 
     def _remarked(self, text: str, form: Form) -> tuple[str, Form]:
         """The translation without its mark, and the form with the typed marks as this language writes them."""

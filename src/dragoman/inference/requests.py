@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
-from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, MinimumLength, NoRepeatedNgram, NotBlank
+from dragoman.decoding.processors import (
+    Ban,
+    EachOnce,
+    ForcedPrefix,
+    LogitsProcessor,
+    MinimumLength,
+    NoRepeatedNgram,
+    NotBlank,
+)
 from dragoman.decoding.request import Request
 from dragoman.errors import DecodeError
 from dragoman.inference.banned_words import BannedWords, NoBannedEnd
@@ -34,11 +42,14 @@ class RequestBuilder:
         prefix = self._prefix(options)
         usual = self._processors(options)
         forced, speaking = (*usual, ForcedPrefix(prefix)), (*usual, self._not_blank)
+        ids = self.tokenizers.target.placeholders
 
         def request(segment: Segment, is_first: bool) -> Request:
+            own = [ids[one] for one in segment.read if one in ids] if segment.form is not None else []
+            kept = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
             if is_first and prefix:
-                return self._request(segment, options, forced, len(prefix))
-            return self._request(segment, options, speaking)
+                return self._request(segment, options, (*forced, *kept), len(prefix))
+            return self._request(segment, options, (*speaking, *kept))
 
         return [[request(segment, segment is text.all[0]) for segment in text.translated] for text in texts]
 
@@ -65,8 +76,7 @@ class RequestBuilder:
     def _processors(self, options: SearchOptions) -> list[LogitsProcessor]:
         """What no segment may write."""
         unknown = [] if options.allow_unknown else [self.tokenizers.target.unknown]
-        placeholders = self.tokenizers.target.placeholders.values()
-        processors: list[LogitsProcessor] = [Ban([*self.framing.never_written, *unknown, *placeholders])]
+        processors: list[LogitsProcessor] = [Ban([*self.framing.never_written, *unknown])]
         if options.minimum_length:
             processors.append(MinimumLength(options.minimum_length, self.framing.target_end))
         if options.no_repeat_ngram is not None:
@@ -74,6 +84,11 @@ class RequestBuilder:
         if options.banned_words:
             processors.append(self._banned_words(options.banned_words))
         return processors
+
+    @cached_property
+    def _no_placeholder(self) -> list[Ban]:
+        ids = self.tokenizers.target.placeholders
+        return [Ban([*ids.values()])] if ids else []
 
     @cached_property
     def _not_blank(self) -> NotBlank:

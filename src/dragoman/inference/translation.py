@@ -38,6 +38,7 @@ MEANINGS: dict[Flag, str] = {
     "doubtful": f"the model finds it unlikely: the mean log-probability of its tokens is below {DOUBTFUL_LOG_PROB:g}",
     "cleaned": "control characters or line separators in the output were replaced by spaces",
     "untranslatable": "there is text, but the tokenizer finds no token in it",
+    "lost": "a name, a number or code of the source does not stand in the translation",
 }
 """Each flag in plain words."""
 
@@ -64,6 +65,7 @@ class Translation:
         source_words, target_words: what these count: words, elided articles and punctuation marks. Empty without
             `align`.
         rewritten: (as typed, as read) of each sentence that the model read in another form than it was typed in.
+        lost: names, numbers and code of the source that the translation should hold and does not.
         alternatives: the next best translations, best first, as many as were asked for.
     """
 
@@ -81,6 +83,7 @@ class Translation:
     source_words: tuple[str, ...] = ()
     target_words: tuple[str, ...] = ()
     rewritten: tuple[tuple[str, str], ...] = ()
+    lost: tuple[str, ...] = ()
     alternatives: tuple["Translation", ...] = ()
 
 
@@ -167,6 +170,13 @@ class Writer:
             self.forms.restored(segment.form, text) if segment.form is not None else text
             for segment, (text, _) in zip(segments.all, lines, strict=True)
         ]
+        lost = tuple(
+            written
+            for segment, text in zip(segments.all, texts, strict=True)
+            if segment.form is not None
+            for written in segment.form.kept.values()
+            if written not in text
+        )
         if cleaned:
             logger.warning("%d control characters in a translation became spaces", cleaned)
         prefix = options.prefix.strip() if segments.begins_with_copy else ""
@@ -180,9 +190,10 @@ class Writer:
             score=sum((part.score(options.length_penalty) for part in parts), 0.0),
             tokens=tuple(self.tokenizers.target.tokens(ids)),
             token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
-            flags=(*segments.flags, *_flags(segments, parts, cleaned > 0)),
+            flags=(*segments.flags, *_flags(segments, parts, cleaned > 0, bool(lost))),
             unknown_words=unknown_words,
-            rewritten=tuple((segment.text, segment.read) for segment in segments.all if segment.form is not None),
+            rewritten=tuple((one.text, one.read) for one in segments.all if one.read != one.text),
+            lost=lost,
         )
         if links is None:
             return translation
@@ -208,13 +219,14 @@ def least_risk(samples: Sequence[Hypothesis], text: Callable[[Sequence[int]], st
     return sorted(rated, key=lambda rated: (-rated.value, -rated.hypothesis.total))
 
 
-def _flags(segments: Segments, parts: Sequence[Hypothesis], cleaned: bool) -> list[Flag]:
+def _flags(segments: Segments, parts: Sequence[Hypothesis], cleaned: bool, lost: bool) -> list[Flag]:
     translated = zip(segments.translated, parts, strict=True)
     flags: dict[Flag, bool] = {
         "truncated": not all(part.ended for part in parts),
         "repetition": any(repeats(segment.ids, part.tokens) for segment, part in translated),
         "doubtful": any(part.total < DOUBTFUL_LOG_PROB * len(part.tokens) for part in parts),
         "cleaned": cleaned,
+        "lost": lost,
     }
     return [flag for flag, is_so in flags.items() if is_so]
 

@@ -23,6 +23,7 @@ from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import TOKENS_AT_ONCE, align
 from dragoman.inference.forms import Form, Forms
 from dragoman.inference.options import SearchOptions
+from dragoman.inference.protection import hide
 from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
 from dragoman.inference.segments import LONGEST_WHOLE, Segments, giant, read_segments
@@ -105,8 +106,8 @@ class Translator:
         self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
         conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
         source, target = conventions.source, conventions.target
-        self.source_forms = Forms(source, target, self.languages.source)
-        self.writer = Writer(self.tokenizers, Forms(target, source, self.languages.target))
+        self.source_forms = Forms(source, target, self.languages, conventions.placeholders)
+        self.writer = Writer(self.tokenizers, Forms(target, source, (self.languages.target, self.languages.source)))
         self.target_languages = TargetLanguages(self.tokenizers.source.target_languages)
 
     @property
@@ -374,9 +375,14 @@ class Translator:
         read, written = [], []
         for wanted, target in zip(self.target_languages.split(sources, options.target_language), targets, strict=True):
             form = None if options.raw else self.source_forms.form(wanted.text.strip())
-            target_form = None if form is None else self.writer.forms.form(target.strip())
-            read.append((wanted if form is None else wanted._replace(text=form.plain)).tagged)
-            written.append(target if target_form is None else target_form.plain)
+            if form is None:
+                read.append(wanted.tagged)
+                written.append(target)
+                continue
+            hidden = hide(target.strip(), form.kept)
+            target_form = self.writer.forms.form(hidden)
+            read.append(wanted._replace(text=form.plain).tagged)
+            written.append(hidden if target_form is None else target_form.plain)
         return read, written
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:

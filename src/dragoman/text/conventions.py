@@ -169,6 +169,8 @@ class PairConventions(Settings):
     format: Literal[1] = FORMAT
     source: Conventions
     target: Conventions
+    placeholders: bool = False
+    """Whether training put placeholders in the place of what stands on both sides, so that the model copies them."""
 
     @classmethod
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:

@@ -1,0 +1,74 @@
+"""Names, numbers and code of a source stand as placeholders in the search, and are put back into its translation.
+
+So a model that never saw a name copies it as it is. It must have learnt placeholders, and knows names by the words that
+its training text lacks. Of a model without placeholders, translations are only checked.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from dragoman.text.casing import Truecaser
+from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.text.protected import Names, Span, apart, code_in, localised, numbers_in, replaced
+
+_SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1")})
+_LARGEST_WORD = 20
+"""Languages often write numbers up to this in words."""
+
+Kept = Mapping[str, str]
+"""What a translation should keep, as it writes it, by the placeholder that stands for it; by its own text if none does.
+"""
+
+
+class Protection:
+    """Protects the texts of one language that are translated into another."""
+
+    def __init__(self, words: Truecaser, languages: tuple[str, str], has_placeholders: bool) -> None:
+        """Given the words that the training text has, without rare names, and whether the model knows placeholders."""
+        self._languages, self._has_placeholders = languages, has_placeholders
+        self._names = Names(words, languages[0])
+
+    def code(self, text: str) -> tuple[str, Kept]:
+        """The text with placeholders for addresses, variables and the like, and what it keeps."""
+        return self._placed(text, code_in(text), {})
+
+    def words(self, text: str, kept: Kept) -> tuple[str, Kept]:
+        """The same for names and numbers, in a text from which code is `kept` already."""
+        return self._placed(text, apart(text, self._names.unknown(text), numbers_in(text)), kept)
+
+    def _placed(self, text: str, spans: Sequence[Span], kept: Kept) -> tuple[str, Kept]:
+        if not spans:
+            return text, kept
+        keys, found = [], dict(kept)
+        for span in spans:
+            typed = text[span.begin : span.end]
+            free = (one for one in span.placeholders if self._has_placeholders and one not in found)
+            keys.append(next(free, typed))
+            if keys[-1] in PLACEHOLDERS or not _may_be_words(typed):
+                found[keys[-1]] = localised(typed, *self._languages) if span.kind == "number" else typed
+        return replaced(text, spans, keys), found
+
+
+def put_back(text: str, kept: Kept) -> str:
+    """The text with what its placeholders stand for, and with its numbers as its language writes them."""
+    for typed, written in kept.items():
+        if typed not in PLACEHOLDERS and written not in text:
+            text = text.replace(typed, written, 1)
+    return text.translate({ord(one): written for one, written in kept.items() if one in PLACEHOLDERS})
+
+
+def hide(text: str, kept: Kept) -> str:
+    """A given translation with its placeholders, as far as it holds what they stand for."""
+    for placeholder, written in kept.items():
+        text = text.replace(written, placeholder, 1)
+    return text
+
+
+def shown(text: str) -> str:
+    """The text with a capital in the place of each word that is protected, and a 1 for each number, by which its case
+    can be seen.
+    """
+    return text.translate(_SHOWN)
+
+
+def _may_be_words(number: str) -> bool:
+    return number.isdecimal() and int(number) <= _LARGEST_WORD
