@@ -124,7 +124,8 @@ def mend(text: str, decode: bool, repairs: Counter[str]) -> str:
         repairs[CARRIAGE_RETURNS] += text.count("\r\n")
         text = text.replace("\r\n", "\n")
     if decode and "&" in text:
-        text = _ENTITY.sub(lambda match: _decoded(match, repairs), text)
+        repairs[DECODED] += sum(_decoded(match) != match[0] for match in _ENTITY.finditer(text))
+        text = _ENTITY.sub(_decoded, text)
     trimmed = text.strip()
     if len(trimmed) != len(text):
         repairs[TRIMMED] += 1
@@ -140,18 +141,11 @@ def has_entity(text: str) -> bool:
     >>> has_entity("Rock &amp; Roll"), has_entity("AT&T; &copy 2020")
     (True, False)
     """
-    return "&" in text and any(_character(match[0]) is not None for match in _ENTITY.finditer(text))
+    return "&" in text and any(_decoded(match) != match[0] for match in _ENTITY.finditer(text))
 
 
-def _decoded(match: re.Match[str], repairs: Counter[str]) -> str:
-    character = _character(match[0])
-    repairs[DECODED] += character is not None
-    return match[0] if character is None else character
-
-
-def _character(entity: str) -> str | None:
-    """The character that an entity stands for; None for a name or number that HTML does not know."""
-    if entity[1] != "#":
-        return html5.get(entity[1:])
-    character = html.unescape(entity)
-    return None if character in ("", "\ufffd") else character
+def _decoded(match: re.Match[str]) -> str:
+    """The character that an entity stands for; the entity itself if HTML does not know its name or number."""
+    entity = match[0]
+    character = html.unescape(entity) if entity[1] == "#" else html5.get(entity[1:], entity)
+    return entity if character in ("", "\ufffd") else character

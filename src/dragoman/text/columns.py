@@ -230,12 +230,9 @@ def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
     elif not any(named):
         reason = f"those of {naming.owner}"
     if None in sides:
-        known = " and ".join(f"the {side} is {code}" for side, code in zip(naming.roles, sides, strict=True) if code)
-        advice = [
-            f"--set data.{side}_language=CODE" for side, code in zip(naming.roles, sides, strict=True) if not code
-        ]
-        which = "the other" if known else "them"
-        reason = f"{known}; " * bool(known) + f"no name tells {which}; give {' '.join(advice)}"
+        unknown = [side for side, code in zip(naming.roles, sides, strict=True) if not code]
+        advice = " ".join(f"--set data.{side}_language=CODE" for side in unknown)
+        reason = f"no name tells that of the {' and the '.join(unknown)}; give {advice}"
     return Languages(sides[0] or UNKNOWN_LANGUAGE, sides[1] or UNKNOWN_LANGUAGE, reason, named)
 
 

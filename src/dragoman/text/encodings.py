@@ -12,7 +12,6 @@ from typing import IO
 _WESTERN = "àèéìòùî àâçèéêëîïôùûüœ äöüß ñáéíóúü ãõáéíóúâêôàç æøåé äöåé éèëïöüá áéíóúýþæöð àéèíïóòúüç"
 _CENTRAL = "áčďéěíňóřšťúůýž ąćęłńóśźż áéíóöőúüű áäčďéíĺľňóôŕšťúýž ăâîşţ čćđšž"
 _CYRILLIC = "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґўђјљњћџѓќѕ"
-_THAI = "".join(map(chr, range(0x0E01, 0x0E5B)))
 _KANA = "".join(map(chr, range(0x3041, 0x30FF)))
 _SIMPLIFIED = "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下之年过后"
 _TRADITIONAL = "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子那得於著下之年過後"
@@ -24,25 +23,20 @@ _LETTERS = {
     "ISO-8859-2": _CENTRAL,
     "WINDOWS-1254": "çğıöşüâîİ",
     "WINDOWS-1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
-    "CP850": _WESTERN,
-    "MACINTOSH": _WESTERN,
     "CP932": _KANA,
-    "EUC-JP": _KANA,
     "GB18030": _SIMPLIFIED,
     "BIG5": _TRADITIONAL,
     "CP949": _KOREAN,
     "WINDOWS-1255": "אבגדהוזחטיכלמנסעפצקרשתךםןףץ",
     "WINDOWS-1251": _CYRILLIC,
     "KOI8-R": _CYRILLIC,
-    "CP866": _CYRILLIC,
     "WINDOWS-1253": "αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώϊϋΐΰ",
     "WINDOWS-1256": _ARABIC,
-    "TIS-620": _THAI,
 }
 """Encodings as iconv and Python call them, and the small letters of each language written in them; of East Asian
 languages, common characters. The first of two that fit equally well is taken."""
-_LEAST_COMMON = {_KANA: 0.3, _SIMPLIFIED: 0.2, _TRADITIONAL: 0.2, _KOREAN: 0.2, _THAI: 1.1}
-"""The share of common characters in a text, at least. That of Thai is never reached, because it takes all bytes."""
+_LEAST_COMMON = {_KANA: 0.3, _SIMPLIFIED: 0.2, _TRADITIONAL: 0.2, _KOREAN: 0.2}
+"""The share of common characters in a text, at least."""
 _NO_LETTERS = frozenset(" \xa0\u3000“”„‘’‚–—…«»·€°§¿¡、。「」『』・，！？：；（）")
 _LAST_LATIN = "\u024f"
 _AMONG_LATIN = re.compile(r"[a-zA-Z](?=[^\x00-\x7f])")

@@ -51,17 +51,6 @@ class ReadingSettings(Settings):
     encoding_errors: EncodingErrors = "strict"
     """Text that is not valid UTF-8: strict stops and names the place; replace puts U+FFFD, and counts."""
 
-    @model_validator(mode="after")
-    def _names_need_a_header(self) -> "ReadingSettings":
-        for side in ("source", "target"):
-            column = getattr(self, f"{side}_column")
-            if self.header is False and column is not None and not column.isdecimal():
-                raise ValueError(
-                    f"without a header columns are numbered from 1, but {side}_column is {column!r}; "
-                    "give its number, or leave header out"
-                )
-        return self
-
     @property
     def naming(self) -> Naming:
         languages = self.source_language, self.target_language
