@@ -60,8 +60,8 @@ def open_words(path: Path, settings: DataSettings) -> Source:
             "texts with one label each are for the task classify"
         )
     rows = _rows_of(path, settings)
-    word, label = _positions(path, rows, settings)
-    names = CONLL_U if rows.universal else [str(number + 1) for number in range(rows.width)]
+    names = CONLL_U[: rows.width] if rows.universal else [str(number + 1) for number in range(rows.width)]
+    word, label = _positions(path, names, settings)
     kind = "CoNLL-U" if rows.universal else f"{rows.width} CoNLL columns"
     reason = f"{kind}; the word is column {names[word]!r} and the label {names[label]!r}"
     return Source(str(path), reason, partial(_sentences, path, rows, word, label, settings))
@@ -114,26 +114,11 @@ def _is_remark(line: str) -> bool:
     return line.startswith("# ") or line.strip() == "#"
 
 
-def _positions(path: Path, rows: Rows, settings: DataSettings) -> tuple[int, int]:
+def _positions(path: Path, names: Sequence[str], settings: DataSettings) -> tuple[int, int]:
     """The columns of the word and of the label."""
-    if rows.universal:
-        names = settings.text_column or "form", settings.label_column or "upos"
-        word, label = (position_of(name.lower(), CONLL_U, str(path)) for name in names)
-        if max(word, label) >= rows.width:
-            raise DataError(
-                f"{path} has {rows.width} columns in its first row, but CoNLL-U has {len(CONLL_U)}, between tabs; "
-                "write them all, or name the file .conll and give the columns of word and label by number"
-            )
-    else:
-        columns = [str(number + 1) for number in range(rows.width)]
-        for name in (settings.text_column, settings.label_column):
-            if name is not None and name not in columns:
-                raise DataError(
-                    f"{path} has no column {name!r}; its {rows.width} columns have no names: give a number from 1 "
-                    f"to {rows.width}"
-                )
-        word = int(settings.text_column or 1) - 1
-        label = int(settings.label_column or rows.width) - 1
+    usual = ("form", "upos") if "form" in names else (names[0], names[-1])
+    given = settings.text_column, settings.label_column
+    word, label = (position_of(name or known, names, str(path)) for name, known in zip(given, usual, strict=True))
     if word == label:
         raise DataError(f"{path}: the word and the label are the same column, {word + 1}; give data.label_column")
     return word, label
@@ -194,9 +179,8 @@ def _items(record: Any) -> dict[str, Any]:
 def _list(path: Path, number: int, lists: Sequence[str], column: str | None, known: Sequence[str]) -> str:
     if column is not None:
         return lists[position_of(column, lists, f"{path}:{number}")]
-    for name in known:
-        if name in lists:
-            return name
+    if (at := named_column(lists, known)) is not None:
+        return lists[at]
     raise DataError(
         f"{path}:{number} has no list of {known[0]}; a tagger learns from two lists, of words and of labels, as in "
         '{"words": ["Rome", "sleeps"], "labels": ["PROPN", "VERB"]}'

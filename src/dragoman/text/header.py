@@ -9,7 +9,6 @@ A row that only looks like a header is read as a pair, with a warning.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from statistics import median
 from typing import NamedTuple
 
 from dragoman.text.columns import (
@@ -173,12 +172,8 @@ def _numbered(cells: Sequence[str]) -> bool:
 
 
 def _is_short(cell: str, column: Sequence[str]) -> bool:
-    """Whether a cell is unlike those below it: a few words that never return, far shorter, and no sentence."""
-    if len(column) < _ENOUGH or len(cell.split()) > _FEW or _STOP.search(cell) or _returns(cell, column):
-        return False
-    ended = sum(_STOP.search(text) is not None for text in column) / len(column)
-    longer = sum(len(text) > len(cell) for text in column) / len(column)
-    return longer >= 0.95 and (ended >= 0.9 or len(cell) * 3 <= median(map(len, column)))
+    """Whether a cell looks like a name above many others, and its words never return."""
+    return len(column) >= _ENOUGH and not _returns(cell, column) and _looks_like_a_name(cell, column)
 
 
 def _looks_like_a_name(cell: str, column: Sequence[str]) -> bool:
