@@ -670,7 +670,7 @@ def test_many_columns_without_a_header_ask_for_it(tmp_path):
 
 def test_a_column_of_numbers_is_refused_unless_both_are_named(tmp_path):
     path = wide(tmp_path / "a.csv", "id;en")
-    assert "column 'id' holds only numbers; name the column of the source ('en'): --set data" in refusal(path)
+    assert "column 'id' holds only numbers; say which columns are the pair ('id', 'en'), by name" in refusal(path)
     assert texts(path, Naming("id", "en"))[7][0] == "7"
     assert "column '1' holds only numbers" in refusal(write(tmp_path / "b.tsv", "1\ta b\n2\tc d\n3\te f\n4\tg h\n"))
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.columns import LEAST_ROWS, MOST_LABELS, named_column, position_of
-from dragoman.text.formats import Table, format_of, holds_records, kind_of, open_table
+from dragoman.text.formats import HOLD_RECORDS, Table, format_of, kind_of, open_table
 from dragoman.text.labels import Example, Source, shortened, written
 from dragoman.text.lines import read_lines, without_packing
 from dragoman.text.settings import DataSettings
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 def open_words(path: Path, settings: DataSettings) -> Source:
     """Opens a file of words with a label each."""
     format, reason = format_of(path, settings.format)
-    if holds_records(format):
+    if format in HOLD_RECORDS:
         return _open_lists(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
     if format == "csv":
         raise DataError(
@@ -162,7 +162,7 @@ def _pair(
 
 
 def _open_lists(path: Path, table: Table, settings: DataSettings) -> Source:
-    number, first = table.first_record("an object or a list of two lists, of words and of labels")
+    number, first = table.first_record()
     lists = lists_in(first)
     word = _list(path, number, lists, settings.text_column, WORDS)
     label = _list(path, number, lists, settings.label_column, LABELS)

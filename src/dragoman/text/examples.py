@@ -25,7 +25,6 @@ SAMPLED_ROWS = 1_000
 """Rows by which the columns are chosen."""
 FASTTEXT = "__label__"
 """What fastText writes before a label."""
-_EXPECTED = "an object or a list of a text and a label"
 
 
 def open_source(
@@ -53,7 +52,7 @@ def open_label_table(table: Table, settings: DataSettings, seen: tuple[str, str]
     def judge(first: Sequence[str], below: Sequence[Sequence[str]]) -> Header:
         return Header(judge_label_header(first, below, naming))
 
-    return name_columns(table, judge, _EXPECTED, SAMPLED_ROWS, only_texts=False)
+    return name_columns(table, judge, SAMPLED_ROWS, only_texts=False)
 
 
 def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming:

@@ -2,7 +2,8 @@
 
 Each format is a function that yields a number and a row, one at a time. The number is that of the line on which the row
 begins, or of the row itself if there are no lines. `repairs` counts what is mended. A new format is a word in `Format`,
-one more such function, and its entry in `FORMATS`. `readers` and `examples` choose the cells that are wanted.
+one more such function, and its entries in `ENDINGS` and `ROWS_OF`. `readers` and `examples` choose the cells that are
+wanted.
 """
 
 import csv
@@ -40,6 +41,10 @@ Row = tuple[int, Any]
 """A number, and cells or a record. A blank line of JSON lines is the record None."""
 KeyPath = tuple[str | int, ...]
 """The keys that lead to a text inside a record."""
+
+ENDINGS: dict[str, Format] = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".parquet": "parquet"}
+ENDINGS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
+"""How the names of files of each format end."""
 
 _HubParts = tuple[str, str, str, str]
 """The parts of `hub:NAME:CONFIG@REVISION#SPLIT`; empty where nothing is said."""
@@ -84,19 +89,19 @@ class Table(NamedTuple):
     @property
     def has_records(self) -> bool:
         """Whether a row is a record with keys, not a list of cells."""
-        return holds_records(self.format)
+        return self.format in HOLD_RECORDS
 
-    def first_record(self, expected: str) -> Row:
+    def first_record(self) -> Row:
         """The first record that is not blank, and its number.
 
         Raises:
-            DataError: there is none, or it is neither an object nor a list, but `expected` says of what.
+            DataError: there is none, or it is neither an object nor a list.
         """
         for number, record in self.rows(Counter()):
             if isinstance(record, dict | list):
                 return number, record
             if record is not None:
-                raise DataError(f"{self.name}:{number} is {kind_of(record)}, not {expected}")
+                raise DataError(f"{self.name}:{number} is {kind_of(record)}, not an object or a list")
         raise DataError(f"{self.name} holds {'only blank lines' if self.format == 'jsonl' else 'no rows'}")
 
 
@@ -146,7 +151,7 @@ def open_table(
         reason += f", with {delimiter!r} between the cells" if format == "csv" and delimiter != "," else ""
         rows = partial(csv_rows, path, encoding_errors, delimiter=delimiter, quoted=quoted)
         return Table(str(path), (path,), format, reason, rows)
-    return Table(str(path), (path,), format, reason, partial(FORMATS[format].rows, path, encoding_errors))
+    return Table(str(path), (path,), format, reason, partial(ROWS_OF[format], path, encoding_errors))
 
 
 def open_hub(address: str) -> Table:
@@ -444,25 +449,14 @@ def side_lines(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str
         held = held.rpartition("</seg>")[2] if "<seg" in held else ""
 
 
-class FileFormat(NamedTuple):
-    """A format of files that hold tables: how their names end, and how they are read."""
-
-    endings: tuple[str, ...]
-    rows: Callable[[Path, EncodingErrors, Counter[str]], Iterator[Row]]
-    holds_records: bool
-
-
-FORMATS: dict[Format, FileFormat] = {
-    "tsv": FileFormat((".tsv", ".tab"), tsv_rows, holds_records=False),
-    "csv": FileFormat((".csv",), csv_rows, holds_records=False),
-    "jsonl": FileFormat((".jsonl", ".ndjson", ".json"), json_records, holds_records=True),
-    "parquet": FileFormat((".parquet",), parquet_records, holds_records=True),
+ROWS_OF: dict[Format, Callable[[Path, EncodingErrors, Counter[str]], Iterator[Row]]] = {
+    "tsv": tsv_rows,
+    "csv": csv_rows,
+    "jsonl": json_records,
+    "parquet": parquet_records,
 }
-ENDINGS: dict[str, Format] = {ending: name for name, format in FORMATS.items() for ending in format.endings}
-
-
-def holds_records(format: Format) -> bool:
-    return format == "hub" or (format != "plain" and FORMATS[format].holds_records)
+HOLD_RECORDS = ("jsonl", "parquet", "hub")
+"""The formats whose rows are records with keys, not lists of cells."""
 
 
 def values_of(record: Any, above: KeyPath = (), lists: bool = False) -> Iterator[tuple[str, KeyPath, Any]]:

@@ -157,9 +157,7 @@ def _pieces(file: Path, settings: DataSettings) -> Iterator[str]:
         return
     format, reason = format_of(file)
     table = open_table(file, format, reason, settings.encoding_errors)
-    columns = {
-        name: path for name, path, value in values_of(table.first_record("an object")[1]) if isinstance(value, str)
-    }
+    columns = {name: path for name, path, value in values_of(table.first_record()[1]) if isinstance(value, str)}
     name = settings.text_column or ("text" if "text" in columns or len(columns) != 1 else next(iter(columns)))
     if name not in columns:
         raise DataError(f"{file} has no column {name!r} of texts{listed(list(columns))}; --set data.text_column=NAME")

@@ -209,9 +209,7 @@ def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encodin
 
 def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
     """Opens a table of cells, whose first row may be a header, or of JSON objects or lists of two texts."""
-    named = name_columns(
-        table, lambda first, rows: judge_header(first, rows, naming), "an object or a list of two texts", ROWS, True
-    )
+    named = name_columns(table, lambda first, rows: judge_header(first, rows, naming), ROWS, True)
     names, header, measured = named.names, named.header, named.measured()
     texts = sum(not column.are_marks for column in measured)
     if table.has_records:
@@ -231,8 +229,12 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
             "otherwise name them by number: --set data.source_column=NUMBER --set data.target_column=NUMBER"
         )
     columns = choose_columns(names, naming, table.name, hint, measured)
-    if not all(naming.columns):
-        _refuse_numbers(table.name, names, columns, [at for at, column in enumerate(measured) if column.are_numbers])
+    numbers = [names[at] for at in columns.positions if measured[at].are_numbers]
+    if numbers and not all(naming.columns):
+        raise DataError(
+            f"{table.name}: column {numbers[0]!r} holds only numbers; say which columns are the pair{listed(names)}, "
+            "by name or number from 1: --set data.source_column=NAME --set data.target_column=NAME"
+        )
     if not table.has_records:
         reason = f"the first row ({named.shown}) is a header: {header.reason}" if header.is_header else "no header"
         if header.is_header and naming.header is None:
@@ -292,19 +294,6 @@ def subword_mark(texts: Sequence[str]) -> str | None:
     """
     found = (mark for mark in _SUBWORD_MARKS if sum(mark in text for text in texts) > len(texts) / 5)
     return next(map(str.strip, found), None)
-
-
-def _refuse_numbers(table: str, names: Sequence[str], columns: Columns, numeric: Sequence[int]) -> None:
-    """Refuses columns of numbers, unless the user named both columns."""
-    for side, position in zip(("source", "target"), columns.positions, strict=True):
-        if position in numeric:
-            others = [name for at, name in enumerate(names) if at not in numeric]
-            source, target = (at + 1 for at in columns.positions)
-            raise DataError(
-                f"{table}: column {names[position]!r} holds only numbers; name the column of the {side}"
-                f"{listed(others)}: --set data.{side}_column=NAME; or, if numbers are meant: "
-                f"--set data.source_column={source} --set data.target_column={target}"
-            )
 
 
 def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Pair]:

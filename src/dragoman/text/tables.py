@@ -71,16 +71,16 @@ class NamedTable(NamedTuple):
 
 
 def name_columns(
-    table: Table, judge: Callable[[list[str], list[list[str]]], Header], expected: str, rows: int, only_texts: bool
+    table: Table, judge: Callable[[list[str], list[list[str]]], Header], rows: int, only_texts: bool
 ) -> NamedTable:
-    """Names the columns of a table by looking at some `rows`; `judge` says whether the first one is a header. Records
-    are as `expected`; columns of them that hold no texts are left out with `only_texts`.
+    """Names the columns of a table by looking at some `rows`; `judge` says whether the first one is a header. Columns
+    of records that hold no texts are left out with `only_texts`.
 
     Raises:
         DataError: it has no rows.
     """
     if table.has_records:
-        return _name_records(table, expected, rows, only_texts)
+        return _name_records(table, rows, only_texts)
     sample = list(islice((cells for _, cells in table.rows(Counter()) if is_filled(cells)), 1 + rows))
     if not sample:
         raise DataError(f"{table.name} holds only blank lines")
@@ -97,8 +97,8 @@ def is_filled(cells: list[str]) -> bool:
     return any(cell.strip() for cell in cells)
 
 
-def _name_records(table: Table, expected: str, rows: int, only_texts: bool) -> NamedTable:
-    _, first = table.first_record(expected)
+def _name_records(table: Table, rows: int, only_texts: bool) -> NamedTable:
+    _, first = table.first_record()
     records = (record for _, record in islice(table.rows(Counter()), rows) if isinstance(record, type(first)))
     found = [{name: (path, value) for name, path, value in values_of(record, lists=only_texts)} for record in records]
     naming = found if only_texts and isinstance(first, dict) else found[:1]
