@@ -251,6 +251,21 @@ def test_what_should_be_copied_stands_as_a_placeholder(typed, plain, translation
         assert (form.plain, TO_ITALIAN.restored(form, translation)) == (plain, restored)
 
 
+@pytest.mark.parametrize(
+    ("translation", "restored"),
+    [
+        (f"È{ONE} a Londra?{TWO}", "È {a} a Londra {b}?"),
+        (f"{ONE}{TWO}", "{a} {b}"),
+        (f"È {ONE}, {TWO}.", "È {a}, {b}."),
+        (f"駅は{ONE}の{TWO}です", "駅は{a}の{b}です"),
+    ],
+)
+def test_what_stood_apart_in_the_source_stands_apart_in_the_translation(translation, restored):
+    form = PROTECTING.form("Is {a} in {b} London?")
+    assert form is not None
+    assert TO_ITALIAN.restored(form, translation).removesuffix("?") == restored.removesuffix("?")
+
+
 def test_more_names_than_placeholders_leave_the_rest_as_they_are():
     form = PROTECTING.form("Is it " + ", ".join(f"{{{number}}}" for number in range(10)) + "?")
     assert form is not None

@@ -17,6 +17,7 @@ CODE = r"""
 {name} {0} {} %s %d %1$s %(count)d %-5.2f %1 %% ${x} {{x}} $HOME %PATH% <b> </b> <br/> &amp; &#39; `ls`
 https://a.org/b?c=d&e http://x www.a.it a.b@c.org example.com docs.python.org/3/ /etc/passwd ~/notes ./run ../a/b
 C:\Users\me report.pdf a_b foo() --help --name=x #tag @tom
+%PRODUCTNAME $(ARG1) __init__
 """.split()
 NO_CODE = """
 50% and/or e.g. i.e. 5 % C# #1 a@ A&B AT&T x<y don't T-shirt 3/4 p.m. -- - -I … U.S. Mr. (a) [b] won't.it 1990s
@@ -32,6 +33,12 @@ def parts(text, spans):
 def test_code_is_found_without_the_marks_around_it(code, around):
     text = around.replace("{}", code, 1)
     assert code in parts(text, code_in(text))
+
+
+@pytest.mark.parametrize("number", ["+39 06 6982", "0171 2345678", "(212) 555-0199", "1-800-555-0100"])
+def test_a_telephone_number_is_kept_whole(number):
+    text = f"Call {number}, or {number}."
+    assert parts(text, code_in(text)) == [number, number]
 
 
 @pytest.mark.parametrize("words", NO_CODE)

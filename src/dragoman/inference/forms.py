@@ -140,7 +140,7 @@ class Forms:
             text, form = self._remarked(text, form)
         text = self._restyled(self._in_case(text, form.case), form.styles)
         behind = self._quoted(form.peeled.after, 1) if is_whole else ""
-        return put_back(self._quoted(form.peeled.before, 0) + text + behind, form.kept)
+        return put_back(self._quoted(form.peeled.before, 0) + text + behind, form.kept, form.plain)
 
     def _remarked(self, text: str, form: Form) -> tuple[str, Form]:
         """The translation without its mark, and the form with the typed marks as this language writes them."""

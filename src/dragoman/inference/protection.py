@@ -6,7 +6,9 @@ its training text lacks. Of a model without placeholders, translations are only 
 
 from collections.abc import Mapping, Sequence
 
+from dragoman.inference.sentences import spaceless
 from dragoman.text.casing import Truecaser
+from dragoman.text.forms import END_MARKS
 from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
 from dragoman.text.protected import Names, Span, apart, code_in, localised, numbers_in, replaced
 
@@ -48,12 +50,42 @@ class Protection:
         return replaced(text, spans, keys), found
 
 
-def put_back(text: str, kept: Kept) -> str:
-    """The text with what its placeholders stand for, and with its numbers as its language writes them."""
+def put_back(text: str, kept: Kept, read: str) -> str:
+    """The text with what its placeholders stand for, and with its numbers as its language writes them. What stood apart
+    from words in the source that was `read` stands apart from them again.
+
+    >>> one = WORDS[0]
+    >>> put_back(f"È qui.{one}", {one: "a@b.org"}, f"It is {one} here.")
+    'È qui a@b.org.'
+    """
     for typed, written in kept.items():
-        if typed not in PLACEHOLDERS and written not in text:
+        if typed in PLACEHOLDERS:
+            text = _apart(text, typed, read)
+        elif written not in text:
             text = text.replace(typed, written, 1)
     return text.translate({ord(one): written for one, written in kept.items() if one in PLACEHOLDERS})
+
+
+def _apart(text: str, placeholder: str, read: str) -> str:
+    """The text with spaces around a placeholder that the search put directly behind or before a word, and with its last
+    mark behind a placeholder that came after it.
+    """
+    before, found, behind = text.partition(placeholder)
+    if not found:
+        return text
+    read_before, _, read_behind = read.partition(placeholder)
+    if not behind and before[-1:] in END_MARKS and read_behind:
+        before, behind = before[:-1], before[-1]
+    if _is_word(before[-1:]) and not _is_word(read_before[-1:]):
+        before += " "
+    if _is_word(behind[:1]) and not _is_word(read_behind[:1]):
+        behind = " " + behind
+    return before + found + behind
+
+
+def _is_word(character: str) -> bool:
+    """Whether it is a placeholder, or part of a word in a script that puts spaces between words."""
+    return character in PLACEHOLDERS or (character.isalnum() and not spaceless(character))
 
 
 def hide(text: str, kept: Kept) -> str:
