@@ -112,7 +112,8 @@ def test_what_stands_once_on_both_sides_is_alike(pair, same):
     ],
 )
 def test_a_number_is_written_as_the_target_language_has_it(number, languages, written):
-    assert localised(number, *languages.split()) == written
+    source, target = languages.split()
+    assert localised(number, source, target) == written
 
 
 @given(st.text(alphabet=st.sampled_from("aB1 .,:<>{}%$@/\\#&;'’-_" + PLACEHOLDERS[0]), max_size=60))
