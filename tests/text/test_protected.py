@@ -1,5 +1,6 @@
 """What should come out of a translation as it went in."""
 
+from collections.abc import Sequence
 from time import process_time
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.text.casing import Truecaser
 from dragoman.text.placeholders import PLACEHOLDERS
-from dragoman.text.protected import Names, alike, apart, code_in, localised, numbers_in, replaced
+from dragoman.text.protected import Names, Span, alike, apart, code_in, localised, numbers_in, replaced
 
 WORDS = "the a went to met and she he of house in we are like is Tom Mary London gravel on sing it".split()
 NAMES = Names(Truecaser(WORDS, "en"), "en")
@@ -24,7 +25,7 @@ NO_CODE = """
 """.split()
 
 
-def parts(text, spans):
+def parts(text: str, spans: Sequence[Span]) -> list[str]:
     return [text[begin:end] for begin, end, _ in spans]
 
 
@@ -91,8 +92,9 @@ def test_german_nouns_are_no_names():
     ],
 )
 def test_what_stands_once_on_both_sides_is_alike(pair, same):
-    found = alike(*pair, NAMES)
-    assert parts(pair[0], [one for one, _ in found]) == same
+    source, target = pair
+    found = alike(source, target, NAMES)
+    assert parts(source, [one for one, _ in found]) == same
 
 
 @pytest.mark.parametrize(
