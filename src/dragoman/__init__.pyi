@@ -21,7 +21,6 @@ from dragoman.inference.translator import Translator as Translator
 from dragoman.inference.translator import translate as translate
 from dragoman.memory import keep_freed_memory as keep_freed_memory
 from dragoman.runs.compare import compare as compare
-from dragoman.runs.conventions import conventions as conventions
 from dragoman.runs.fine_tune import fine_tune as fine_tune
 from dragoman.runs.fine_tune import forecast_fine_tune as forecast_fine_tune
 from dragoman.runs.forecast import forecast as forecast

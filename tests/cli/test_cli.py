@@ -46,7 +46,7 @@ def test_commands_are_the_public_functions() -> None:
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
         *("doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
-        *("predict", "generate", "convert", "export", "quantize", "score", "conventions"),
+        *("predict", "generate", "convert", "export", "quantize", "score"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
     assert {named.get(name, name) for name in functions - {"demo"}} <= set(dir(dragoman))

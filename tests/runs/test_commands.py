@@ -16,7 +16,6 @@ from dragoman.explaining.embeddings import answer, read_question
 from dragoman.inference.options import SearchOptions
 from dragoman.runs import trial
 from dragoman.runs.train import RunResult
-from dragoman.store.manifest import write_manifest
 from dragoman.text.settings import DataSettings, ReadingSettings
 from dragoman.tokenizing.training import TokenizerSettings
 
@@ -217,18 +216,6 @@ def test_fine_tune_leaves_the_same(trained: Trained, tmp_path: Path, printed: Ca
     printed("fine-tune", model, new, "--runs", by_command, "--device", "cpu", "--mix-rate", "0.2", *given)
     found = dragoman.fine_tune(model, str(new), mix_rate=0.2, overrides=changed, runs=by_function, device="cpu")
     assert weights(by_command / found.folder.name) == weights(found.folder)
-
-
-def test_conventions_leaves_the_same(trained: Trained, tmp_path: Path, printed: Callable[..., str]) -> None:
-    one, two = trained("translation", tmp_path / "one"), trained("translation", tmp_path / "two")
-    for run in (one, two):
-        for folder in (run / "best", run / "final"):
-            (folder / "conventions.json").unlink()
-            write_manifest(folder)
-    told = printed("conventions", one)
-    assert str(dragoman.conventions(two).source) in told
-    assert left_in(one / "best").keys() == left_in(two / "best").keys()
-    assert (one / "best" / "conventions.json").read_bytes() == (two / "best" / "conventions.json").read_bytes()
 
 
 def test_merge_leaves_the_same(trained: Trained, tmp_path: Path, printed: Callable[..., str]) -> None:

@@ -17,7 +17,7 @@ from dragoman.text.forms import peel
         ('"Hello there".', '"', "Hello there", '".'),
         ("„Wo ist er?“", "„", "Wo ist er?", "“"),
         ("»Wo ist er?«", "»", "Wo ist er?", "«"),
-        ("« Où est-il ? »", "« ", "Où est-il ?", " »"),
+        ("« Où est-il ? »", "« ", "Où est-il", " ? »"),
         ("「駅はどこですか。」", "「", "駅はどこですか。", "」"),
         ("(I know him.)", "(", "I know him.", ")"),
         ("[Hello]", "[", "Hello", "]"),
@@ -40,6 +40,18 @@ from dragoman.text.forms import peel
         ("12) Open it.", "12) ", "Open it.", ""),
         ("a) Open it.", "a) ", "Open it.", ""),
         ("(iii) Open it.", "(iii) ", "Open it.", ""),
+        ("(b) “Open it.”", "(b) “", "Open it.", "”"),
+        ("1.2.3 Open it.", "1.2.3 ", "Open it.", ""),
+        ("[1] Open it.", "[1] ", "Open it.", ""),
+        ("· Open it.", "· ", "Open it.", ""),
+        ("[Tom] Open it.", "[Tom] ", "Open it.", ""),
+        ("MAN 1: Open it.", "MAN 1: ", "Open it.", ""),
+        ("JOHN (laughing): Open it.", "JOHN (laughing): ", "Open it.", ""),
+        ("He is walking !", "", "He is walking", " !"),
+        ("I think so . . .", "", "I think so", " . . ."),
+        ("``A man''", "``", "A man", "''"),
+        (",,A man.''", ",,", "A man.", "''"),
+        ("“‘Hello.’”", "“‘", "Hello.", "’”"),
         ("Anna Maria: Open it.", "Anna Maria: ", "Open it.", ""),
         ("…and he left.", "…", "and he left.", ""),
         ("Really?!", "", "Really", "?!"),
@@ -75,6 +87,11 @@ def test_what_stands_around_a_sentence(text: str, before: str, core: str, after:
         "-5 degrees",
         "1990. was a year",
         "U.S. law",
+        "# 8 for Iowa",
+        "Is it at 5 p.m.?",
+        '"" is empty',
+        'It is ""',
+        "1) tea or 2) coffee",
         "J. Smith came.",
         "3:30 is late.",
         "*one* and *two*",
@@ -102,7 +119,7 @@ def test_kinds_that_are_known_stay_with_all_that_stands_inside_of_them() -> None
 
 
 def test_a_speaker_is_taken_off_only_if_it_is_a_name() -> None:
-    assert peel("Note: it is open.", is_name=lambda speaker: speaker != "Note")[:3] == ("", "Note: it is open.", "")
+    assert peel("Note: it is open.", is_name=lambda speaker: speaker != "Note:")[:3] == ("", "Note: it is open.", "")
 
 
 def test_whatever_is_put_around_a_sentence_is_taken_off_and_nothing_is_lost() -> None:

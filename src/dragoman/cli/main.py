@@ -15,7 +15,7 @@ from dragoman.cli.console import complain, say_last, write
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
 from dragoman.cli.lists import doctor, runs, settings
-from dragoman.cli.models import average, conventions, convert, export, merge, quantize
+from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.streams import prepare_streams
 from dragoman.cli.train import demo, fine_tune, prepare_data, train, train_tokenizer
 from dragoman.cli.translate import generate, predict, translate
@@ -40,7 +40,7 @@ app = typer.Typer(
 # --help keeps this order, that of a model's life. A command has the name of its function, with hyphens.
 for command in (
     *(demo, prepare_data, train_tokenizer, train, runs, translate, predict, generate, evaluate, score, explain),
-    *(embeddings, conventions, fine_tune, merge, average, quantize, convert, export, benchmark, settings, doctor),
+    *(embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings, doctor),
 ):
     app.command()(command)
 

@@ -112,15 +112,6 @@ def export(
     write_notes(result.notes)
 
 
-def conventions(
-    model: Annotated[Path, typer.Argument(help="A run that is finished, or a model folder.", show_default=False)],
-) -> None:
-    """Show how a model's training text is written; learn it for a run that was trained before models kept it."""
-    learnt = dragoman.conventions(model)
-    for side, known in (("source", learnt.source), ("target", learnt.target)):
-        write(f"{side}: {known}")
-
-
 def write_notes(notes: Sequence[str]) -> None:
     for line in notes:
         write(f"note: {line}")

@@ -10,26 +10,13 @@ from functools import cached_property
 from typing import Literal
 
 from dragoman.inference.protection import Kept, Protection, put_back, shown
-from dragoman.text.casing import (
-    SHORT,
-    Truecaser,
-    begins_small,
-    capitalised,
-    first_words,
-    lower,
-    title,
-    upper,
-    words_in,
-)
+from dragoman.text.casing import SHORT, Truecaser, begins_small, capitalised, lower, title, upper, words_in
 from dragoman.text.conventions import Conventions, requoted
 from dragoman.text.forms import END_MARKS, QUOTES, Peeled, peel
 
-Case = Literal["usual", "capitals", "title", "headline", "small", "small beginning"]
-"""How letters were typed. A headline is a title whose short words are small."""
-_APOSTROPHE, _DASH = "'", "-"
-_PAIRS = {"”": "“”", "„": "„“", "»": "«»", "›": "‹›", "」": "「」", "』": "『』"}
-"""The pair of quotes that was typed, by one that stands in no other."""
-_FULL_WIDTH = str.maketrans("?!", "？！")
+Case = Literal["usual", "capitals", "title", "small", "small beginning"]
+"""How letters were typed. In a title, short words may be small."""
+_ASCII, _DASH = {"’": "'", "…": "..."}, "-"
 
 
 @dataclass(frozen=True)
@@ -79,53 +66,42 @@ class Forms:
         conventions = self._conventions
         without_code, kept = self._protection.code(text)
         if not conventions.sentences:
-            return Form(text, conventions.normalised(without_code), Peeled("", text, "", "", frozenset()), kept=kept)
+            return Form(text, conventions.normalised(without_code), Peeled("", text, ""), kept=kept)
         peeled = peel(without_code, conventions.around_known, self._is_name)
         core, kept = self._protection.words(peeled.core, kept)
         core, styles = conventions.rewritten(core)
-        mark = conventions.mark(peeled.marks) if peeled.marks or self._lacks_mark(core) else ""
-        plain, case = self._recased(core, bool(peeled.marks) or core[-1:] in END_MARKS)
-        return Form(text, plain + mark, peeled, case, styles, is_marked=bool(peeled.marks or mark), kept=kept)
-
-    def _lacks_mark(self, core: str) -> bool:
-        """Whether a sentence ends in a word, and those of the training text do not."""
-        return shown(core[-1:]).isalnum() and not self._conventions.has_sentences_without_mark
+        has_mark = core[-1:] in END_MARKS
+        case = self._typed_case(shown(core), has_mark or bool(peeled.marks))
+        lacks_mark = bool(peeled.marks) or (shown(core[-1:]).isalnum() and not conventions.has_sentences_without_mark)
+        mark = conventions.mark(peeled.marks) if lacks_mark else ""
+        return Form(text, self._recased(core, case) + mark, peeled, case, styles, is_marked=lacks_mark, kept=kept)
 
     def _is_name(self, speaker: str) -> bool:
-        """Whether no word of it is translated: the training text lacks it, or both languages write it alike."""
-        for word in words_in(speaker):
-            usual = self._truecaser.usual(word)
-            if not word[0].isupper() or (usual is not None and usual not in self._other_names):
-                return False
-        return True
+        """Whether none of its words is translated: the training text lacks it, or both languages write it alike."""
+        return all(
+            word[0].isupper() and (len(word) == 1 or self._truecaser.usual(word) in {None, *self._other_names})
+            for word in words_in(speaker.partition("(")[0])
+        )
 
-    def _recased(self, text: str, is_sentence: bool) -> tuple[str, Case]:
-        """A text with its letters as in the training text, and how they were typed."""
-        case = self._typed_case(shown(text), is_sentence)
+    def _recased(self, text: str, case: Case) -> str:
+        """A text that was typed in this case, with its letters as in the training text."""
         if case == "usual":
-            return text, case
-        if not self._conventions.begins_with_capitals and case in ("small", "small beginning"):
-            return text, "usual"
-        plain = self._truecaser.recased(text) if text.islower() or case != "small beginning" else text
-        return capitalised(plain, self._language) if self._conventions.begins_with_capitals else plain, case
+            return text
+        plain = self._truecaser.recased(text) if case != "small beginning" or text.islower() else text
+        return capitalised(plain, self._language) if self._conventions.begins_with_capitals else plain
 
     def _typed_case(self, text: str, is_sentence: bool) -> Case:
-        if text.islower():
-            return "small" if is_sentence else "small beginning"
-        words = first_words(text)
+        if text.islower() or begins_small(text):
+            if not self._conventions.begins_with_capitals:
+                return "usual"
+            return "small" if text.islower() and is_sentence else "small beginning"
+        if any(len(word) > SHORT and word.islower() for word in text.split()):
+            return "usual"
+        words = words_in(text)
         if text.isupper():
-            written = any(len(word) > 1 and self._truecaser.usual(word) not in (None, word) for word in words)
-            return "capitals" if written else "usual"
-        if words and words[0].islower() and begins_small(text):
-            return "small beginning"
-        small = [word for word in words if not word[0].isupper()]
-        if any(len(word) > SHORT for word in small):
-            return "usual"
+            return "capitals" if any(len(word) > SHORT or self._is_small(word) for word in words) else "usual"
         inner = [word for word in words[1:] if self._is_small(word)]
-        large = [word for word in inner if word[0].isupper()]
-        if 2 * len(large) <= len(inner) or any(len(word) > 1 and word.isupper() for word in large):
-            return "usual"
-        return "headline" if small else "title"
+        return "title" if 2 * sum(map(str.istitle, inner)) > len(inner) else "usual"
 
     def _is_small(self, word: str) -> bool:
         """Whether the training text usually writes a word small inside a sentence."""
@@ -138,34 +114,32 @@ class Forms:
             return ""
         if form.is_marked and is_whole:
             text, form = self._remarked(text, form)
-        text = self._restyled(self._in_case(text, form.case), form.styles)
+        text = self._restyled(self._in_case(text, form), form.styles)
         behind = self._quoted(form.peeled.after, 1) if is_whole else ""
         return put_back(self._quoted(form.peeled.before, 0) + text + behind, form.kept, form.plain)
 
     def _remarked(self, text: str, form: Form) -> tuple[str, Form]:
         """The translation without its mark, and the form with the typed marks as this language writes them."""
-        bare = text.rstrip("".join(END_MARKS) + ";" * (self._language.startswith("el")))
+        is_greek = self._language.startswith("el")
+        bare = text.rstrip("".join(END_MARKS) + ";" * is_greek)
         space, mark = text[len(bare.rstrip()) : len(bare)], text[len(bare) :]
         if not bare.strip():
             return text, form
-        marks = form.peeled.marks
-        if mark and not mark.isascii():
-            typed = marks.translate(_FULL_WIDTH)
-        elif self._language.startswith("el"):
-            typed = marks.replace("?", ";")
-        else:
-            typed = marks
-        after = form.peeled.after
-        if marks:
-            after = after.replace(marks, (space if marks[0] in "?!:;" else "") + typed, 1)
+        marks = typed = form.peeled.marks
+        if is_greek or (mark and not mark.isascii()):
+            typed = marks.translate(str.maketrans("?!", ";!" if is_greek else "？！"))
+        if marks[:1] in set("?!:;"):
+            typed = space + typed
+        after = form.peeled.after.replace(marks, typed, 1)
         return bare.rstrip(), replace(form, peeled=form.peeled._replace(after=after))
 
-    def _in_case(self, text: str, case: Case) -> str:
-        match case:
+    def _in_case(self, text: str, form: Form) -> str:
+        match form.case:
             case "capitals":
                 return upper(text, self._language)
-            case "title" | "headline":
-                return title(text, self._language, keep_short=case == "headline")
+            case "title":
+                keep_short = any(word[0].islower() for word in form.peeled.core.split()[1:])
+                return title(text, self._language, keep_short)
             case "small":
                 return lower(text, self._language)
             case "small beginning":
@@ -176,11 +150,12 @@ class Forms:
 
     def _restyled(self, text: str, styles: str) -> str:
         """The source's apostrophes, dashes and double quotes for those of the translation, if these are plain ones."""
+        quotes = [typed for typed in styles if typed in QUOTES]
+        if quotes and '"' in text:
+            text = requoted(text, (quotes[0], quotes[1] if len(quotes) > 1 else quotes[0]))
         for typed in styles:
-            if typed in _PAIRS and '"' in text:
-                text = requoted(text, _PAIRS[typed])
-            elif typed == "’":
-                text = text.replace(_APOSTROPHE, typed)
+            if typed in _ASCII:
+                text = text.replace(_ASCII[typed], typed)
             elif typed in "–—―":
                 text = " ".join(typed if word == _DASH else word for word in text.split(" "))
         return text

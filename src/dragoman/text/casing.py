@@ -11,12 +11,16 @@ from dragoman.text.placeholders import ANY_PLACEHOLDER
 
 _DOTTED = ("tr", "az")  # i and İ are one letter, ı and I another
 _TONOS, _DOT_ABOVE = "\u0301", "\u0307"
-_ABBREVIATION = r"(?:[^\W\d_]\.){2,}"  # U.S.
-_WORD = re.compile(r"(?<!\w)[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad])*")
+_WORD = re.compile(
+    r"(?<!\S)\S*?[@/\\{}<>$%#_=]\S*"  # addresses, placeholders and tags are no words
+    r"|(?:[^\W\d_]\.){2,}"  # U.S.
+    r"|(?<!\w)(?P<word>[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad])*+)(?!\w)"
+)
 _PARTS = re.compile(r"[.!?…:]\s|[\"“”„«»(]")  # behind these a word may have a capital for being the first
-_FIRST = re.compile(rf"\A((?:(?!{ANY_PLACEHOLDER})[\W_])*+)(ij|[^\W\d_])")
-_FIRST_WORDS = re.compile(r"(?<!\S)[^\w\s]*+([^\W\d_]+)")
-_BEGINNING = re.compile(r"(?<!\S)([^\w\s]*)(ij|[^\W\d_])")
+_BEGINNING = re.compile(
+    rf"(?<!\S)((?:(?!{ANY_PLACEHOLDER})[^\w\s@/\\{{}}<>$%#=])*+)(ij|[^\W\d_])"
+    r"(?![^\W\d_]*+(?:[@/\\{}<>$%#_=\d]|[.:]\w))"
+)
 
 
 def lower(text: str, language: str) -> str:
@@ -47,12 +51,13 @@ def upper(text: str, language: str) -> str:
 
 
 def capitalised(text: str, language: str) -> str:
-    """The text with a capital first; marks may stand before it, but no number.
+    """The text with a capital first; marks may stand before it. Numbers, addresses and i.e. stay.
 
-    >>> capitalised("“ijs is koud.", "nl"), capitalised("il cane", "it"), capitalised("2 cani", "it")
-    ('“IJs is koud.', 'Il cane', '2 cani')
+    >>> capitalised("“ijs is koud.", "nl"), capitalised("il cane", "it"), capitalised("@tom e io", "it")
+    ('“IJs is koud.', 'Il cane', '@tom e io')
     """
-    return _FIRST.sub(lambda match: match[1] + _capital(match[2], language), text)
+    first = _BEGINNING.match(text)
+    return first[1] + _capital(first[2], language) + text[first.end() :] if first else text
 
 
 def title(text: str, language: str, keep_short: bool) -> str:
@@ -64,31 +69,27 @@ def title(text: str, language: str, keep_short: bool) -> str:
 
     def titled(match: re.Match[str]) -> str:
         word = _WORD.match(text, match.start(2))
-        is_short = word is not None and len(word[0]) <= SHORT
-        kept = keep_short and is_short and match.start() > 0
+        kept = keep_short and match.start() > 0 and word is not None and len(word[0]) <= SHORT
         return match[0] if kept else match[1] + _capital(match[2], language)
 
     return _BEGINNING.sub(titled, text)
 
 
 SHORT = 3
-"""Letters of a word that a title may write small: of, the, di, der."""
+"""Letters of a word that a title may write small: of, the, di, der. An unknown word in capitals that has no more is
+taken for an abbreviation.
+"""
 
 
 def begins_small(text: str) -> bool:
-    """Whether the first letter is small and no number stands before it."""
-    first = _FIRST.match(text)
-    return first is not None and first[2].islower()
+    """Whether the text begins with a word in small letters, unlike iPhone."""
+    first = _BEGINNING.match(text)
+    return first is not None and first[2].islower() and not text[first.end() : first.end() + 1].isupper()
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text, without marks and numbers."""
-    return _WORD.findall(text)
-
-
-def first_words(text: str) -> list[str]:
-    """The words at the beginning and behind white space; the t of don't is none."""
-    return _FIRST_WORDS.findall(text)
+    """The words of a text, without marks, numbers, addresses and abbreviations such as U.S."""
+    return [word for word in _WORD.findall(text) if word]
 
 
 def usual_forms(texts: Iterable[str]) -> list[str]:
@@ -135,14 +136,16 @@ class Truecaser:
         return sorted(word for word in self._usual.values() if word.islower())
 
     def recased(self, text: str) -> str:
-        """The text with each word in its usual form, and small if the word is unknown."""
+        """The text with each word in its usual form, and small if the word is unknown. But FBI and XIV stay."""
 
         def usual(match: re.Match[str]) -> str:
-            if match[0].endswith("."):
+            word = match["word"]
+            if not word:
                 return match[0]
-            return self.usual(match[0]) or lower(match[0], self._language)
+            stays = word.isupper() and (len(word) <= SHORT or set(word) <= set("IVX"))
+            return self.usual(word) or (word if stays else lower(word, self._language))
 
-        return re.sub(rf"{_ABBREVIATION}|{_WORD.pattern}", usual, text)
+        return _WORD.sub(usual, text)
 
     def _key(self, word: str) -> str:
         return upper(word, self._language)

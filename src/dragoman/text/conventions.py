@@ -5,7 +5,7 @@ sentences, and the usual form of its words. A model reads best what is written a
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ import pydantic
 from dragoman.config import Settings, read_json_as
 from dragoman.serialization import write_json
 from dragoman.text.casing import usual_forms, words_in
-from dragoman.text.forms import END_MARKS, QUOTES, Kind, is_opening, peel
+from dragoman.text.forms import END_MARKS, QUOTES, partners, peel
 
 FILE, FORMAT = "conventions.json", 1
 KNOWN = 0.001
@@ -30,8 +30,7 @@ FREQUENT = 20
 """A name is known if at least this many sentences have it, or if several have it and it is translated."""
 
 _PAIRS = ("“”", "„“", "«»", "»«", "””", "‹›", "「」", '""')
-_APOSTROPHES = "'’ʼ‘´`′‛＇"
-_DASHES, _HYPHENS = "–—―", "‐‑‒−"
+_APOSTROPHES, _DASHES, _USUAL_DASHES = "'’ʼ‘´`′‛＇", "‐‑‒−–—―", "-–—"
 _COMPATIBLE = "<wide> <narrow> <compat> <font> <noBreak> <initial> <medial> <final> <isolated>".split()
 _JOINERS = "\u200c\u200d"  # they change how Persian and Indian words are written
 _SPACES = re.compile(r"\s\s+")
@@ -44,7 +43,7 @@ class Conventions(Settings):
     sentences: int = pydantic.Field(ge=0)
     characters: dict[str, int] = pydantic.Field(default={})
     """Marks, spaces and other characters that are neither letters nor digits of a script, and "..."."""
-    around: dict[Kind, int] = pydantic.Field(default={})
+    around: dict[str, int] = pydantic.Field(default={})
     """What stands around sentences."""
     ends: dict[str, int] = pydantic.Field(default={})
     """Usual marks at the end of sentences, and "" for none."""
@@ -57,7 +56,7 @@ class Conventions(Settings):
     def learn(cls, sentences: Iterable[str], left_out: Collection[str] = ()) -> Self:
         """The conventions of these sentences, but for some words."""
         kept = list(sentences)
-        characters, around, ends = Counter[str](), Counter[Kind](), Counter[str]()
+        characters, around, ends = Counter[str](), Counter[str](), Counter[str]()
         for sentence in kept:
             characters.update(character for character in set(sentence) if not _is_plain(character))
             characters["..."] += "..." in sentence
@@ -73,18 +72,13 @@ class Conventions(Settings):
             vocabulary=" ".join(islice((word for word in usual_forms(kept) if word not in left_out), WORDS)),
         )
 
-    def __str__(self) -> str:
-        ends = ", ".join(f"{mark or 'none'} {count / max(1, self.sentences):.1%}" for mark, count in self.ends.items())
-        around = ", ".join(sorted(self.around_known)) or "nothing"
-        return f"{len(self.words):,} words; marks at the end: {ends}; often around a sentence: {around}"
-
     @cached_property
     def words(self) -> list[str]:
         """Those of the vocabulary, the most frequent first."""
         return self.vocabulary.split()
 
     @cached_property
-    def around_known(self) -> frozenset[Kind]:
+    def around_known(self) -> frozenset[str]:
         """What the text has around its sentences often enough."""
         return frozenset(kind for kind, count in self.around.items() if count >= KNOWN_AROUND * self.sentences)
 
@@ -106,10 +100,11 @@ class Conventions(Settings):
         return best if count[best] else ""
 
     def mark(self, typed: str) -> str:
-        """The usual mark of an end that was typed otherwise, as in `?!` or `…`."""
+        """The usual mark of an end that was typed otherwise, as `?!` or `…`, with the space that French has."""
         for alike in ("?？؟", "!！"):
             if not set(alike).isdisjoint(typed):
-                return max(alike, key=lambda mark: self.ends.get(mark, 0))
+                usual = max(alike, key=lambda mark: self.ends.get(mark, 0))
+                return f" {usual}" if "spaced mark" in self.around_known else usual
         statements = {mark: count for mark, count in self.ends.items() if mark not in set("?？؟!！…")}
         return max(statements, key=statements.__getitem__, default=".")
 
@@ -126,17 +121,17 @@ class Conventions(Settings):
         return self.rewritten(text)[0]
 
     def rewritten(self, text: str) -> tuple[str, str]:
-        """The same, and the quotes, apostrophes and dashes that were replaced."""
-        odd = set(text) - self._unchanged
-        replaced = {one: usual for one in sorted(odd) if (usual := self._usual(one)) != one}
-        self._unchanged.update(odd - replaced.keys() - set(QUOTES))
-        if replaced:
+        """The same, and the quotes, apostrophes, dashes and ellipses that were replaced, as they come."""
+        styles, quotes = "", ""
+        if odd := set(text) - self._unchanged:
+            replaced = {one: usual for one in sorted(odd) if (usual := self._usual(one)) != one}
+            quotes = "".join(one for one in dict.fromkeys(text) if one in QUOTES) if odd.intersection(QUOTES) else ""
+            styles = "".join(one for one in replaced if one in _APOSTROPHES + _DASHES + "…")
+            self._unchanged.update(odd - replaced.keys() - set(quotes))
             text = "".join(replaced.get(one, one) for one in text)
         text = unicodedata.normalize("NFC", text)
-        styles = "".join(one for one in replaced if one in _APOSTROPHES + _DASHES)
-        if self.quotes and any(one not in self.quotes and not self.knows(one) for one in odd.intersection(QUOTES)):
-            styles += "".join(sorted(odd.intersection(QUOTES)))
-            text = requoted(text, self.quotes)
+        if quotes and self.quotes and any(one not in self.quotes and not self.knows(one) for one in quotes):
+            text, styles = requoted(text, self.quotes), styles + quotes
         if "..." in text and not self.knows("...") and self.knows("…"):
             text = text.replace("...", "…")
         return _SPACES.sub(" ", text), styles
@@ -152,14 +147,9 @@ class Conventions(Settings):
             return shown(character)
         if self.knows(character) or character in QUOTES:
             return character
-        if character in _APOSTROPHES:
-            return max(_APOSTROPHES, key=lambda other: self.characters.get(other, int(other == character)))
-        if character in _HYPHENS:
-            return "-"
-        if character in _DASHES:
-            return max(
-                _DASHES + "-", key=lambda other: (self.knows(other), self.characters.get(other, 0), other == "-")
-            )
+        for alike, usual in ((_APOSTROPHES, _APOSTROPHES), (_DASHES, _USUAL_DASHES)):
+            if character in alike:
+                return max(usual, key=lambda other: (self.characters.get(other, 0), other == character))
         return plain_character(character)
 
 
@@ -203,7 +193,7 @@ def shown(character: str) -> str:
     [' ', '', 'ﬁ']
     """
     category = unicodedata.category(character)
-    if category in ("Zs", "Zl", "Zp") or character in "\t\n\r\v\f":
+    if category in ("Zs", "Zl", "Zp") or character in "\t\n\r\v\f\u200b":
         return " "
     return "" if category in ("Cf", "Cc") and character not in _JOINERS else character
 
@@ -220,13 +210,19 @@ def plain_character(character: str) -> str:
     return shown(character) if usual.startswith(" ") else usual
 
 
-def requoted(text: str, quotes: str) -> str:
+def requoted(text: str, quotes: Sequence[str]) -> str:
     """The text with this pair for all of its double quotes.
 
     >>> requoted('He said "yes" („ja“, « oui »).', "“”")
     'He said “yes” (“ja”, “ oui ”).'
     """
-    return _QUOTE.sub(lambda match: quotes[0] if is_opening(text, match.start()) else quotes[1], text)
+    partner = partners(text)
+
+    def quote(match: re.Match[str]) -> str:
+        other = partner.get(match.start(), -1)
+        return match[0] if other == match.start() else quotes[other < match.start()]
+
+    return _QUOTE.sub(quote, text)
 
 
 def rare_names(pairs: Iterable[tuple[str, str]]) -> set[str]:

@@ -1,42 +1,50 @@
 """What stands around a sentence and is no part of it: quotes, brackets, bullets, numbers, a speaker's name, emphasis,
-and more marks at its end than one.
+and other marks at its end than one. On each side it is a run of marks and spaces. A mark stays in the sentence if its
+partner stands inside, and so does all between them.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
-from typing import Literal, NamedTuple
-
-Kind = Literal["quotes", "brackets", "bullet", "number", "speaker", "emphasis", "ellipsis", "marks", "colon"]
-"""What can stand around a sentence. "marks" are several marks of an end, "colon" is a mark that ends no sentence."""
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from itertools import takewhile
+from typing import NamedTuple
 
 QUOTES = '"“”„‟«»‹›「」『』〝〞＂'
-_BRACKETS = ("()", "[]", "{}", "（）", "【】", "〈〉", "《》")
-_INCHES = "\"'"
-_EMPHASIS = "*_~`"
 _SINGLE = "'’‘‚"
+_OPENING, _CLOSING = "([{（【〈《", ")]}）】〉》"
+_MARKS = ".!?…。．！？｡؟।॥।"
+END_MARKS = frozenset(_MARKS)
 
 _SPACE = r"[\s\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+_MARK = rf"[{_MARKS}:;,：；，、،؛–—―-]"
+_NAME = r"[^\W\d_][\w.'’-]*+(?:\ [^\W\d_][\w.'’-]*+){0,2}(?:\ \d{1,3})?"
+_NUMBER = r"\d{1,3}(?:\.\d{1,3})*+"
+_PAIR = rf"""(?P<quotes>``|''|(?<![^\s(]),,(?=\w)|[{QUOTES}{_SINGLE}])
+      | (?P<brackets>[{re.escape(_OPENING + _CLOSING)}])
+      | (?P<emphasis>\*++|_++|~++|`)"""
 _FRONT = re.compile(
     rf"""(?P<space>{_SPACE}++)
       | (?P<ellipsis>…++|\.\.++)
-      | (?P<bullet>(?:[–—―•·▪◦‣●○■□►▶➤✓✔+]|[-*#>]{{1,6}}|\[[ xX]\])(?={_SPACE})|[–—―]|--?(?=[^\W\d_]|[¿¡{QUOTES}]))
-      | (?P<number>\(?(?:\d{{1,3}}(?:\.\d{{1,3}})*+|[^\W\d_]|[ivxIVX]{{1,5}})\)(?={_SPACE})
-          |(?:\d{{1,3}}(?:\.\d{{1,3}})*+|[a-hivx]|[ivx]{{2,5}})\.(?={_SPACE}))
-      | (?P<speaker>[^\W\d_][\w.'’-]*+(?:\ [^\W\d_][\w.'’-]*+){{0,2}}:(?={_SPACE}))
-      | (?P<emphasis>[*_~`])
-      | (?P<brackets>[(\[{{（【〈《])
-      | (?P<quotes>[{QUOTES}{_SINGLE}])""",
+      | (?P<bullet>(?:[·–—―•▪◦‣●○■□►▶➤✓✔+]|[-*>]{{1,6}}|\#{{1,6}}(?!\ \d)|\[[ xX]\])(?={_SPACE})
+          |[–—―]|--?(?=[^\W\d_]|[¿¡{QUOTES}]))
+      | (?P<number>(?:\(?(?:{_NUMBER}|[^\W\d_]|[ivxIVX]{{1,5}})\)|(?:{_NUMBER}|[a-hivx]|[ivx]{{2,5}})\.
+          |\d{{1,3}}(?:\.\d{{1,3}}){{2,4}}|\[\d{{1,3}}\])(?={_SPACE}))
+      | (?P<speaker>(?:{_NAME}(?:\ \([^()]{{1,40}}\))?:|\[{_NAME}\]:?|<{_NAME}>)(?={_SPACE}))
+      | {_PAIR}""",
     re.VERBOSE,
 )
-_BARE = re.compile(r"[^\W\d_]{2}[\w\s,'’-]*\w[.!?]")  # most sentences: nothing stands around them
-_BACK = {
-    **dict.fromkeys(QUOTES + _SINGLE, "quotes"),
-    **dict.fromkeys("".join(_BRACKETS), "brackets"),
-    **dict.fromkeys(_EMPHASIS, "emphasis"),
+_BACK = re.compile(rf"(?P<marks>(?:{_SPACE}*+{_MARK})++) | (?P<space>{_SPACE}++) | {_PAIR}", re.VERBOSE)
+_BACKWARDS = re.compile(rf"(?:{_SPACE}|{_MARK}|[{QUOTES}{_SINGLE}{re.escape(_CLOSING)}*_~`])*+")
+_PAIRED = re.compile(_PAIR, re.VERBOSE)
+_RUN = re.compile(rf"(?:[{QUOTES}{_SINGLE}{re.escape(_OPENING + _CLOSING)}*_~`]|(?<![^\s(]),,(?=\w))++")
+_FAMILY = {
+    **dict.fromkeys([*QUOTES, "``", "''", ",,"], '"'),
+    **dict.fromkeys(_SINGLE, "'"),
+    **dict(zip(_CLOSING, _OPENING, strict=True)),
 }
-_MARKS, _COLONS = ".!?…。．！？｡؟।॥።", ":;,：；，、،؛-–—"
-END_MARKS = frozenset(_MARKS)
-_MOST = 8  # quotes, brackets and the like on one side; more of them are no writing
+_BARE = re.compile(r"[^\W\d_]{2}[\w\s,'’-]*\w[.!?]")  # most sentences: nothing stands around them
+_LONG = 1_000  # characters of a sentence in which the next number of a list is looked for
+_ABBREVIATION = re.compile(r"[^\W\d_]\.[^\W\d_]\.")
 
 
 class Peeled(NamedTuple):
@@ -46,18 +54,15 @@ class Peeled(NamedTuple):
     core: str
     """The sentence, with its mark if that is a usual one."""
     after: str
-    marks: str
+    marks: str = ""
     """The marks in `after` that end the sentence, which then has none of its own."""
-    kinds: frozenset[Kind]
+    kinds: frozenset[str] = frozenset()
+    """Of what stands around it: "bullet", "number", "speaker", "quotes", "brackets", "emphasis" and "ellipsis"; "marks"
+    are several marks of an end, "colon" is a mark that ends no sentence, and "spaced mark" has a space before it.
+    """
 
 
-class _Item(NamedTuple):
-    kind: Kind | None  # None for white space and a usual mark
-    begin: int
-    end: int
-
-
-def peel(text: str, known: Collection[Kind] = (), is_name: Callable[[str], bool] = lambda _: True) -> Peeled:
+def peel(text: str, known: Collection[str] = (), is_name: Callable[[str], bool] = lambda _: True) -> Peeled:
     """Takes off what stands around a sentence, from outside, up to a kind that is `known`; `is_name` judges speakers.
 
     >>> peel("- “Stop!!”")[:4], peel("“Stop!”")[:4]
@@ -66,132 +71,85 @@ def peel(text: str, known: Collection[Kind] = (), is_name: Callable[[str], bool]
     (('', '“Yes”, he said.', '', ''), ('“', 'No', '”.', '.'))
     """
     if _BARE.fullmatch(text):
-        return Peeled("", text, "", "", frozenset())
-    front = _front(text, known, is_name)
-    begin = front[-1].end if front else 0
-    back = _back(text, begin, known)
-    end = back[-1].begin if back else len(text)
-    front, back = _without_partners_inside(text, front, back, begin, end)
-    begin, end = front[-1].end if front else 0, back[-1].begin if back else len(text)
-    runs = [text[item.begin : item.end] for item in reversed(back)]  # from inside
-    first = next((run for run in runs if not run.isspace()), "")
-    if _is_usual(first):
-        end = text.index(first, end) + 1
-        marks = ""
-    else:
-        marks = next((run for run in runs if run[0] in END_MARKS or run[0] in _COLONS), "")
-    kinds: frozenset[Kind] = frozenset(item.kind for item in (*front, *back) if item.kind is not None)
+        return Peeled("", text, "")
+    begin, end = 0, len(text) - len(_BACKWARDS.match(text[::-1])[0])  # pyright: ignore[reportOptionalSubscript]
+    if not end:
+        return Peeled("", text, "")
+    end += bool(_ABBREVIATION.match(text, max(0, end - 3)))
+    front, back = list[re.Match[str]](), [*_BACK.finditer(text, end)][::-1]  # from outside
+    while (match := _FRONT.match(text, begin)) and match.end() < end:
+        front.append(match)
+        begin = match.end()
+    items = [*front, *back]
+    partner = partners(text) if any(item.lastgroup in _PAIRED.groupindex for item in items) else {}
+    for item in items:
+        if _kind(item) in known or (item.lastgroup == "speaker" and not is_name(item[0])) or _goes_on(item):
+            partner[item.start()] = item.start()
+        elif item.lastgroup not in _PAIRED.groupindex:
+            partner.pop(item.start(), None)  # the bracket of a number
+    for _ in range(2):  # a mark that stays on one side keeps its partner on the other
+        back = _outside(back, partner, range(begin, len(text)))
+        end = back[-1].start() if back else len(text)
+        front = _outside(front, partner, range(end))
+        begin = front[-1].end() if front else 0
+    kinds = frozenset(map(_kind, (*front, *back))) - {"space", "mark"}
+    if back and _kind(back[-1]) == "mark":
+        return Peeled(text[:begin], text[begin : end + 1], text[end + 1 :], "", kinds)
+    marks = next((item[0] for item in reversed(back) if item.lastgroup == "marks"), "")
     return Peeled(text[:begin], text[begin:end], text[end:], marks, kinds)
 
 
-def _is_usual(run: str) -> bool:
-    return len(run) == 1 and run in END_MARKS and run != "…"
+def _outside(items: list[re.Match[str]], partner: dict[int, int], inside: range) -> list[re.Match[str]]:
+    """The items, from outside, up to the first whose partner stands inside."""
+    return [*takewhile(lambda item: partner.get(item.start(), -1) not in inside, items)]
 
 
-def _front(text: str, known: Collection[Kind], is_name: Callable[[str], bool]) -> list[_Item]:
-    """What stands before the sentence, from outside."""
-    items: list[_Item] = []
-    place = 0
-    while len(items) <= 2 * _MOST and (match := _FRONT.match(text, place)):
-        kind = None if match.lastgroup == "space" else match.lastgroup
-        if kind in known or (kind == "speaker" and not is_name(match[0][:-1])):
-            break
-        items.append(_Item(kind, place, match.end()))  # pyright: ignore[reportArgumentType]
-        place = match.end()
-    return [] if len(items) > 2 * _MOST or place == len(text) else items
+def _kind(item: re.Match[str]) -> str:
+    run = item[0]
+    if item.lastgroup != "marks":
+        return item.lastgroup or ""
+    if run in END_MARKS and run != "…":
+        return "mark"
+    if set(run) <= set(".…"):
+        return "ellipsis"
+    if run[0].isspace() and len(run.strip()) == 1:
+        return "spaced mark"
+    return "colon" if END_MARKS.isdisjoint(run) else "marks"
 
 
-def _back(text: str, begin: int, known: Collection[Kind]) -> list[_Item]:
-    """What stands behind the sentence that starts at `begin`, from outside."""
-    items: list[_Item] = []
-    end = len(text)
-    while end > begin and len(items) <= 2 * _MOST:
-        place, kind = _last(text, begin, end)
-        if place == end or kind in known:
-            break
-        items.append(_Item(kind, place, end))
-        end = place
-    return [] if len(items) > 2 * _MOST or end == begin else items
+def _goes_on(item: re.Match[str]) -> bool:
+    """Whether it numbers the first of several things in one sentence: 1) tea, 2) coffee."""
+    number = item[0].strip("()[].")
+    following = item[0].replace(number, number[:-1] + chr(ord(number[-1]) + 1)) if item.lastgroup == "number" else ""
+    return bool(following) and f" {following} " in item.string[item.end() : item.end() + _LONG]
 
 
-def _last(text: str, begin: int, end: int) -> tuple[int, Kind | None]:
-    """Where the last item before `end` begins, and its kind; `end` itself if there is none."""
-    last = text[end - 1]
-    if re.match(_SPACE, last):
-        return end - 1, None
-    if last in _BACK:
-        return end - 1, _BACK[last]  # pyright: ignore[reportReturnType]
-    place = end
-    while place > begin and text[place - 1] in (_MARKS if last in _MARKS else _COLONS):
-        place -= 1
-    run = text[place:end]
-    if not run or _is_usual(run):
-        return place, None
-    if last in _COLONS:
-        return place, "colon"
-    return place, "ellipsis" if set(run) <= set(".…") else "marks"
+def partners(text: str) -> dict[int, int]:
+    """The place of each quote, bracket and mark of emphasis, and that of its partner: the length of the text if it is
+    not closed, -1 if it was not opened, and its own place for an apostrophe, inches and quotes around nothing.
 
-
-def _without_partners_inside(
-    text: str, front: list[_Item], back: list[_Item], begin: int, end: int
-) -> tuple[list[_Item], list[_Item]]:
-    """The items without those that belong to the sentence, as in `“Yes”, he said` and `the house (a large one)`, and
-    without all that stand inside of one.
+    >>> partners("“It's (he”) 5'")
+    {3: 3, 0: 8, 6: 9, 12: 12}
     """
-    core = text[begin:end]
-    opened = [text[item.begin] for item in front if item.kind in ("quotes", "brackets", "emphasis")]
-    closed = [text[item.begin] for item in back if item.kind in ("quotes", "brackets", "emphasis")]
-
-    def belongs(item: _Item, is_front: bool) -> bool:
-        mark = text[item.begin]
-        if mark in _SINGLE and not (set(opened) & set(_SINGLE) and set(closed) & set(_SINGLE)):
-            return True  # an apostrophe
-        if mark in _INCHES and not is_front and mark not in opened and text[item.begin - 1].isdigit():
-            return True
-        closes, opens = _unpaired(core, mark)
-        return closes if is_front else opens
-
-    def outside(items: list[_Item], is_front: bool) -> Iterator[_Item]:
-        for item in items:
-            if item.kind in ("quotes", "brackets", "emphasis") and belongs(item, is_front):
-                return
-            yield item
-
-    kept_front, kept_back = [*outside(front, True)], [*outside(back, False)]
-    if len(kept_front) < len(front):  # what stays in the sentence may be closed behind it
-        core = text[kept_front[-1].end if kept_front else 0 : end]
-        kept_back = [*outside(back, False)]
-    return kept_front, kept_back
-
-
-def _unpaired(core: str, mark: str) -> tuple[bool, bool]:
-    """Whether a text closes a pair of such marks that it did not open, and whether it opens one that it does not close.
-
-    >>> _unpaired('Yes" and "no', '"'), _unpaired("the house (a large one", ")")
-    ((True, True), (False, True))
-    """
-    alike = next((marks for marks in (QUOTES, _SINGLE, *_BRACKETS) if mark in marks), mark)
-    depth, closes = 0, False
-    for match in re.finditer(f"[{re.escape(alike)}]", core):
-        place = match.start()
-        if alike == _SINGLE and core[max(0, place - 1) : place + 2].replace(match[0], "x").isalpha() and place:
-            continue  # an apostrophe
-        if alike.index(match[0]) == 0 if alike in _BRACKETS else is_opening(core, place):
-            depth += 1
-        elif depth:
-            depth -= 1
-        else:
-            closes = True
-    return closes, depth > 0
-
-
-def is_opening(text: str, place: int) -> bool:
-    """Whether the quote at a place opens, by what stands beside it, else by what it is: `« oui »`.
-
-    >>> [is_opening("«ja», »nein«", place) for place in (0, 3, 6, 11)]
-    [True, False, True, False]
-    """
-    before, behind = text[place - 1 : place], text[place + 1 : place + 2]
-    opens = not before or before.isspace() or before in "([{¿¡—–-"
-    closes = not behind or behind.isspace() or behind in ")]}.,!?;:…"
-    return text[place] in "«„‹「『〝“‘‚" if opens == closes else opens
+    found: dict[int, int] = {}
+    opened: defaultdict[str, list[int]] = defaultdict(list)
+    for run in _RUN.finditer(text):
+        before, behind = text[run.start() - 1 : run.start()], text[run.end() : run.end() + 1]
+        is_first, is_last = before.isspace() or before in "¿¡—–-…", behind.isspace() or behind in ".,!?;:…"
+        opens = not before or (behind != "" and (is_first if is_first != is_last else not opened['"']))
+        is_empty = run[0] in ('""', "“”") and not before.strip() and (not behind or is_last)
+        for match in _PAIRED.finditer(text, run.start(), run.end()):
+            mark, place = match[0], match.start()
+            others = opened[_FAMILY.get(mark, mark)]
+            if is_empty or (mark in _SINGLE and run[0] == mark and before.isalnum() and behind.isalnum()):
+                found[place] = place
+            elif mark in _OPENING or (opens and mark not in _CLOSING):
+                others.append(place)
+            elif others:
+                found[others[-1]], found[place] = place, others[-1]
+                others.pop()
+            else:
+                found[place] = place if mark in _SINGLE or (mark == '"' and before.isdigit()) else -1
+    for mark, places in opened.items():
+        found.update((place, place if mark == "'" else len(text)) for place in places)
+    return found
