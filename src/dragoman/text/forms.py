@@ -129,7 +129,7 @@ def partners(text: str) -> dict[int, int]:
     not closed, -1 if it was not opened, and its own place for an apostrophe, inches and quotes around nothing.
 
     >>> partners("“It's (he”) 5'")
-    {3: 3, 0: 8, 6: 9, 12: 12}
+    {3: 3, 0: 9, 9: 0, 6: 10, 10: 6, 13: 13}
     """
     found: dict[int, int] = {}
     opened: defaultdict[str, list[int]] = defaultdict(list)
