@@ -60,8 +60,6 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     if len(kinds) >= 2:
         sure = is_short or all(map(_is_name, kinds.values()))
         return Header(True, named) if sure else Header(False, doubt=named)
-    if numbers := [cell for cell, column in zip(cells, below, strict=True) if _tops_numbers(cell, column)]:
-        return Header(True, f"below {numbers[0]!r} there are only numbers")
     if _numbered(cells) and not any(map(_returns, cells, below)):
         return Header(True, "its cells are numbered names")
     if len(kinds) == 1 and sum(_kind(cell) is not None for cell in cells) > 1:
@@ -69,8 +67,6 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     a_name = any(_is_name(cell) and not is_code(cell) for cell in kinds.values())
     if a_name and is_short:
         return Header(True, f"{named}, and is shorter than the rows below it")
-    if a_name:
-        return Header(False, doubt=named)
     chosen = [int(column) - 1 for column in naming.columns if column] or range(len(cells))
     marks = marks_among(len(cells), rows) if len(cells) > 2 else []
     pairs = [(cells[at], below[at]) for at in chosen if at < len(cells) and cells[at] and at not in marks]
@@ -157,10 +153,6 @@ def _returns(cell: str, column: Sequence[str]) -> bool:
     """Whether a word of the cell occurs again below it."""
     words = {word.casefold() for word in _WORD.findall(cell)}
     return any(words & {word.casefold() for word in _WORD.findall(text)} for text in column)
-
-
-def _tops_numbers(cell: str, column: Sequence[str]) -> bool:
-    return len(column) >= _FEW and not _NUMBER.fullmatch(cell) and all(map(_NUMBER.fullmatch, column))
 
 
 def _numbered(cells: Sequence[str]) -> bool:

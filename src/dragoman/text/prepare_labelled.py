@@ -248,7 +248,6 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
     if len(examples) < LEAST_EXAMPLES:
         what = "labelled texts" if task == "classify" else "labelled sentences (a blank line ends each)"
         raise DataError(f"{name} holds {len(examples)} {what}; at least {LEAST_EXAMPLES} are needed to learn from")
-    _refuse_one_label(settings, task, examples)
 
 
 def _refuse_one_label(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
