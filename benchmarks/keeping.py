@@ -160,7 +160,8 @@ class Measured:
         self.name, self.translate, self.language = name, translate, language
         self.scores: dict[str, dict[str, float]] = {}
         self.kept: dict[str, Kept] = {}
-        self.lost: dict[str, list[tuple[str, str]]] = {}
+        self.lost: dict[str, list[dict[str, Any]]] = {}
+        """Twenty lines of each count that lost something, those without a flag first."""
 
     def translated(self, texts: Sequence[str], whole: bool = False) -> list[Said]:
         return self.translate(texts, whole)
@@ -170,8 +171,11 @@ class Measured:
 
     def keep(self, name: str, translations: Sequence[Said], kept: Sequence[bool]) -> None:
         self.kept[name] = Kept.counted(translations, kept)
-        both = zip(translations, kept, strict=True)
-        self.lost[name] = [(one.source, one.text) for one, stays in both if not stays][:20]
+        lost = [one for one, stays in zip(translations, kept, strict=True) if not stays]
+        self.lost[name] = [
+            {"source": one.source, "text": one.text, "flags": sorted(one.flags)}
+            for one in sorted(lost, key=lambda one: len(one.flags))[:20]
+        ]
 
     def clean(self, lines: Sequence[Line]) -> None:
         translations = self.translated([line.source for line in lines])
