@@ -18,6 +18,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Flag, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
 from dragoman.inference.words import split_words
+from dragoman.text.placeholders import readable
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 logger = logging.getLogger(__name__)
@@ -192,7 +193,7 @@ class Writer:
             token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
             flags=(*segments.flags, *_flags(segments, parts, cleaned > 0, bool(lost))),
             unknown_words=unknown_words,
-            rewritten=tuple((one.text, one.read) for one in segments.all if one.read != one.text),
+            rewritten=tuple((one.text, readable(one.read)) for one in segments.all if one.read != one.text),
             lost=lost,
         )
         if links is None:

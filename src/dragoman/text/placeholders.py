@@ -14,11 +14,17 @@ ANY_PLACEHOLDER = f"[{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]"
 """Matches each, as a regular expression."""
 
 
-def placeholder_name(character: str) -> str:
-    """How a person reads a placeholder.
+def readable(text: str) -> str:
+    """A text with its placeholders as a person reads them.
 
-    >>> placeholder_name(WORDS[0]), placeholder_name(NUMBERS[1])
-    ('[word 1]', '[number 2]')
+    >>> readable(f"{WORDS[0]} is {NUMBERS[1]}.")
+    '[word 1] is [number 2].'
     """
-    kind = "word" if character in WORDS else "number"
-    return f"[{kind} {PLACEHOLDERS.index(character) % len(WORDS) + 1}]"
+    return text.translate(_NAMES)
+
+
+_NAMES = {
+    ord(one): f"[{kind} {number}]"
+    for kind, ones in (("word", WORDS), ("number", NUMBERS))
+    for number, one in enumerate(ones, 1)
+}

@@ -28,7 +28,7 @@ from dragoman.config import read_json_as
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
 from dragoman.text.languages import SPACELESS
-from dragoman.text.placeholders import PLACEHOLDERS, placeholder_name
+from dragoman.text.placeholders import PLACEHOLDERS, readable
 from dragoman.tokenizing.pretokenizing import (
     GAP_BETWEEN_WORDS,
     WORD_PATTERN,
@@ -265,7 +265,7 @@ def _readable(spelled: bytes) -> str:
     if text.isprintable() and "\ufffd" not in text:
         return text.replace(" ", "▁")
     if text in PLACEHOLDERS:
-        return placeholder_name(text)
+        return readable(text)
     return "".join(f"<0x{value:02X}>" for value in spelled)
 
 
