@@ -117,6 +117,8 @@ def test_fitting_pieces_joined_are_the_text_and_fit(text: str, longest: int) -> 
         ["Am 3. Oktober kam Hr. Müller, d.h. z.B. heute.", "Dann ging er."],
         ["« Oui. »", "M. Dupont est parti.", "¿Qué?", "¡Sí!", "Vale."],
         ["1. Introduction", "and more"],
+        ["a. Open the door.", "“II. Close it.”", "- 3. Go.", "IV. The war began.", "It ended."],
+        ["See Vol. II and Fig. 3.", "I said no.", "I left."],
         ["Ἦλθεν.", "Он ушёл.", "Да."],
         ["وصل.", "هل رأيته؟", "نعم."],
     ],

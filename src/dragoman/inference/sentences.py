@@ -67,6 +67,8 @@ _LAST = re.compile(r"""(?:(?<!\w)[^\W\d_]{1,3}\.\s)*(?P<word>[^\s"'“”‘’�
 _FOR_EXAMPLE = re.compile(r"\b(?:p[aeo]r|ad)\s+e[sxj]$", re.IGNORECASE)
 _LETTERS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]")
 _SHORT = re.compile(r"[^\W\d_]{1,3}\.")
+_LIST_MARK = re.compile(r"[^\W\d_]|[ivx]{2,5}|[IVX]{2,5}")
+_AFTER_ABBREVIATION = re.compile(r"\d|[IVXLC]{2,}\b")  # not the one letter of I
 _SPACES = re.compile(r"\s*+")
 _WORD = re.compile(r"[^\W_]")
 _LONGEST_ABBREVIATION = 20
@@ -291,11 +293,13 @@ def _is_end(text: str, begin: int, match: re.Match[str], abbreviations: frozense
     if match["mark"] != "." or match["closing"] or not last:
         return True
     word = last["word"]
+    listed = not _WORD.search(text, begin, match.start() - len(word))
+    if listed and _LIST_MARK.fullmatch(word):
+        return False
     if word.isdigit():
-        listed = match.start() - len(word) == begin
         ordinal = _BEFORE_ORDINAL.search(before[: -len(word)]) or _ORDINAL.match(after)
         return not (listed or (len(word) <= 2 and ordinal))
-    if word.lower() in _BEFORE_NUMBERS and after[:1].isdigit():
+    if word.lower() in _BEFORE_NUMBERS and _AFTER_ABBREVIATION.match(after):
         return False
     return not _is_abbreviation(word, "".join(last[0].split()).lower(), before, after, abbreviations)
 
