@@ -65,6 +65,8 @@ def through(typed: str, translation: str, forms: Forms = TO_ITALIAN) -> tuple[st
         ("I don’t know.", "I don't know.", "C'è l'amico.", "C’è l’amico."),
         ("He said “yes” to me.", 'He said "yes" to me.', 'Disse "sì" a me.', "Disse “sì” a me."),
         ("He said « yes ».", 'He said " yes ".', 'Disse "sì".', "Disse «sì»."),
+        ("‘I know,’ I said.", "'I know,' I said.", "'Lo so', dissi all'amico.", "‘Lo so’, dissi all’amico."),
+        ("Is it 5 p.m.!!!", "Is it 5 p.m.!", "Sono le 5 p.m.!", "Sono le 5 p.m.!!!"),
         ("Stop — I know.", "Stop - I know.", "Fermo - lo so.", "Fermo — lo so."),
         ("I KNOW TOM.", "I know Tom.", "Conosco Tom.", "CONOSCO TOM."),
         ("Where Is The Station?", "Where is the station?", "Dov'è la stazione?", "Dov'è La Stazione?"),
@@ -100,6 +102,9 @@ def test_a_form_is_taken_off_and_put_back(typed: str, plain: str, translation: s
         "The station: it is here.",
         "I.",
         "是。",
+        "@tom is here.",
+        "http://example.org/a is it.",
+        "i.e. Tom is here.",
     ],
 )
 def test_a_sentence_as_the_text_has_them_is_left_alone(typed: str) -> None:

@@ -121,7 +121,8 @@ class Forms:
     def _remarked(self, text: str, form: Form) -> tuple[str, Form]:
         """The translation without its mark, and the form with the typed marks as this language writes them."""
         is_greek = self._language.startswith("el")
-        bare = text.rstrip("".join(END_MARKS) + ";" * is_greek)
+        others = "".join(END_MARKS - {"."}) + ";" * is_greek
+        bare = text.rstrip(others if text[-1] in others else ".")  # the stop of p.m.! stays
         space, mark = text[len(bare.rstrip()) : len(bare)], text[len(bare) :]
         if not bare.strip():
             return text, form
@@ -150,6 +151,8 @@ class Forms:
 
     def _restyled(self, text: str, styles: str) -> str:
         """The source's apostrophes, dashes and double quotes for those of the translation, if these are plain ones."""
+        if "‘" in styles:
+            text = requoted(text, "‘’", "'")
         quotes = [typed for typed in styles if typed in QUOTES]
         if quotes and '"' in text:
             text = requoted(text, (quotes[0], quotes[1] if len(quotes) > 1 else quotes[0]))

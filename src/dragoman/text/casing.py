@@ -19,7 +19,7 @@ _WORD = re.compile(
 _PARTS = re.compile(r"[.!?…:]\s|[\"“”„«»(]")  # behind these a word may have a capital for being the first
 _BEGINNING = re.compile(
     rf"(?<!\S)((?:(?!{ANY_PLACEHOLDER})[^\w\s@/\\{{}}<>$%#=])*+)(ij|[^\W\d_])"
-    r"(?![^\W\d_]*+(?:[@/\\{}<>$%#_=\d]|[.:]\w))"
+    r"(?![^\W\d_]*+(?:[@/\\{}<>$%#_=\d]|[.:][\w/]))"
 )
 
 

@@ -34,7 +34,6 @@ _APOSTROPHES, _DASHES, _USUAL_DASHES = "'’ʼ‘´`′‛＇", "‐‑‒−–
 _COMPATIBLE = "<wide> <narrow> <compat> <font> <noBreak> <initial> <medial> <final> <isolated>".split()
 _JOINERS = "\u200c\u200d"  # they change how Persian and Indian words are written
 _SPACES = re.compile(r"\s\s+")
-_QUOTE = re.compile(f"[{QUOTES}]")
 
 
 class Conventions(Settings):
@@ -210,8 +209,8 @@ def plain_character(character: str) -> str:
     return shown(character) if usual.startswith(" ") else usual
 
 
-def requoted(text: str, quotes: Sequence[str]) -> str:
-    """The text with this pair for all of its double quotes.
+def requoted(text: str, quotes: Sequence[str], typed: str = QUOTES) -> str:
+    """The text with this pair for all of its double quotes, or for others that were typed.
 
     >>> requoted('He said "yes" („ja“, « oui »).', "“”")
     'He said “yes” (“ja”, “ oui ”).'
@@ -222,7 +221,7 @@ def requoted(text: str, quotes: Sequence[str]) -> str:
         other = partner.get(match.start(), -1)
         return match[0] if other == match.start() else quotes[other < match.start()]
 
-    return _QUOTE.sub(quote, text)
+    return re.sub(f"[{typed}]", quote, text)
 
 
 def rare_names(pairs: Iterable[tuple[str, str]]) -> set[str]:
