@@ -256,6 +256,31 @@ def test_what_should_be_copied_stands_as_a_placeholder(typed, plain, translation
         assert (form.plain, TO_ITALIAN.restored(form, translation)) == (plain, restored)
 
 
+def test_forms_that_the_training_text_has_often_enough_are_left_to_the_model():
+    source = [
+        *ENGLISH,
+        "Apply the Page Style Now",
+        "Trim to Image Size Now",
+        "event with spouse",
+        "the other event",
+    ]
+    target = [
+        *ITALIAN,
+        "Applica lo stile «ora»",
+        "Ritaglia «ora»",
+        'con "coniuge"',
+        '"altro" evento',
+        '"sì" o "no"',
+    ]
+    forms = Forms(Conventions.learn(source), Conventions.learn(target), ("en", "it"))
+    for typed in ("Increase Brush Size Now", "date of event"):
+        form = forms.form(typed)
+        assert form is None or form.plain == typed
+    form = forms.form("“Where is it?”")
+    assert form is not None
+    assert into("it", *target).restored(form, "Dov'è?") == "«Dov'è?»"
+
+
 @pytest.mark.parametrize(
     ("translation", "restored"),
     [

@@ -92,7 +92,7 @@ class Forms:
 
     def _typed_case(self, text: str, is_sentence: bool) -> Case:
         if text.islower() or begins_small(text):
-            if not self._conventions.begins_with_capitals:
+            if self._conventions.has_small_beginnings:
                 return "usual"
             return "small" if text.islower() and is_sentence else "small beginning"
         if any(len(word) > SHORT and word.islower() for word in text.split()):
@@ -100,6 +100,8 @@ class Forms:
         words = words_in(text)
         if text.isupper():
             return "capitals" if any(len(word) > SHORT or self._is_small(word) for word in words) else "usual"
+        if self._conventions.has_titles:
+            return "usual"
         inner = [word for word in words[1:] if self._is_small(word)]
         return "title" if 2 * sum(map(str.istitle, inner)) > len(inner) else "usual"
 
@@ -165,7 +167,9 @@ class Forms:
 
     def _quoted(self, typed: str, side: int) -> str:
         """What stood before (0) or behind (1) a sentence, with the quotes of this language if its text has its own."""
-        quotes = self._conventions.quotes
-        if not quotes or quotes[0] == '"':
+        quotes, changed = self._conventions.quotes, QUOTES
+        if quotes == '""':
+            quotes, changed = self._conventions.quotes_of_print, QUOTES.replace('"', "")
+        if not quotes:
             return typed
-        return "".join(quotes[side] if character in QUOTES else character for character in typed)
+        return "".join(quotes[side] if character in changed else character for character in typed)

@@ -81,6 +81,16 @@ taken for an abbreviation.
 """
 
 
+def is_title(text: str) -> bool:
+    """Whether all longer words behind the first have a capital, and there are several.
+
+    >>> is_title("Apply the Page Style"), is_title("He met Andy Warhol today"), is_title("PAGE STYLE OPTIONS")
+    (True, False, False)
+    """
+    longer = [word for word in words_in(text)[1:] if len(word) > SHORT]
+    return len(longer) > 1 and all(map(str.istitle, longer))
+
+
 def begins_small(text: str) -> bool:
     """Whether the text begins with a word in small letters, unlike iPhone."""
     first = _BEGINNING.match(text)

@@ -15,7 +15,7 @@ import pydantic
 
 from dragoman.config import Settings, read_json_as
 from dragoman.serialization import write_json
-from dragoman.text.casing import usual_forms, words_in
+from dragoman.text.casing import is_title, usual_forms, words_in
 from dragoman.text.forms import END_MARKS, QUOTES, partners, peel
 
 FILE, FORMAT = "conventions.json", 1
@@ -48,6 +48,10 @@ class Conventions(Settings):
     """Usual marks at the end of sentences, and "" for none."""
     capitals: int = pydantic.Field(default=0, ge=0)
     """Sentences that begin with a capital."""
+    small: int = pydantic.Field(default=0, ge=0)
+    """Sentences that begin with a small letter."""
+    titles: int = pydantic.Field(default=0, ge=0)
+    """Sentences whose words have capitals, as in a title."""
     vocabulary: str = ""
     """The most frequent words, each in the form that it has most often inside a sentence, with spaces between them."""
 
@@ -68,6 +72,8 @@ class Conventions(Settings):
             around=dict(around),
             ends=dict(ends.most_common()),
             capitals=sum(sentence[:1].isupper() for sentence in kept),
+            small=sum(sentence[:1].islower() for sentence in kept),
+            titles=sum(map(is_title, kept)),
             vocabulary=" ".join(islice((word for word in usual_forms(kept) if word not in left_out), WORDS)),
         )
 
@@ -87,6 +93,16 @@ class Conventions(Settings):
         return 2 * self.capitals > self.sentences
 
     @property
+    def has_small_beginnings(self) -> bool:
+        """Whether enough of its sentences begin with a small letter."""
+        return self.small >= KNOWN_AROUND * self.sentences or not self.begins_with_capitals
+
+    @property
+    def has_titles(self) -> bool:
+        """Whether enough of its sentences are written as titles."""
+        return self.titles >= KNOWN_AROUND * self.sentences
+
+    @property
     def has_sentences_without_mark(self) -> bool:
         """Whether enough of its sentences, or lines, end in a word."""
         return self.ends.get("", 0) >= KNOWN_AROUND * self.sentences
@@ -94,8 +110,18 @@ class Conventions(Settings):
     @cached_property
     def quotes(self) -> str:
         """The pair of double quotes that it has most often; empty if it has none."""
-        count = {pair: min(self.characters.get(quote, 0) for quote in pair) for pair in _PAIRS}
-        best = max(_PAIRS, key=count.__getitem__)
+        return self._most_frequent(_PAIRS)
+
+    @cached_property
+    def quotes_of_print(self) -> str:
+        """The same of those that open and close; empty if it hardly has any."""
+        pair = self._most_frequent([pair for pair in _PAIRS if pair != '""'])
+        return pair if pair and self.knows(pair[0]) else ""
+
+    def _most_frequent(self, pairs: Iterable[str]) -> str:
+        count = {pair: min(self.characters.get(quote, 0) for quote in pair) for pair in pairs}
+        count["””"] = max(0, count["””"] - count["“”"])  # Swedish; elsewhere it closes “
+        best = max(count, key=count.__getitem__)
         return best if count[best] else ""
 
     def mark(self, typed: str) -> str:
