@@ -122,6 +122,11 @@ def test_a_row_that_only_looks_like_a_header_is_read_with_a_warning(
         assert not told.doubts and len(list(told)) == len(rows) + (not header)
 
 
+def test_one_language_is_enough_above_many_sentences() -> None:
+    assert judge_header(("English", "Klingon"), SENTENCES * 10, Naming()).is_header
+    assert not judge_header(("English", "Klingon"), SENTENCES[:2], Naming()).is_header
+
+
 def test_numbers_below_a_word_make_it_a_header() -> None:
     assert judge_header(("nr", "alfa", "beta"), NUMBERED, Naming()).is_header
     assert not judge_header(NUMBERED[0], NUMBERED[1:], Naming()).is_header

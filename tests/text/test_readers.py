@@ -622,6 +622,7 @@ def test_a_translation_inside_both_keys_is_no_role():
         "translation.it",
         "translation.en",
     )
+    assert choose_columns(["note", "translation.it", "translation.en"], Naming(), "x").positions == (1, 2)
     wanted = Naming(source_language="it", target_language="en")
     assert choose_columns(["src_en", "tgt_it"], wanted, "x")[:2] == ("tgt_it", "src_en"), "the user's word wins"
 
