@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from families import Trained
-from small import small_config
+from small import parse, small_config
 from small_labelled import BRIEF, HELD_OUT, LEARNS, NOUNS, SIZES, WRITERS, sentences, train, write_entities, write_texts
 from small_runs import AtSteps, terminate, times, train_small, weights
 
@@ -24,8 +24,8 @@ from dragoman.runs import trial
 from dragoman.runs.compare import compare
 from dragoman.runs.labelled import read_labelled
 from dragoman.runs.metrics_log import read_metrics
-from dragoman.runs.recipe import read_recipe
-from dragoman.runs.starting import fresh_state
+from dragoman.runs.recipe import Recipe, read_recipe
+from dragoman.runs.starting import fresh_state, starting_config
 from dragoman.runs.train import seed_runs, spreads, train_seeds
 from dragoman.store.description import ModelFiles
 from dragoman.store.folder import load_model, save_model
@@ -403,3 +403,8 @@ def test_how_uneven_labels_are_is_said_and_a_baseline_that_is_ahead_is_named(
     assert "a baseline beats this model on test.jsonl: majority label is better" in caplog.text
     assert read_recipe(run / "recipe.toml").train.class_weights == "none"
     assert "train.class_weights = none (the most frequent label has" in caplog.text
+
+
+def test_an_encoder_takes_no_head_that_aligns_from_a_translation_model() -> None:
+    recipe = parse('task = "classify"\n[start]\nmodel = "runs/mini"\n', "recipe.toml", Recipe)
+    assert starting_config(small_config(alignment_head=(1, 0)), recipe).alignment_head is None

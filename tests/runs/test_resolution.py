@@ -77,6 +77,28 @@ def test_sizes_grow_with_the_data() -> None:
     ]
 
 
+def test_a_head_learns_alignments_if_the_text_is_enough() -> None:
+    def chosen(pairs: int, tables: dict[str, Any] | None = None, **facts: Any) -> tuple[float | None, Any]:
+        recipe, _ = resolved(tables, text=TextFacts(pairs), **facts)
+        return recipe.train.alignment_weight, recipe.model.alignment_head
+
+    assert chosen(9_999) == (None, None)
+    assert chosen(10_000) == (0.05, (1, 0))
+    assert chosen(300, {"train": {"alignment_weight": 0.5}, "model": {"decoder_layers": 1}}) == (0.5, (0, 0))
+    assert chosen(300, {"model": {"alignment_head": [2, 1]}}) == (0.05, (2, 1))
+    assert chosen(10_000, {"train": {"alignment_weight": 0}}) == (0, None)
+    assert chosen(10_000, TUNED, start=FINISHED) == (None, None)
+    with_head = FINISHED._replace(model=FINISHED.model.but(alignment_head=(2, 1)))
+    assert chosen(10_000, TUNED, start=with_head) == (None, (2, 1))
+    assert chosen(300, {**TUNED, "train": {"alignment_weight": 0.5}}, start=with_head) == (0.5, (2, 1))
+    with pytest.raises(ConfigError, match="which the model to start from has not"):
+        chosen(300, {**TUNED, "train": {"alignment_weight": 0.5}}, start=FINISHED)
+    with pytest.raises(ConfigError, match="model.alignment_head would learn nothing with"):
+        chosen(300, {"train": {"alignment_weight": 0}, "model": {"alignment_head": [0, 0]}})
+    with pytest.raises(ConfigError, match="train.alignment_weight is about translations; leave it out"):
+        resolved({"task": "language_model", "train": {"alignment_weight": 0.5}})
+
+
 def test_what_was_asked_for_stays() -> None:
     asked = {"model": {"size": "big", "dropout": 0.0}, "batches": {"batch_tokens": 64}, "tokenizer": {"kind": "word"}}
     recipe, reasons = resolved(asked, text=TextFacts(300))

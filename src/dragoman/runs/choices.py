@@ -70,6 +70,10 @@ SIZES = {
 29,000 and 310,000 pairs (LOG.md). Of language models only those of a small text were tried, on a million characters; it
 is read byte by byte. All others are extrapolated, and so are all of them for GPUs and for hours.
 """
+LEAST_ALIGNED, ALIGNMENT_WEIGHT = 10_000, 0.05
+"""Pairs from which on a head learns alignments, and how much they count. The aligner's error rate is 0.07 from 10,000
+pairs of Tatoeba, 0.05 from 310,000; attention that nobody trained to align has 0.17 to 0.24 (benchmarks/alignment.py).
+"""
 MEASURED_PAIRS = 1_000_000
 """Sizes for more pairs than these are extrapolated."""
 SHARE_SPACELESS = 0.1
@@ -240,8 +244,8 @@ def choose_by_text(draft: Draft, text: TextFacts) -> None:
     if draft.recipe.task == "classify" and draft.recipe.start is None:
         choose_words(draft, text.spaceless)
     choose_sizes(draft, text.amount)
-    if draft.recipe.task == "translation" and draft.recipe.start is None:
-        choose_alignment(draft)
+    if draft.recipe.task == "translation":
+        choose_alignment(draft, text.amount)
     if text.several_sentences > SHARE_OF_WHOLE_LINES:
         draft.choose(
             "decode.split", "long", f"{text.several_sentences:.0%} of the training lines hold several sentences"
@@ -278,11 +282,22 @@ def choose_sizes(draft: Draft, amount: int) -> None:
         draft.choose("train.label_smoothing", 0.0, "masked words are measured by their likelihood")
 
 
-def choose_alignment(draft: Draft) -> None:
-    """Which head of cross-attention learns word alignments, if one should."""
-    if draft.recipe.train.alignment_weight:
-        layer = (draft.recipe.model.decoder_layers - 1) // 2
-        draft.choose("model.alignment_head", [layer, 0], "a head of a middle layer learnt alignments best")
+def choose_alignment(draft: Draft, pairs: int) -> None:
+    """A head of cross-attention learns word alignments if the text is enough for the aligner.
+
+    A finished model keeps its head; one without a head gets none.
+    """
+    if draft.recipe.start is None:
+        if pairs >= LEAST_ALIGNED or draft.recipe.model.alignment_head is not None:
+            draft.choose("train.alignment_weight", ALIGNMENT_WEIGHT, f"an aligner learns enough from {pairs:,} pairs")
+        if draft.recipe.train.alignment_weight:
+            layer = (draft.recipe.model.decoder_layers - 1) // 2
+            draft.choose("model.alignment_head", [layer, 0], "heads of a middle layer learnt alignments best")
+    weight, head = draft.recipe.train.alignment_weight, draft.recipe.model.alignment_head
+    if weight and head is None:
+        raise ConfigError("train.alignment_weight trains model.alignment_head, which the model to start from has not")
+    if weight == 0 and head is not None and draft.recipe.start is None:
+        raise ConfigError("model.alignment_head would learn nothing with train.alignment_weight = 0; leave one out")
 
 
 def choose_words(draft: Draft, spaceless: float) -> None:

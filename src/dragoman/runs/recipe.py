@@ -161,6 +161,7 @@ CHOSEN = {
     **{f"model.{name}": BY_SIZE for name in ("d_model", "d_ff", "encoder_layers", "decoder_layers", "heads")},
     **{f"model.{name}": BY_TOKENIZER for name in ("source_vocabulary", "target_vocabulary", "tied")},
     **dict.fromkeys(("train.optimiser", "train.schedule"), "by the model"),
+    **dict.fromkeys(("train.alignment_weight", "model.alignment_head"), BY_TEXT),
     "train.minutes": "30, unless steps or epochs are given",
 }
 """Settings that a run chooses unless they are given, and what the choice goes by; `recipe.toml` gives the reason."""

@@ -28,7 +28,7 @@ FAMILY_IN_WORDS = {
 }
 OF_TASK = frozenset({"labels", "pooling", "decoder_layers"})
 """Settings of the architecture that an encoder alone never takes over from the model that it starts from."""
-OF_DECODER = frozenset({"target_vocabulary", "tied", "output_bias"})
+OF_DECODER = frozenset({"target_vocabulary", "tied", "output_bias", "alignment_head"})
 """Settings that it does not take over from a model with a decoder."""
 
 

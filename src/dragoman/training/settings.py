@@ -76,7 +76,7 @@ class TrainSettings(Settings):
     """
     alignment_weight: float | None = pydantic.Field(default=None, ge=0, le=100)
     """How much it counts in the loss that model.alignment_head looks at the words that an aligner links in the training
-    text (Garg et al. 2019). Not given: nothing is aligned."""
+    text (Garg et al. 2019); 0 turns it off. Not given: by the amount of text; off if the run starts from a model."""
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """Share of the probability that the target distribution spreads over all tokens; 0 turns it off."""
     class_weights: Literal["none", "balanced"] | None = None
