@@ -23,7 +23,6 @@ _ASCII, _DASH = {"’": "'", "…": "..."}, "-"
 class Form:
     """How a sentence was typed."""
 
-    typed: str
     plain: str
     """What the model reads."""
     peeled: Peeled
@@ -54,8 +53,9 @@ class Forms:
         return Truecaser(self._conventions.words, self._language)
 
     @cached_property
-    def _other_names(self) -> set[str]:
-        return {word for word in self._others.words if word[0].isupper()}
+    def _names(self) -> set[str | None]:
+        """Usual forms of names: None, because the training text lacks the word, or one that both languages have."""
+        return {None, *(word for word in self._others.words if word[0].isupper())}
 
     def form(self, text: str) -> Form | None:
         """The form of a sentence; None if the model can read it as it is."""
@@ -66,7 +66,7 @@ class Forms:
         conventions = self._conventions
         without_code, kept = self._protection.code(text)
         if not conventions.sentences:
-            return Form(text, conventions.normalised(without_code), Peeled("", text, ""), kept=kept)
+            return Form(conventions.normalised(without_code), Peeled("", text, ""), kept=kept)
         peeled = peel(without_code, conventions.around_known, self._is_name)
         core, kept = self._protection.words(peeled.core, kept)
         core, styles = conventions.rewritten(core)
@@ -74,13 +74,13 @@ class Forms:
         case = self._typed_case(shown(core), has_mark or bool(peeled.marks))
         lacks_mark = bool(peeled.marks) or (shown(core[-1:]).isalnum() and not conventions.has_sentences_without_mark)
         mark = conventions.mark(peeled.marks) if lacks_mark else ""
-        return Form(text, self._recased(core, case) + mark, peeled, case, styles, is_marked=lacks_mark, kept=kept)
+        return Form(self._recased(core, case) + mark, peeled, case, styles, is_marked=lacks_mark, kept=kept)
 
     def _is_name(self, speaker: str) -> bool:
-        """Whether none of its words is translated: the training text lacks it, or both languages write it alike."""
+        """Whether none of its words is translated; a single letter never is."""
+        words = words_in(speaker.partition("(")[0])
         return all(
-            word[0].isupper() and (len(word) == 1 or self._truecaser.usual(word) in {None, *self._other_names})
-            for word in words_in(speaker.partition("(")[0])
+            word[0].isupper() and (len(word) == 1 or self._truecaser.usual(word) in self._names) for word in words
         )
 
     def _recased(self, text: str, case: Case) -> str:
@@ -97,7 +97,7 @@ class Forms:
             return "small" if text.islower() and is_sentence else "small beginning"
         if any(len(word) > SHORT and word.islower() for word in text.split()):
             return "usual"
-        words = words_in(text)
+        words = [word for part in text.split() for word in words_in(part)[:1]]  # the t of don't is none
         if text.isupper():
             return "capitals" if any(len(word) > SHORT or self._is_small(word) for word in words) else "usual"
         if self._conventions.has_titles:

@@ -169,7 +169,7 @@ class Conventions(Settings):
     def _usual(self, character: str) -> str:
         """What stands for a character: itself, if the text has it or knows nothing better."""
         if not self.sentences:
-            return shown(character)
+            return plain_character(character, with_looks=False)
         if self.knows(character) or character in QUOTES:
             return character
         for alike, usual in ((_APOSTROPHES, _APOSTROPHES), (_DASHES, _USUAL_DASHES)):
@@ -211,28 +211,20 @@ UNKNOWN_CONVENTIONS = PairConventions(source=Conventions(sentences=0), target=Co
 """Those of a model whose training text is not known."""
 
 
-def shown(character: str) -> str:
-    """A space for white space of any kind, nothing for what is invisible, and any other character as it is.
+def plain_character(character: str, with_looks: bool = True) -> str:
+    """A space for white space of any kind, nothing for what is invisible; and `with_looks`, the usual character for a
+    ligature, a full-width form and others that look alike.
 
-    >>> [shown(character) for character in ("\u00a0", "\u00ad", "ﬁ")]
-    [' ', '', 'ﬁ']
+    >>> [plain_character(character) for character in ("\u00a0", "\u00ad", "ﬁ", "Ａ", "²")]
+    [' ', '', 'fi', 'A', '²']
     """
     category = unicodedata.category(character)
     if category in ("Zs", "Zl", "Zp") or character in "\t\n\r\v\f\u200b":
         return " "
+    if with_looks and unicodedata.decomposition(character).partition(" ")[0] in _COMPATIBLE:
+        usual = unicodedata.normalize("NFKC", character)
+        return character if usual.startswith(" ") else usual
     return "" if category in ("Cf", "Cc") and character not in _JOINERS else character
-
-
-def plain_character(character: str) -> str:
-    """The same, and the usual character for a ligature, a full-width form and others that look alike.
-
-    >>> [plain_character(character) for character in ("\u00a0", "ﬁ", "Ａ", "²")]
-    [' ', 'fi', 'A', '²']
-    """
-    if unicodedata.decomposition(character).partition(" ")[0] not in _COMPATIBLE:
-        return shown(character)
-    usual = unicodedata.normalize("NFKC", character)
-    return shown(character) if usual.startswith(" ") else usual
 
 
 def requoted(text: str, quotes: Sequence[str], typed: str = QUOTES) -> str:
