@@ -912,7 +912,14 @@ def test_another_encoding_is_named_by_its_letters_with_two_lines(tmp_path, encod
     assert f"iconv -f {encoding} -t UTF-8" in message and message.count(SPOKEN[encoding]) == 2
 
 
+def test_an_encoding_is_named_for_two_languages_of_a_pair(tmp_path):
+    pair = "Schöne Grüße für Käthe.\tL'élève a mangé à côté, où ça ?\n"
+    assert "iconv -f WINDOWS-1252 -t" in refusal(write(tmp_path / "a.tsv", pair.encode("cp1252") * 30))
+
+
 def test_no_encoding_is_named_that_would_ruin_the_file(tmp_path):
+    many = "señor façade Übung år\tøre þorn çok bão\n"
+    assert "iconv" not in refusal(write(tmp_path / "a.tsv", many.encode("cp1252") * 30))
     mixed = "così\tperché\n".encode() * 20 + "così\tperché\n".encode("latin-1")
     assert "20 other lines with such characters are UTF-8" in (message := refusal(write(tmp_path / "a.tsv", mixed)))
     assert "iconv" not in message
