@@ -101,7 +101,9 @@ def test_a_head_learns_alignments_if_the_text_is_enough() -> None:
 
 def test_what_was_asked_for_stays() -> None:
     asked = {"model": {"size": "big", "dropout": 0.0}, "batches": {"batch_tokens": 64}, "tokenizer": {"kind": "word"}}
+    asked["variation"] = {"joined": 0.0, "joined_tokens": 50, "rough": 0.0, "protected": 0.5}
     recipe, reasons = resolved(asked, text=TextFacts(300))
+    assert recipe.variation.protected == 0.5
     assert (recipe.model.size, recipe.model.dropout, recipe.batches.batch_tokens) == ("big", 0.0, 64)
     assert recipe.tokenizer.vocabulary_size is None
     assert reasons == {}
@@ -109,8 +111,22 @@ def test_what_was_asked_for_stays() -> None:
 
 def test_what_is_not_known_leaves_choices_open() -> None:
     assert resolved() == (Recipe(), {})
-    assert {key.partition(".")[0] for key in resolved(text=TextFacts(300)).reasons} == {"tokenizer", "model", "batches"}
+    assert {key.partition(".")[0] for key in resolved(text=TextFacts(300)).reasons} == {
+        "tokenizer",
+        "model",
+        "batches",
+        "variation",
+    }
     assert {key.partition(".")[0] for key in resolved(vocabularies=JOINT).reasons} == {"model", "train"}
+
+
+def test_new_translations_are_varied_and_nothing_that_names_no_variation() -> None:
+    """An older run's recipe has no such table, and goes on as it began."""
+    for tables in ({}, TUNED):
+        assert None not in resolved(tables, text=TextFacts(300)).recipe.variation.model_dump().values()
+    labelled = resolved({"task": "classify"}, text=TextFacts(300)).recipe
+    for unvaried in (Recipe(), labelled):
+        assert {*unvaried.variation.model_dump().values()} == {None}
 
 
 def test_data_without_pairs_is_refused() -> None:
@@ -273,7 +289,8 @@ def test_fine_tuning_keeps_the_model_and_its_vocabulary_but_for_dropout() -> Non
     recipe, reasons = resolved({**TUNED, "model": {"dropout": 0.3}}, start=FINISHED, text=TextFacts(29_000))
     assert recipe.model == FINISHED.model.but(dropout=0.3)
     assert (recipe.batches.batch_tokens, recipe.tokenizer.joint) == (1_024, True)
-    assert reasons == {"batches.batch_tokens": "for 29,000 training pairs"}
+    assert reasons.pop("batches.batch_tokens") == "for 29,000 training pairs"
+    assert {key.partition(".")[0] for key in reasons} == {"variation"}
     for group, setting in (("model", {"d_model": 64}), ("tokenizer", {"kind": "word"})):
         (name,) = setting
         with pytest.raises(ConfigError, match=rf"fine-tuning keeps the model's .*; {group}\.{name} cannot be set"):

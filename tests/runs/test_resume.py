@@ -158,9 +158,10 @@ def test_a_signal_while_the_last_step_is_saved_stops_too(
         ("train.accumulate=2", "train.ema=0.5", "train.optimiser='muon'"),
         ("train.precision=bf16",),
         ("train.alignment_weight=0.5", "train.accumulate=2"),
+        ("tokenizer.kind=bpe", "tokenizer.vocabulary_size=320", "variation.joined=0.5", "variation.rough=0.8"),
         ("train.patience=1", "train.validate_every=2", "train.learning_rate=1e-9"),
     ],
-    ids=["accumulated, averaged and Muon", "bf16", "a head that aligns", "patience"],
+    ids=["accumulated, averaged and Muon", "bf16", "a head that aligns", "much varied", "patience"],
 )
 def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...], tmp_path: Path) -> None:
     unbroken = train_small(tmp_path / "one", *settings)

@@ -154,6 +154,11 @@ def test_a_finished_language_model_is_trained_on(trained: Trained, tmp_path: Pat
         (["model.target_vocabulary=77"], ConfigError, r"model\.target_vocabulary is 77, but the tokenizer has 260"),
         (["model.family=encoder_decoder"], ConfigError, "task = 'language_model' sets model.family"),
         (["decode.beam_size=7"], ConfigError, r"decode\.beam_size is about translations"),
+        (
+            ["variation.joined=0.1"],
+            ConfigError,
+            r"variation\.joined is about sentence pairs; .* has none; leave it out",
+        ),
         (["model.encoder_layers=9"], ConfigError, r"model\.encoder_layers: a language model has no encoder"),
         (["model.source_vocabulary=300"], ConfigError, r"model\.source_vocabulary: a language model has no source"),
         (

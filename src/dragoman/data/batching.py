@@ -52,7 +52,7 @@ class BatchSize:
     target_tokens: int
     longest: int
     """Tokens of the longest sentence, on either side."""
-    pairs: Int[Tensor, "B"]
+    pairs: Int[Tensor, "P"]
     """Index in the corpus of each pair."""
 
     @property
@@ -74,15 +74,15 @@ class Batch:
     target: Int[Tensor, "M"]
     labels: Int[Tensor, "M"]
     target_lengths: Int[Tensor, "B"]
-    pairs: Int[Tensor, "B"]
-    """Index in the corpus of each pair."""
+    pairs: Int[Tensor, "P"]
+    """Index in the corpus of each pair; a sentence may be several pairs joined."""
     links: Int[Tensor, "M"] | None = None
     """For each token that the decoder reads, the place in its sentence of the source token that it renders; -1 if there
     is none. None in a corpus without links.
     """
 
     def __len__(self) -> int:
-        return self.pairs.numel()
+        return self.target_lengths.numel()
 
     @property
     def source_tokens(self) -> int:
@@ -220,12 +220,18 @@ class Batches:
         """The ids of some pairs, laid end to end. The framing's symbols stand around each sentence, but not around
         windows of running text.
         """
-        corpus, framing = self.corpus, self.framing
-        around = ((), ()) if corpus.windows else ((framing.target_start,), (framing.target_end,))
-        target, lengths = gather(corpus.target, pairs, *around)
+        return self.lay(self.corpus.source, self.corpus.target, self.corpus.links, pairs, pairs)
+
+    def lay(
+        self, sources: Rows | None, targets: Rows, all_links: Rows | None, indices: Indices, pairs: Indices
+    ) -> Batch:
+        """The same for some rows, which come from these pairs of the corpus."""
+        framing = self.framing
+        around = ((), ()) if self.corpus.windows else ((framing.target_start,), (framing.target_end,))
+        target, lengths = gather(targets, indices, *around)
         ends = np.cumsum(lengths)
         around = framing.source_before, framing.source_after
-        source, source_lengths = gather(corpus.source, pairs, *around) if corpus.source else (None, None)
+        source, source_lengths = gather(sources, indices, *around) if sources else (None, None)
         return Batch(
             source=None if source is None else torch.from_numpy(source),
             source_lengths=None if source_lengths is None else torch.from_numpy(source_lengths),
@@ -233,12 +239,12 @@ class Batches:
             labels=torch.from_numpy(np.delete(target, ends - lengths)),
             target_lengths=torch.from_numpy(lengths - 1),
             pairs=torch.from_numpy(pairs),
-            links=None if corpus.links is None else torch.from_numpy(self._links(corpus.links, pairs)),
+            links=None if all_links is None else torch.from_numpy(self._links(all_links, indices)),
         )
 
-    def _links(self, links: Rows, pairs: Indices) -> NDArray[np.int64]:
-        """`Batch.links` of some pairs: the start symbol, which is read first, renders nothing."""
-        places, _ = gather(links, pairs, before=(0,))
+    def _links(self, links: Rows, indices: Indices) -> NDArray[np.int64]:
+        """`Batch.links` of some rows: the start symbol, which is read first, renders nothing."""
+        places, _ = gather(links, indices, before=(0,))
         return np.where(places > 0, places - 1 + len(self.framing.source_before), -1)
 
     def size_of(self, pairs: Indices) -> BatchSize:

@@ -78,6 +78,13 @@ MEASURED_PAIRS = 1_000_000
 """Sizes for more pairs than these are extrapolated."""
 SHARE_SPACELESS = 0.1
 """A classifier reads characters if a larger share of its texts is in scripts without spaces."""
+VARIATION = {
+    "joined": (0.1, "several sentences at once are learnt too"),
+    "joined_tokens": (128, "the longest row of several pairs"),
+    "rough": (0.1, "errors in a source matter less"),
+    "protected": (0.1, "names and numbers are copied"),
+}
+"""How pairs are varied, and why."""
 FEW_PAIRS = 5_000
 """Fewer pairs are hardly enough for a model of its own."""
 
@@ -245,6 +252,7 @@ def choose_by_text(draft: Draft, text: TextFacts) -> None:
         choose_words(draft, text.spaceless)
     choose_sizes(draft, text.amount)
     if draft.recipe.task == "translation":
+        choose_variation(draft)
         choose_alignment(draft, text.amount)
     if text.several_sentences > SHARE_OF_WHOLE_LINES:
         draft.choose(
@@ -298,6 +306,12 @@ def choose_alignment(draft: Draft, pairs: int) -> None:
         raise ConfigError("train.alignment_weight trains model.alignment_head, which the model to start from has not")
     if weight == 0 and head is not None and draft.recipe.start is None:
         raise ConfigError("model.alignment_head would learn nothing with train.alignment_weight = 0; leave one out")
+
+
+def choose_variation(draft: Draft) -> None:
+    """How pairs are varied. Recipes of older versions, which say nothing of it, vary none."""
+    for name, (value, reason) in VARIATION.items():
+        draft.choose(f"variation.{name}", value, reason)
 
 
 def choose_words(draft: Draft, spaceless: float) -> None:

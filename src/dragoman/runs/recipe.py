@@ -18,7 +18,7 @@ from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
-from dragoman.training.settings import BatchSettings, TrainSettings, TuningSettings
+from dragoman.training.settings import BatchSettings, TrainSettings, TuningSettings, VariationSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
 LABELLING_TASKS = ("classify", "tag")
@@ -66,6 +66,7 @@ class Recipe(Settings):
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: ModelConfig = pydantic.Field(default_factory=lambda: check({}, "defaults", ModelConfig))
     batches: BatchSettings = BatchSettings()
+    variation: VariationSettings = VariationSettings()
     train: TrainSettings = TrainSettings()
     decode: SearchOptions = SearchOptions()
 
@@ -162,6 +163,7 @@ CHOSEN = {
     **{f"model.{name}": BY_TOKENIZER for name in ("source_vocabulary", "target_vocabulary", "tied")},
     **dict.fromkeys(("train.optimiser", "train.schedule"), "by the model"),
     **dict.fromkeys(("train.alignment_weight", "model.alignment_head"), BY_TEXT),
+    **dict.fromkeys((f"variation.{name}" for name in VariationSettings.model_fields), "by the task"),
     "train.minutes": "30, unless steps or epochs are given",
 }
 """Settings that a run chooses unless they are given, and what the choice goes by; `recipe.toml` gives the reason."""

@@ -54,6 +54,8 @@ def _refuse_settings_of_pairs(recipe: Recipe) -> None:
                 f"{task} reads one text, not two aligned files ({' and '.join(address)}); name one file, or several by "
                 "a pattern"
             )
+    if given := _given(recipe, "variation"):
+        raise ConfigError(f"variation.{given[0]} is about sentence pairs; {task} has none; leave it out")
     if given := _given(recipe, "decode"):
         raise ConfigError(f"decode.{given[0]} is about translations; {task} makes none; leave it out")
     if recipe.start is not None and recipe.start.mix_data is not None:

@@ -293,6 +293,6 @@ def refuse_other_checkpoint(
 
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:
     """The settings that decide the weights once data and tokenizer are made; a resumed run must have the same."""
-    groups = recipe.model_dump(mode="json", include={"model", "batches", "train", "tuning"})
+    groups = recipe.model_dump(mode="json", include={"model", "batches", "variation", "train", "tuning"})
     groups["train"] = {name: value for name, value in groups["train"].items() if name not in CHANGEABLE_ON_RESUME}
     return flatten(groups)

@@ -4,7 +4,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,7 @@ from typing import Any, Self
 from dragoman.config import check
 from dragoman.data.corpus import EncodedCorpus, Pool
 from dragoman.data.encoding import encode_corpus
+from dragoman.data.variation import VariedBatches
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.scores import write_scores
@@ -26,10 +27,12 @@ from dragoman.runs.conventions import learn_conventions
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model, read_conventions
+from dragoman.text.casing import Truecaser
 from dragoman.text.conventions import PairConventions
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split
+from dragoman.text.protected import Names, alike
 from dragoman.text.report import REPORT, DataReport, read_report
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
@@ -99,6 +102,7 @@ class TranslationTask(Task):
 
     def encode(self) -> Self:
         self._warn_of_other_languages()
+        _ = self.conventions  # written by the first process, read by the others
         task = super().encode()
         if self.recipe.start is not None and self.recipe.start.mix_data is not None:
             train = task.corpora.train
@@ -154,6 +158,16 @@ class TranslationTask(Task):
         if found is not None:
             found.save(self.run.path)
         return found
+
+    def batches_of(self, corpus: EncodedCorpus, seed: int | None = None) -> Any:
+        """Those with a seed, which are trained on, are varied."""
+        batches, settings = super().batches_of(corpus, seed), self.recipe.variation.model_dump(exclude_none=True)
+        if seed is None or not any(settings.get(kind) for kind in ("joined", "rough", "protected")):
+            return batches
+        language, _ = self.languages
+        words = self.conventions.source.words if self.conventions else []
+        names = Names(Truecaser(words, language), language)
+        return VariedBatches(batches, self.corpora.tokenizers, partial(alike, names=names), **settings)
 
     def _normalised(self, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         """The pairs in the characters that the model reads and writes."""

@@ -89,8 +89,8 @@ class Trial:
 
     def _step(self, step: Sequence[Any]) -> tuple[int, float]:
         """Takes a step; returns its tokens and seconds."""
-        shares = fetch(self.batches, step, self.world)
         started = time.monotonic()
+        shares = fetch(self.batches, step, self.world)
         report = train_step(self.model, self.task.objective, shares, self.recipe.train, self.state, self.world)
         return report.tokens, time.monotonic() - started
 

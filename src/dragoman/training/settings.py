@@ -35,6 +35,21 @@ class BatchSettings(Settings):
     """Longest sentence in tokens, on either side; pairs with a longer one are left out, counted and reported."""
 
 
+class VariationSettings(Settings):
+    """How sentence pairs are varied from epoch to epoch, as shares of all pairs."""
+
+    joined: float | None = pydantic.Field(default=None, ge=0, le=1)
+    """Pairs that share a row with others, so that a model learns to translate several sentences at once. Not given:
+    none."""
+    joined_tokens: int | None = pydantic.Field(default=None, ge=1, le=1_000_000)
+    """Longest row of several pairs in tokens, on either side. Not given: as batches.sentence_tokens."""
+    rough: float | None = pydantic.Field(default=None, ge=0, le=1)
+    """Pairs without their last mark, or with a typing error in the source; half of them each. Not given: none."""
+    protected: float | None = pydantic.Field(default=None, ge=0, le=1)
+    """Pairs in which placeholders stand for names, numbers, addresses and the like that both sides write alike, so that
+    a model learns to copy placeholders. Not given: none."""
+
+
 class TrainSettings(Settings):
     """How long, how fast and how carefully to train."""
 
