@@ -42,6 +42,7 @@ from dragoman.text.forms import peel
         ("(iii) Open it.", "(iii) ", "Open it.", ""),
         ("(b) “Open it.”", "(b) “", "Open it.", "”"),
         ("1.2.3 Open it.", "1.2.3 ", "Open it.", ""),
+        ("IV. Open it.", "IV. ", "Open it.", ""),
         ("[1] Open it.", "[1] ", "Open it.", ""),
         ("· Open it.", "· ", "Open it.", ""),
         ("[Tom] Open it.", "[Tom] ", "Open it.", ""),
