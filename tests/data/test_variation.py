@@ -163,6 +163,15 @@ def test_placeholders_stand_on_both_sides_for_what_is_alike(corpus: EncodedCorpu
     assert {*re.findall(ANY_PLACEHOLDER, "".join(source for source, _ in changed))} == {*PLACEHOLDERS}
 
 
+def test_pairs_with_numbers_are_protected_more_often(corpus: EncodedCorpus, tokenizers: Tokenizers) -> None:
+    found = of_epochs(varied(corpus, tokenizers, protected=0.05), tokenizers, 20)
+    share = sum(bool(re.search(ANY_PLACEHOLDER, source)) for source, _ in found) / (20 * 36)
+    assert 0.4 < share < 0.6
+    assert not any(
+        re.search(ANY_PLACEHOLDER, source) for source, _ in of_epochs(varied(corpus, tokenizers), tokenizers)
+    )
+
+
 def test_more_spans_than_placeholders_leave_the_rest(tokenizers: Tokenizers, tmp_path: Path) -> None:
     numbers = " and ".join(str(number) for number in range(10, 20))
     corpus = encode_corpus([(numbers, numbers)], tokenizers, tmp_path / "corpus")

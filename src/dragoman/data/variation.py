@@ -24,6 +24,8 @@ MOST_JOINED = 6
 _MEAN_JOINED = (2 + MOST_JOINED) / 2
 _DRAWS = 24
 """Random numbers for each pair: how it is varied, whether others follow it in its row, and those of the change."""
+_WITH_DIGITS = 0.5
+"""Share of the pairs with a digit that are protected, if it is larger: most texts have few numbers to learn from."""
 _END = re.compile(r"\s*[.!?…。！？]+\Z")
 _WORD = re.compile(r"(?<![^\s(\"“«])[^\W\d_]{4,}(?![\w@/'’-])")
 
@@ -89,7 +91,9 @@ class VariedBatches:
         self._begins = joined / (_MEAN_JOINED - joined * (_MEAN_JOINED - 1)) if joins else 0.0
         self._longest = min(joined_tokens or order.sentence_tokens, order.sentence_tokens)
         self._protected = protected if all(each.placeholders for each in tokenizers) else 0.0
-        self._changed = self._protected + rough
+        self._rough = rough
+        spelled = map(tokenizers.source.spelling, range(tokenizers.source.size))
+        self._is_digit = np.array([each.decode(errors="replace").strip().isdecimal() for each in spelled])
         self._made: tuple[EpochPairs, Batch] | None = None
 
     def epoch(self, number: int) -> VariedEpoch:
@@ -138,13 +142,16 @@ class VariedBatches:
     ) -> list[tuple[int, list[int], list[int]]]:
         """The pairs that are other texts in this epoch: the place of each in the batch, and its ids."""
         changed: dict[int, tuple[str, str]] = {}
-        for place in np.flatnonzero(draws[:, 0] < self._changed).tolist():
+        protected = np.full(len(draws), self._protected)
+        if self._protected:
+            protected[[self._is_digit[row].any() for row in source]] = max(self._protected, _WITH_DIGITS)
+        for place in np.flatnonzero(draws[:, 0] < protected + self._rough).tolist():
             if UNKNOWN in source[place] or UNKNOWN in target[place]:
                 continue  # these do not come back as text
             both = zip(self.tokenizers, (source[place], target[place]), strict=True)
             one, other = (tokenizer.decode(row.tolist()) for tokenizer, row in both)
             kind, _, *rest = draws[place].tolist()
-            change = self._protect if kind < self._protected else roughened
+            change = self._protect if kind < protected[place] else roughened
             varied = change(one, other, iter(rest))
             if varied != (one, other):
                 changed[place] = varied

@@ -235,9 +235,11 @@ class TranslationTask(Task):
     def model_files(self) -> ModelFiles:
         """Tokenizers, languages, search options and framing."""
         options = self.recipe.decode.model_dump(mode="json", exclude_none=True)
-        return ModelFiles(
-            self.corpora.tokenizers, self.languages, options, framing=self.framing, conventions=self.conventions
-        )
+        tokenizers, conventions = self.corpora.tokenizers, self.conventions
+        if conventions is not None and self.recipe.variation.protected and self.recipe.start is None:
+            learnt = all(tokenizer.placeholders for tokenizer in tokenizers)
+            conventions = conventions.model_copy(update={"placeholders": learnt})
+        return ModelFiles(tokenizers, self.languages, options, framing=self.framing, conventions=conventions)
 
     def card(self, weights: int, training: str, quality: str) -> str:
         source, target = self.languages
