@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
 from dragoman.errors import Diverged, OutOfMemory
+from dragoman.model.dropout import StepKey
 from dragoman.training.checkpoint import TrainState
 from dragoman.training.loop import Every, StepReport, _is_due, run_steps
-from dragoman.training.objective import mean_loss
+from dragoman.training.objective import CrossEntropy, mean_loss
 from dragoman.training.settings import TrainSettings
 
 FLOAT = torch.float32
@@ -37,6 +38,21 @@ RATES: dict[str, Any] = {"dropout": 0.2, "attention_dropout": 0.1, "activation_d
 def model_for(settings: TrainSettings) -> tuple[nn.Module, TrainState]:
     model = translator(dtype=FLOAT, **RATES)
     return model, fresh_state(model, settings)
+
+
+def test_a_head_learns_the_links_of_its_batches() -> None:
+    links = torch.tensor([-1, 1, 2, 3, -1, 2, -1, 1, 1, 3, 3, 2])
+    batch, settings = replace(random_batch([3, 5, 2], [3, 1, 5]), links=links), train_settings(steps=40)
+    assert len(links) == batch.target_tokens
+    losses = {}
+    for weight in (0.0, 1.0):
+        model = translator(dtype=FLOAT, dropout=0.0, alignment_head=(0, 2))
+        state = fresh_state(model, settings)
+        run_steps(model, CrossEntropy(Source([batch]), alignment_weight=weight), settings, state)
+        loss = CrossEntropy(Source([batch]), alignment_weight=1.0).loss(model, batch, StepKey(1, 1))
+        assert loss.alignment is not None
+        losses[weight] = loss.alignment.item() / 9
+    assert losses[1.0] < 0.5 < 1.0 < losses[0.0]
 
 
 def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
