@@ -146,7 +146,7 @@ def shared_sentences(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> t
 
 def many_longer(keys: Keys, others: Keys, lengths: np.ndarray, other_lengths: np.ndarray) -> np.ndarray:
     """For each pair with a text that has at least `MANY` different partners, how many times as long most of them are as
-    texts of its length have elsewhere; 0 for other pairs.
+    texts of its length have elsewhere; 0 for other pairs, and below `LONGER`.
     """
     found = np.zeros(len(keys), np.float32)
     usual = other_lengths.sum() / max(1, lengths.sum())
@@ -155,8 +155,9 @@ def many_longer(keys: Keys, others: Keys, lengths: np.ndarray, other_lengths: np
         in_order, ends = places[np.argsort(number, kind="stable")], counts.cumsum()
         for often in np.flatnonzero(counts >= MANY):
             rows = in_order[ends[often] - counts[often] : ends[often]]
-            if len(np.unique(others[rows])) >= MANY:
-                found[rows] = np.median(other_lengths[rows]) / (usual * lengths[rows[0]])
+            times = np.median(other_lengths[rows]) / (usual * lengths[rows[0]])
+            if times >= LONGER and len(np.unique(others[rows])) >= MANY:
+                found[rows] = times
     return found
 
 
