@@ -1,6 +1,9 @@
 """Varied pairs: the same ones at each call, true on both sides, and nothing else than what was asked for."""
 
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -43,7 +46,11 @@ def tokenizers() -> Tokenizers:
 
 @pytest.fixture(scope="module")
 def corpus(tokenizers: Tokenizers, tmp_path_factory: pytest.TempPathFactory) -> EncodedCorpus:
-    return encode_corpus(PAIRS, tokenizers, tmp_path_factory.mktemp("varied") / "corpus", linked=True)
+    return corpus_of(tokenizers, tmp_path_factory.mktemp("varied") / "corpus")
+
+
+def corpus_of(tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
+    return encode_corpus(PAIRS, tokenizers, folder, linked=True)
 
 
 def varied(corpus: EncodedCorpus, tokenizers: Tokenizers, **settings: Any) -> VariedBatches:
@@ -227,3 +234,30 @@ def test_texts_that_do_not_come_back_and_vocabularies_without_placeholders_stay(
     for item in batches.epoch(0):
         batch, plain = batches.batch(item), batches.order.batch(item.pairs)
         assert torch.equal(batch.labels, plain.labels) and torch.equal(batch.target_lengths, plain.target_lengths)
+
+
+IN_ANOTHER_PROCESS = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_variation import corpus_of, learn, of_epochs, varied
+tokenizers = learn()
+batches = varied(corpus_of(tokenizers, Path(sys.argv[2])), tokenizers, joined=0.5, rough=0.3, protected=0.7)
+print(ascii(of_epochs(batches, tokenizers, 1)))
+"""
+
+
+@pytest.mark.thorough
+def test_every_process_varies_the_same_pairs_alike(tmp_path: Path) -> None:
+    """Python orders sets of texts in another way in each process."""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", IN_ANOTHER_PROCESS, Path(__file__).parent, tmp_path / seed],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
