@@ -277,6 +277,8 @@ def test_forms_that_the_training_text_has_often_enough_are_left_to_the_model():
     for typed in ("Increase Brush Size Now", "date of event"):
         form = forms.form(typed)
         assert form is None or form.plain == typed
+    form = forms.form("Where Is The Station?")  # no title
+    assert form is not None and form.plain == "Where is the station?"
     form = forms.form("“Where is it?”")
     assert form is not None
     assert into("it", *target).restored(form, "Dov'è?") == "«Dov'è?»"

@@ -66,6 +66,8 @@ def test_a_number_in_a_word_stays_in_it(text):
         ("Jean-Luc O'Hara went to Ayşe.", ["Jean-Luc O'Hara", "Ayşe"]),
         ("Tom and Zoë", ["Zoë"]),
         ("She likes iPhone", ["iPhone"]),
+        ("We like LibreOffice 7.3.", ["LibreOffice 7.3"]),
+        ("We like Nakamura 7.", ["Nakamura"]),
         ("Gravelly is it.", []),
         ("I'm in. We're in. She met O'Hara.", ["O'Hara"]),
         ("SHE MET NAKAMURA", []),

@@ -100,7 +100,7 @@ class Forms:
         words = [word for part in text.split() for word in words_in(part)[:1]]  # the t of don't is none
         if text.isupper():
             return "capitals" if any(len(word) > SHORT or self._is_small(word) for word in words) else "usual"
-        if self._conventions.has_titles:
+        if self._conventions.has_titles and not is_sentence:
             return "usual"
         inner = [word for word in words[1:] if self._is_small(word)]
         return "title" if 2 * sum(map(str.istitle, inner)) > len(inner) else "usual"

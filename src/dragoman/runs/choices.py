@@ -79,10 +79,10 @@ MEASURED_PAIRS = 1_000_000
 SHARE_SPACELESS = 0.1
 """A classifier reads characters if a larger share of its texts is in scripts without spaces."""
 VARIATION = {
-    "joined": (0.1, "several sentences at once are learnt too"),
+    "joined": (0.2, "several sentences at once are learnt too"),
     "joined_tokens": (128, "the longest row of several pairs"),
     "rough": (0.1, "errors in a source matter less"),
-    "protected": (0.1, "names and numbers are copied"),
+    "protected": (0.2, "names and numbers are copied"),
 }
 """How pairs are varied, and why."""
 FEW_PAIRS = 5_000

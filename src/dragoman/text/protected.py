@@ -53,6 +53,7 @@ _CODE = re.compile(
 _NUMBER = re.compile(r"(?<![\w.,:/])\d+(?:[.,:/'’\u00a0\u202f–-]\d+)*(?![\w])")
 _WORD = re.compile(r"(?<!\w)[^\W\d_](?:[^\W_]|[\u0300-\u036f])*(?:['’-][^\W\d_](?:[^\W_]|[\u0300-\u036f])*)*(?!\w)")
 _POSSESSIVE = re.compile(r"['’](?:s|S)?$")
+_VERSION = re.compile(r" \d+(?:\.\d+)+(?![\w%])")  # no decimal comma comes into LibreOffice 7.3
 _BEGINNING = re.compile(r"(?:\A\W*|[.!?…:]\W+|[\"“”„«»(])\Z")  # of a sentence
 _CAPITALS_FOR_NOUNS = ("de", "lb")
 _DECIMAL_POINT = frozenset(
@@ -132,7 +133,8 @@ class Names:
                 continue
             if found and text[found[-1].end : begin] == " ":
                 begin = found.pop().begin
-            found.append(Span(begin, end, "name"))
+            version = _VERSION.match(text, end)
+            found.append(Span(begin, version.end() if version else end, "name"))
         return found
 
     def _may_be_name(self, text: str, begin: int, end: int) -> bool:
