@@ -141,7 +141,7 @@ def test_no_text_loses_a_character() -> None:
         assert peeled.before + peeled.core + peeled.after == text
 
 
-@pytest.mark.parametrize("sign", ['"', "(", "“", "'", "- ", "*", "a: ", "1. ", "!?", "…", ") ", "\u200b"])
+@pytest.mark.parametrize("sign", ['"', "(", "“", "'", "- ", "*", "a: ", "1. ", "!?", "…", ") ", "‘“", "\u200b"])
 def test_a_text_of_many_signs_is_read_in_one_pass(sign: str) -> None:
     for text in (sign * 200_000, sign * 200_000 + "word", "word " + sign * 200_000):  # hours, if it were not
         assert len("".join(peel(text)[:3])) == len(text)

@@ -138,10 +138,11 @@ def partners(text: str) -> dict[int, int]:
         is_first, is_last = before.isspace() or before in "¿¡—–-…", behind.isspace() or behind in ".,!?;:…"
         opens = not before or (behind != "" and (is_first if is_first != is_last else not opened['"']))
         is_empty = run[0] in ('""', "“”") and not before.strip() and (not behind or is_last)
+        is_apostrophe = run[0] in {*_SINGLE} and before.isalnum() and behind.isalnum()
         for match in _PAIRED.finditer(text, run.start(), run.end()):
             mark, place = match[0], match.start()
             others = opened[_FAMILY.get(mark, mark)]
-            if is_empty or (mark in _SINGLE and run[0] == mark and before.isalnum() and behind.isalnum()):
+            if is_empty or is_apostrophe:
                 found[place] = place
             elif mark in _OPENING or (opens and mark not in _CLOSING):
                 others.append(place)
