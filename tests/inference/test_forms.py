@@ -10,7 +10,7 @@ from dragoman.inference.forms import Forms
 from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
 from dragoman.text.conventions import Conventions, PairConventions
-from dragoman.text.placeholders import NUMBERS, WORDS
+from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
 
 ENGLISH = [
     "Where is the station?",
@@ -230,7 +230,9 @@ def test_a_translation_that_grows_is_a_beginning_of_the_whole() -> None:
     assert grown[-1] == "“DOV'È — QUESTA BELLA STAZIONE DI ROMA?!”"
 
 
-PROTECTING = Forms(Conventions.learn(ENGLISH), Conventions.learn(ITALIAN), ("en", "it"), has_placeholders=True)
+PROTECTING = Forms(
+    Conventions.learn(ENGLISH), Conventions.learn(ITALIAN), ("en", "it"), placeholders="".join(PLACEHOLDERS)
+)
 ONE, TWO, NUMBER = WORDS[0], WORDS[1], NUMBERS[0]
 
 
@@ -297,6 +299,15 @@ def test_what_stood_apart_in_the_source_stands_apart_in_the_translation(translat
     form = PROTECTING.form("Is {a} in {b} London?")
     assert form is not None
     assert TO_ITALIAN.restored(form, translation).removesuffix("?") == restored.removesuffix("?")
+
+
+def test_a_kind_of_placeholder_that_the_training_text_hardly_needed_is_not_used():
+    text = [("Is Tom in London?", "Tom è a Londra?")] * 60 + [("It is 17.", "Sono 17.")] * 40
+    learnt = PairConventions.learn(text).counted(text, "en").model_copy(update={"placeholders": True})
+    assert learnt.learnt_placeholders == "".join(WORDS)
+    form = Forms(learnt.source, learnt.target, ("en", "it"), learnt.learnt_placeholders).form("Is Ann 25?")
+    assert form is not None and form.plain == f"Is {ONE} 25?"
+    assert not learnt.model_copy(update={"placeholders": False}).learnt_placeholders
 
 
 def test_more_names_than_placeholders_leave_the_rest_as_they_are():

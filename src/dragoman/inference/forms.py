@@ -40,13 +40,13 @@ class Forms:
     """The forms that sentences of one language are typed in, and that translations into it get back."""
 
     def __init__(
-        self, conventions: Conventions, others: Conventions, languages: tuple[str, str], has_placeholders: bool = False
+        self, conventions: Conventions, others: Conventions, languages: tuple[str, str], placeholders: str = ""
     ) -> None:
         """Given the conventions of this language and of the one on the other side, both languages, and whether the
         model knows placeholders.
         """
         self._conventions, self._others, self._language = conventions, others, languages[0]
-        self._protection = Protection(self._truecaser, languages, has_placeholders)
+        self._protection = Protection(self._truecaser, languages, placeholders)
 
     @cached_property
     def _truecaser(self) -> Truecaser:

@@ -24,9 +24,9 @@ Kept = Mapping[str, str]
 class Protection:
     """Protects the texts of one language that are translated into another."""
 
-    def __init__(self, words: Truecaser, languages: tuple[str, str], has_placeholders: bool) -> None:
-        """Given the words that the training text has, without rare names, and whether the model knows placeholders."""
-        self._languages, self._has_placeholders = languages, has_placeholders
+    def __init__(self, words: Truecaser, languages: tuple[str, str], placeholders: str) -> None:
+        """Given the words that the training text has, without rare names, and the placeholders that the model knows."""
+        self._languages, self._placeholders = languages, placeholders
         self._names = Names(words, languages[0])
 
     def code(self, text: str) -> tuple[str, Kept]:
@@ -43,7 +43,7 @@ class Protection:
         keys, found = [], dict(kept)
         for span in spans:
             typed = text[span.begin : span.end]
-            free = (one for one in span.placeholders if self._has_placeholders and one not in found)
+            free = (one for one in span.placeholders if one in self._placeholders and one not in found)
             keys.append(next(free, typed))
             if keys[-1] in PLACEHOLDERS or not _may_be_words(typed):
                 found[keys[-1]] = localised(typed, *self._languages) if span.kind == "number" else typed

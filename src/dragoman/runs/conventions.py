@@ -1,6 +1,7 @@
 """How the training text of a run is written."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from dragoman.files import new_folder
@@ -15,9 +16,14 @@ SAMPLE = 300_000
 """Training pairs that tell how a text is written, spread over all of them."""
 
 
-def learn_conventions(data: Path, pairs: int) -> PairConventions:
-    """Those of the training text in a folder of prepared data, which has so many pairs."""
-    return PairConventions.learn(evenly_spaced(read_split(data, "train"), pairs, SAMPLE))
+def learn_conventions(data: Path) -> PairConventions:
+    """Those of the training text in a folder of prepared data."""
+    report = read_report(data)
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        return evenly_spaced(read_split(data, "train"), report.splits["train"].pairs, SAMPLE)
+
+    return PairConventions.learn(pairs()).counted(pairs(), report.source_language)
 
 
 def complete(run: RunFolder) -> None:
@@ -29,5 +35,5 @@ def complete(run: RunFolder) -> None:
             verify_model(folder)
             with new_folder(folder, replace=True) as aside:
                 shutil.copytree(folder, aside, dirs_exist_ok=True)
-                learn_conventions(run.data, read_report(run.data).splits["train"].pairs).save(aside)
+                learn_conventions(run.data).save(aside)
                 write_manifest(aside)

@@ -152,7 +152,7 @@ class TranslationTask(Task):
         if (kept := PairConventions.load(self.run.path)) is not None:
             return kept
         if self.recipe.start is None:
-            found = learn_conventions(self.run.data, self.report.splits["train"].pairs)
+            found = learn_conventions(self.run.data)
         else:
             found = read_conventions(find_model(self.recipe.start.model)) if self.start is not None else None
         if found is not None:

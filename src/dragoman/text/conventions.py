@@ -15,8 +15,10 @@ import pydantic
 
 from dragoman.config import Settings, read_json_as
 from dragoman.serialization import write_json
-from dragoman.text.casing import is_title, usual_forms, words_in
+from dragoman.text.casing import Truecaser, is_title, usual_forms, words_in
 from dragoman.text.forms import END_MARKS, QUOTES, partners, peel
+from dragoman.text.placeholders import NUMBERS, WORDS
+from dragoman.text.protected import Names, alike
 
 FILE, FORMAT = "conventions.json", 1
 KNOWN = 0.001
@@ -24,8 +26,10 @@ KNOWN = 0.001
 KNOWN_AROUND = 0.02
 """What stands around a sentence is known if at least this share of sentences has it. Quotes around 0.1 % are too few to
 translate them well (benchmarks/forms.py)."""
-WORDS, CHARACTERS = 30_000, 300
+MOST_WORDS, MOST_CHARACTERS = 30_000, 300
 """Most words and characters that are kept."""
+LEAST_COPIED = 50
+"""A kind of placeholder is learnt if at least this many pairs have something that it may stand for."""
 FREQUENT = 20
 """A name is known if at least this many sentences have it, or if several have it and it is translated."""
 
@@ -68,13 +72,13 @@ class Conventions(Settings):
             ends[last if last in END_MARKS else ""] += 1
         return cls(
             sentences=len(kept),
-            characters=dict(characters.most_common(CHARACTERS)),
+            characters=dict(characters.most_common(MOST_CHARACTERS)),
             around=dict(around),
             ends=dict(ends.most_common()),
             capitals=sum(sentence[:1].isupper() for sentence in kept),
             small=sum(sentence[:1].islower() for sentence in kept),
             titles=sum(map(is_title, kept)),
-            vocabulary=" ".join(islice((word for word in usual_forms(kept) if word not in left_out), WORDS)),
+            vocabulary=" ".join(islice((word for word in usual_forms(kept) if word not in left_out), MOST_WORDS)),
         )
 
     @cached_property
@@ -126,9 +130,9 @@ class Conventions(Settings):
 
     def mark(self, typed: str) -> str:
         """The usual mark of an end that was typed otherwise, as `?!` or `…`, with the space that French has."""
-        for alike in ("?？؟", "!！"):
-            if not set(alike).isdisjoint(typed):
-                usual = max(alike, key=lambda mark: self.ends.get(mark, 0))
+        for marks in ("?？؟", "!！"):
+            if not set(marks).isdisjoint(typed):
+                usual = max(marks, key=lambda mark: self.ends.get(mark, 0))
                 return f" {usual}" if "spaced mark" in self.around_known else usual
         statements = {mark: count for mark, count in self.ends.items() if mark not in set("?？؟!！…")}
         return max(statements, key=statements.__getitem__, default=".")
@@ -172,8 +176,8 @@ class Conventions(Settings):
             return plain_character(character, with_looks=False)
         if self.knows(character) or character in QUOTES:
             return character
-        for alike, usual in ((_APOSTROPHES, _APOSTROPHES), (_DASHES, _USUAL_DASHES)):
-            if character in alike:
+        for others, usual in ((_APOSTROPHES, _APOSTROPHES), (_DASHES, _USUAL_DASHES)):
+            if character in others:
                 return max(usual, key=lambda other: (self.characters.get(other, 0), other == character))
         return plain_character(character)
 
@@ -186,6 +190,14 @@ class PairConventions(Settings):
     target: Conventions
     placeholders: bool = False
     """Whether training put placeholders in the place of what stands on both sides, so that the model copies them."""
+    copied: dict[str, int] = pydantic.Field(default={})
+    """Pairs that hold a name or code, and those that hold a number, alike on both sides."""
+
+    @property
+    def learnt_placeholders(self) -> str:
+        """Those that the model has seen often enough to copy them."""
+        kinds = {"words": WORDS, "numbers": NUMBERS} if self.placeholders else {}
+        return "".join("".join(ones) for kind, ones in kinds.items() if self.copied.get(kind, 0) >= LEAST_COPIED)
 
     @classmethod
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:
@@ -196,6 +208,13 @@ class PairConventions(Settings):
             source=Conventions.learn((source for source, _ in kept), rare[0]),
             target=Conventions.learn((target for _, target in kept), rare[1]),
         )
+
+    def counted(self, pairs: Iterable[tuple[str, str]], language: str) -> Self:
+        """The same with the number of these pairs, from this language, that hold something alike on both sides."""
+        names, count = Names(Truecaser(self.source.words, language), language), Counter[str]()
+        for source, target in pairs:
+            count.update({"numbers" if one.kind == "number" else "words" for one, _ in alike(source, target, names)})
+        return self.model_copy(update={"copied": dict(count)})
 
     def save(self, folder: Path) -> None:
         """Writes `conventions.json`."""
