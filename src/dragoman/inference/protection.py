@@ -43,7 +43,8 @@ class Protection:
         keys, found = [], dict(kept)
         for span in spans:
             typed = text[span.begin : span.end]
-            free = (one for one in span.placeholders if one in self._placeholders and one not in found)
+            usable = (*span.placeholders, *WORDS)  # a number may stand as a word, if there is nothing better
+            free = (one for one in usable if one in self._placeholders and one not in found)
             keys.append(next(free, typed))
             if keys[-1] in PLACEHOLDERS or not _may_be_words(typed):
                 found[keys[-1]] = localised(typed, *self._languages) if span.kind == "number" else typed
