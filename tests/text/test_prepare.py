@@ -28,6 +28,7 @@ from dragoman.text.checks import (
     REPEATED,
     SPREADSHEET,
     TRIMMED,
+    CheckSettings,
 )
 from dragoman.text.inputs import open_inputs
 from dragoman.text.lines import CARRIAGE_RETURNS
@@ -471,7 +472,7 @@ def test_rows_in_another_language_than_their_column_are_dropped_unless_asked_for
     settings = DataSettings(
         path=write_tsv(tmp_path / "a.tsv", pairs, header="source\ttarget\n"),
         test_path=write_tsv(tmp_path / "test.tsv", pairs[:1]),
-        checks={"drop_other_languages": is_dropped},
+        checks=CheckSettings(drop_other_languages=is_dropped),
     )
     report = prepare_data(settings, tmp_path / "data")
     found = (report.dropped if is_dropped else report.noted)[OTHER_LANGUAGE].lines
