@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy_model import Array, Model
-from recorded_numbers import Facts, Reference, check, check_part
+from recorded_numbers import Expected, Facts, Reference, check, check_part
 from small_records import store_language_model, store_translator
 
 from dragoman.explaining.recording import Recorder, record
@@ -43,7 +43,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "modern, embedding norm": {"preset": "modern", "embedding_norm": True, "position_base": 100.0},
     "tied": {"preset": "modern", "seed": 8, "tied": "target"},
     "tied, joint, pieces": {"preset": "paper", "tied": "all", "kind": "bpe", "seed": 4},
-    "unigram": {"preset": "modern", "kind": "unigram", "seed": 20},
+    "unigram": {"preset": "modern", "kind": "unigram", "seed": 27},
     "bytes": {"preset": "paper", "kind": "byte_bpe", "seed": 9},
     "another framing": {"preset": "paper", "framing": Framing(source_before=(), target_start=PADDING)},
     "a wide beam": {"preset": "modern", "seed": 8, "generation": {"beam_size": 5, "length_penalty": 1.0}},
@@ -58,9 +58,18 @@ def numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_number_is_that_of_the_reference(variant: str, tmp_path: Path) -> None:
-    folder = store_translator(tmp_path / "model", **VARIANTS[variant])
+    folder, expected = made_for(tmp_path, **VARIANTS[variant])
     (part,) = record(folder, SENTENCE, weights="decoder.1").facts()["parts"]
-    check_part(part, Reference(folder).translation(SENTENCE))
+    check_part(part, expected)
+
+
+def made_for(folder: Path, seed: int = 5, **variant: Any) -> tuple[Path, Expected]:
+    """A model and what is expected of it; of one whose unigrams are others in each run, the first seed without ties."""
+    made = store_translator(folder / f"model-{seed}", seed=seed, **variant)
+    expected = Reference(made).translation(SENTENCE)
+    if variant.get("kind") == "unigram" and min(search.closest for search in expected.searches.values()) <= 1e-4:
+        return made_for(folder, seed + 1, **variant)
+    return made, expected
 
 
 def test_every_number_of_every_sentence_is_that_of_the_reference(tmp_path: Path) -> None:

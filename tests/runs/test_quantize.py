@@ -19,7 +19,7 @@ from dragoman.model.adapters import adapt
 from dragoman.model.config import LoraSettings
 from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.adapters import adapter_of
-from dragoman.store.description import WEIGHTS, Languages, ModelFiles
+from dragoman.store.description import FORMAT, WEIGHTS, Languages, ModelFiles
 from dragoman.store.folder import load_model, save_model
 from dragoman.store.manifest import write_manifest
 from dragoman.store.weights import SCALE, quantise
@@ -131,7 +131,7 @@ def test_eight_bits_are_read_only_where_the_folder_says_so(small: Path, tmp_path
     stored = load_model(small)
     save_model(tmp_path / "m", stored.model, stored.files, quantised=True)
     facts = json.loads((tmp_path / "m" / "config.json").read_text())
-    assert (facts["format"], facts["quantised"]) == (3, True)
+    assert (facts["format"], facts["quantised"]) == (FORMAT, True)
     (tmp_path / "m" / "config.json").write_text(json.dumps({**facts, "quantised": False}))
     write_manifest(tmp_path / "m")
     with pytest.raises(CheckpointError, match=r"tensor .*\.scale does not belong|is of type I8, but should be F32"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from small import Source, few_batches, fresh_state, objective, train_settings, translator
+from small import VOCABULARY, Source, few_batches, fresh_state, objective, train_settings, translator
 from small_runs import exit_code, kill_at
 from torch import Tensor
 
@@ -20,6 +20,8 @@ from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.description import Languages, ModelFiles, verify_model
 from dragoman.store.folder import load_model
 from dragoman.store.manifest import write_manifest
+from dragoman.text.placeholders import PLACEHOLDERS
+from dragoman.tokenizing.special_tokens import SYMBOLS
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training.checkpoint import (
@@ -39,7 +41,7 @@ TRAINED = {"precision": "float32", "ema": 0.5, "steps": 8}
 
 @pytest.fixture(scope="module")
 def tokenizers() -> Tokenizers:
-    words = " ".join(f"w{number}" for number in range(19))
+    words = " ".join(f"w{number}" for number in range(VOCABULARY - SYMBOLS - len(PLACEHOLDERS)))
     settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
     return learn_tokenizers(lambda: iter([(words, words)]), settings)
 

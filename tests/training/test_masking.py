@@ -11,13 +11,17 @@ from torch import Tensor
 from dragoman.data.batching import Batches, LabelledBatch
 from dragoman.data.encoding import encode_lines
 from dragoman.model.dropout import StepKey
+from dragoman.text.placeholders import PLACEHOLDERS
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, MASK, SYMBOLS, Framing
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.training.masking import MaskedBatches, mask, masked_counts
 
 LENGTHS = [1, 2, 3, 9, 10, 11, 17, 23, 40, 100] * 6
-VOCABULARY = 50
-WORDS = [chr(ord("a") + number // 26) + chr(ord("a") + number % 26) for number in range(VOCABULARY - SYMBOLS)]
+VOCABULARY = 66
+WORDS = [
+    chr(ord("a") + number // 26) + chr(ord("a") + number % 26)
+    for number in range(VOCABULARY - SYMBOLS - len(PLACEHOLDERS))
+]
 MARIAN = Framing(source_before=())
 KEY = StepKey(3, 7)
 

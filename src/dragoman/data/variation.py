@@ -193,7 +193,7 @@ def roughened(source: str, target: str, draws: Iterator[float]) -> tuple[str, st
     >>> roughened("What is that?", "Che cos'è?", iter([0.2]))
     ('What is that', "Che cos'è")
     >>> roughened("What is that?", "Che cos'è?", iter([0.7, 0.0, 0.4, 0.5]))
-    ('What is taht?', "Che cos'è?")
+    ('What is thta?', "Che cos'è?")
     """
     if next(draws) < 0.5:
         ends = _END.search(source), _END.search(target)
@@ -211,7 +211,7 @@ def mistyped(word: str, how: float, where: float) -> str:
     """A word with two neighbouring letters exchanged, or, each a quarter of the time, one left out or typed twice.
 
     >>> mistyped("that", 0.1, 0.5), mistyped("that", 0.6, 0.5), mistyped("that", 0.9, 0.5)
-    ('taht', 'tht', 'thaat')
+    ('thta', 'tht', 'thaat')
     """
     places = [place for place in range(1, len(word) - (how < 0.5)) if how >= 0.5 or word[place] != word[place + 1]]
     if not places:

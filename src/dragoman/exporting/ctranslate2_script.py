@@ -55,7 +55,9 @@ def main() -> None:
     folder = Path(__file__).parent
     model = ctranslate2.Translator(str(folder))
     cut, join = text_rules(folder)
-    never = [[symbol] for symbol in vocabulary(folder, "target")[:3]]  # unknown, padding, start
+    known = vocabulary(folder, "target")
+    placeholders = [token for token in known if "\U00100000" <= token <= "\U0010000f"]
+    never = [[token] for token in [*known[:3], *placeholders]]  # unknown, padding, start
     beam_size = int(sys.argv[1]) if len(sys.argv) > 1 else 4
     for line in sys.stdin:
         tokens = cut(line.strip())

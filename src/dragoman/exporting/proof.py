@@ -104,8 +104,10 @@ def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
 
 
 def never_written(tokenizers: Tokenizers, framing: Framing) -> list[int]:
-    """The ids that no translation may hold: the unknown symbol, and every special symbol but the end."""
-    return sorted({*framing.never_written, tokenizers.target.unknown})
+    """The ids that no translation may hold: the unknown symbol, every special symbol but the end, and placeholders,
+    which only our own search asks for.
+    """
+    return sorted({*framing.never_written, tokenizers.target.unknown, *tokenizers.target.placeholders.values()})
 
 
 def _compare_sources(translator: Translator, exported: Exported, texts: Sequence[str], where: str) -> None:

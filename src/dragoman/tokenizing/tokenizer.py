@@ -71,7 +71,7 @@ class Tokenizer:
         first = _FIRST_PIECE if self._spells else SYMBOLS
         self._id_of = [*range(first, first + len(known)), UNKNOWN]
         if vocabulary.pieces[: len(PLACEHOLDERS)] == PLACEHOLDERS:
-            self.placeholders = MappingProxyType(dict(zip(PLACEHOLDERS, self._id_of, strict=False)))
+            self.placeholders = dict(zip(PLACEHOLDERS, self._id_of, strict=False))
         self._spelling = [name.encode() for name in vocabulary.specials.names]
         self._spelling += [bytes([value]) for value in range(256)] if self._spells else []
         self._spelling += known
