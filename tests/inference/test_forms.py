@@ -7,10 +7,12 @@ import pytest
 from small_translators import SOURCES, TARGETS, asked, stored
 
 from dragoman.inference.forms import Forms
+from dragoman.inference.segments import read_segments
 from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
 from dragoman.text.conventions import Conventions, PairConventions
 from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
 ENGLISH = [
     "Where is the station?",
@@ -299,6 +301,25 @@ def test_what_stood_apart_in_the_source_stands_apart_in_the_translation(translat
     form = PROTECTING.form("Is {a} in {b} London?")
     assert form is not None
     assert TO_ITALIAN.restored(form, translation).removesuffix("?") == restored.removesuffix("?")
+
+
+@pytest.mark.parametrize("split", ["sentence", "long", "never"])
+@pytest.mark.parametrize("text", ["{name}", "%s %d.", "“https://a.org/b”", "Nakamura & Ayşe", "<b></b>", "- {a} {b}"])
+def test_names_and_code_without_other_words_are_copied(text, split):
+    tokenizer = learn_tokenizer(ENGLISH, TokenizerSettings(kind="bpe", minimum_frequency=1))
+    (line,) = read_segments([text], tokenizer, 50, split, form=PROTECTING.form)
+    assert line.translated == [] and line.flags == ("copied",)
+    (line,) = read_segments([f"{text} is here"], tokenizer, 50, split, form=PROTECTING.form)
+    assert line.translated and not set(line.flags)
+
+
+def test_long_lines_of_code_are_copied_too():
+    tokenizer = learn_tokenizer(ENGLISH, TokenizerSettings(kind="bpe", minimum_frequency=1))
+    (line,) = read_segments(
+        ["{a} & {b}. Where is the station? I know Tom."], tokenizer, 10, "long", form=PROTECTING.form
+    )
+    assert [segment.text for segment in line.all if segment.copied] == ["{a} & {b}."]
+    assert [segment.text for segment in line.translated] == ["Where is the station?", "I know Tom."]
 
 
 def test_a_kind_of_placeholder_that_the_training_text_hardly_needed_is_not_used():

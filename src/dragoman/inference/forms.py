@@ -42,8 +42,8 @@ class Forms:
     def __init__(
         self, conventions: Conventions, others: Conventions, languages: tuple[str, str], placeholders: str = ""
     ) -> None:
-        """Given the conventions of this language and of the one on the other side, both languages, and whether the
-        model knows placeholders.
+        """Given the conventions of this language and of the one on the other side, both languages, and the
+        placeholders that the model knows.
         """
         self._conventions, self._others, self._language = conventions, others, languages[0]
         self._protection = Protection(self._truecaser, languages, placeholders)

@@ -4,6 +4,7 @@ So a model that never saw a name copies it as it is. It must have learnt placeho
 its training text lacks. Of a model without placeholders, translations are only checked.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from dragoman.inference.sentences import spaceless
@@ -87,6 +88,16 @@ def _apart(text: str, placeholder: str, read: str) -> str:
 def _is_word(character: str) -> bool:
     """Whether it is a placeholder, or part of a word in a script that puts spaces between words."""
     return character in PLACEHOLDERS or (character.isalnum() and not spaceless(character))
+
+
+def missing(text: str, kept: Kept) -> list[str]:
+    """What a translation should hold and does not. A number inside of another is not there.
+
+    >>> missing("Costa 177 euro.", {"17": "17", "{x}": "{x}"})
+    ['17', '{x}']
+    """
+    found = (rf"(?<!\d){re.escape(written)}(?!\d)" for written in kept.values())
+    return [written for written, pattern in zip(kept.values(), found, strict=True) if not re.search(pattern, text)]
 
 
 def hide(text: str, kept: Kept) -> str:

@@ -121,7 +121,7 @@ def read_segments(
     """
     parts = [
         [
-            part if part.copied or giant(part.text, longest) else part._replace(form=form(part.text))
+            part if part.copied or giant(part.text, longest) else _formed(part.text, form)
             for part in _split(number, text, split, abbreviations)
         ]
         for number, text in enumerate(texts, 1)
@@ -193,13 +193,13 @@ def _break(
             fitting.append(segment)
             continue
         sentences = [sentence.strip() for sentence in split_sentences(segment.text, abbreviations)]
-        short = [Segment(each, form=form(each)) for each in sentences if not giant(each, longest)]
+        short = [_formed(each, form) for each in sentences if not giant(each, longest)]
         formed = iter(zip(short, tokenizer.encode_batch([each.read for each in short]), strict=True))
         for sentence in sentences:
             if not giant(sentence, longest):
                 whole, ids = next(formed)
-                if len(ids) <= longest:
-                    fitting.append(_segment(sentence, ids, whole.form))
+                if whole.copied or len(ids) <= longest:
+                    fitting.append(_segment(sentence, ids, whole))
                     continue
             parts = split_to_fit(sentence, fits, at_most=CHARACTERS_A_TOKEN * longest)
             broken = broken or len(parts) > 1
@@ -213,5 +213,14 @@ def giant(text: str, tokens: int) -> bool:
     return len(text) > CHARACTERS_A_TOKEN * tokens
 
 
-def _segment(text: str, ids: Sequence[int], form: Form | None = None) -> Segment:
-    return Segment(text, ids, form=form) if has_words(text) else Segment(text, copied=True)
+def _formed(text: str, form: Callable[[str], Form | None]) -> Segment:
+    """A segment in its form. Names and code alone are copied, because a model would put words between them."""
+    found = form(text)
+    is_copied = found is not None and not has_words(found.plain)
+    return Segment(text, copied=is_copied, form=None if is_copied else found)
+
+
+def _segment(text: str, ids: Sequence[int], formed: Segment | None = None) -> Segment:
+    segment = formed or Segment(text)
+    is_copied = segment.copied or not has_words(segment.read)
+    return Segment(text, copied=True) if is_copied else segment._replace(ids=ids)

@@ -15,6 +15,7 @@ from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.inference.alignment import SegmentLinks, line_links
 from dragoman.inference.forms import Forms
 from dragoman.inference.options import SearchOptions
+from dragoman.inference.protection import missing
 from dragoman.inference.segments import Flag, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
 from dragoman.inference.words import split_words
@@ -33,7 +34,8 @@ those of their training data; below it stand loops and words without meaning.
 MEANINGS: dict[Flag, str] = {
     "split": "translated in several pieces, each by itself",
     "broken": "a sentence was longer than the model takes, and was cut into pieces",
-    "copied": f"text without words, or a word of more than {LONGEST_WORD} characters, was copied, not translated",
+    "copied": f"text without words, or only with names and code, or a word of more than {LONGEST_WORD} characters, was "
+    "copied, not translated",
     "truncated": "the longest length allowed was reached before the translation ended",
     "repetition": "some words come four times or more in a row, and more often than in the source",
     "doubtful": f"the model finds it unlikely: the mean log-probability of its tokens is below {DOUBTFUL_LOG_PROB:g}",
@@ -175,8 +177,7 @@ class Writer:
             written
             for segment, text in zip(segments.all, texts, strict=True)
             if segment.form is not None
-            for written in segment.form.kept.values()
-            if written not in text
+            for written in missing(text, segment.form.kept)
         )
         if cleaned:
             logger.warning("%d control characters in a translation became spaces", cleaned)

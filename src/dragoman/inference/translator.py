@@ -106,7 +106,9 @@ class Translator:
         self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
         conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
         source, target = conventions.source, conventions.target
-        self.source_forms = Forms(source, target, self.languages, conventions.learnt_placeholders)
+        known = self.tokenizers.source.placeholders.keys() & self.tokenizers.target.placeholders.keys()
+        placeholders = "".join(one for one in conventions.learnt_placeholders if one in known)
+        self.source_forms = Forms(source, target, self.languages, placeholders)
         self.writer = Writer(self.tokenizers, Forms(target, source, (self.languages.target, self.languages.source)))
         self.target_languages = TargetLanguages(self.tokenizers.source.target_languages)
 
