@@ -44,3 +44,19 @@ def test_the_sentences_of_the_demo_are_right(translator: Translator):
 def test_it_is_small_and_in_eight_bits():
     assert dragoman.load_model(FINISHED).quantised
     assert sum(file.stat().st_size for file in FINISHED.iterdir()) < 2_500_000
+
+
+def test_names_and_addresses_come_out_as_they_went_in(translator: Translator):
+    texts = ["My name is Nakamura.", "Can you write it to me at anna@example.org?", "“My name is Zoë O'Hara.”"]
+    for found, kept in zip(translator.translate(texts), ("Nakamura", "anna@example.org", "Zoë O'Hara"), strict=True):
+        assert kept in found.text and not found.lost and "lost" not in found.flags
+        (scored,) = translator.score([found.source], [found.text])
+        assert scored.tokens == found.tokens and "[word 1]" in found.tokens
+        assert scored.score == pytest.approx(found.score, abs=1e-4)
+
+
+def test_what_is_lost_is_flagged(translator: Translator):
+    names = [f"Xanthippe{letter}" for letter in "abcdefghij"]
+    (found,) = translator.translate([f"I would like {', please, '.join(names)}."])
+    assert found.lost == tuple(name for name in names if name not in found.text)
+    assert found.lost and "lost" in found.flags
