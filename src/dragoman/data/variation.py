@@ -19,7 +19,7 @@ from dragoman.text.protected import Span, code_in, replaced
 from dragoman.tokenizing.special_tokens import UNKNOWN
 from dragoman.tokenizing.tokenizers import Tokenizers
 
-MOST_JOINED = 6
+MOST_JOINED = 8
 """Most pairs in one row."""
 _MEAN_JOINED = (2 + MOST_JOINED) / 2
 _DRAWS = 24
