@@ -185,7 +185,8 @@ def show_scores(evaluations: "Sequence[AnyEvaluation]") -> None:
     write_table(["system", *HEADINGS[:columns]], rows)
     for each in evaluations:
         counts = ", ".join(f"{number:,} {name}" for name, number in each.counts.items())
-        write(f"{each.system}: {each.test}; {each.search}; {counts}")
+        named = dict.fromkeys([each.system, str(each.test)])  # a test set may be called as the system is
+        write(f"{': '.join(named)}; {each.search}; {counts}")
 
 
 def show_meaning(evaluations: "Sequence[AnyEvaluation]") -> None:

@@ -126,8 +126,8 @@ class PairText:
     def fill(self, folder: Path) -> DataReport:
         """Writes the splits into a new folder."""
         for name, reading in self._inputs.items():
-            for choice, reason in reading.reasons.items():
-                log.info("%s: %s: %s", name, choice, reason)
+            chosen = "; ".join(f"{choice}: {reason}" for choice, reason in reading.reasons.items())
+            log.info("%s: %s", name, chosen)
         return self._taken_over(folder) or self._prepared(folder)
 
     def _taken_over(self, folder: Path) -> DataReport | None:
