@@ -1,5 +1,6 @@
 """What should come out of a translation as it went in."""
 
+import re
 from collections.abc import Sequence
 from time import process_time
 
@@ -53,9 +54,27 @@ def test_a_number_is_found_with_its_marks(number):
     assert parts(text, numbers_in(text)) == [number, number]
 
 
-@pytest.mark.parametrize("text", ["the 1990s", "the 2nd", "5km", "B2B", "1", "A4"])
+@pytest.mark.parametrize("text", ["B2B", "1", "the 1st", "A4", "4x4", "10years", "6months old"])
 def test_a_number_in_a_word_stays_in_it(text):
     assert not numbers_in(text)
+
+
+@pytest.mark.parametrize("text", ["the [1990]s", "the [2]nd", "il [21]º giorno", "[5km]", "[25°C] in [3D]"])
+def test_a_number_keeps_its_unit_but_not_the_ending_of_an_ordinal(text):
+    plain = text.replace("[", "").replace("]", "")
+    assert parts(plain, numbers_in(plain)) == re.findall(r"\[(.*?)\]", text)
+
+
+@pytest.mark.parametrize(
+    ("first", "known", "is_name"),
+    [
+        *(("Quang", "quantum", True), ("Quantity", "quantum", False), ("Quantums", "quantum", False)),
+        *(("Ducks", "duck", False), ("Petra", "petrol", True), ("Quantizations", "quantum", True)),
+    ],
+)
+def test_a_sentence_begins_with_a_name_unless_it_may_be_another_form_of_a_known_word(first, known, is_name):
+    names, text = Names(Truecaser([known, "is", "here"], "en"), "en"), f"{first} is here."
+    assert parts(text, names.unknown(text)) == [first] * is_name
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import islice, takewhile
 
 from dragoman.text.placeholders import ANY_PLACEHOLDER
 
@@ -136,10 +137,11 @@ class Truecaser:
         """The usual form of a word inside a sentence; None for one that the text does not have."""
         return self._usual.get(self._key(word))
 
-    def has_beginning(self, letters: str) -> bool:
-        """Whether a word that the text writes small begins with these letters."""
-        place = bisect_left(self._small, letters)
-        return place < len(self._small) and self._small[place].startswith(letters)
+    def has_beginning(self, letters: str, longest: int) -> bool:
+        """Whether a word that the text writes small, of so many letters at most, begins with these."""
+        first = bisect_left(self._small, letters)
+        alike = takewhile(lambda word: word.startswith(letters), islice(self._small, first, None))
+        return any(len(word) <= longest for word in alike)
 
     @cached_property
     def _small(self) -> list[str]:

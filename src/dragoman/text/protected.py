@@ -50,7 +50,9 @@ _CODE = re.compile(
         )
     )
 )
-_NUMBER = re.compile(r"(?<![\w.,:/])\d+(?:[.,:/'’\u00a0\u202f–-]\d+)*(?![\w])")
+_ORDINAL = r"(?:st|nd|rd|th|s|[ºª])(?!\w)"  # of 21st, 1990s: not a part of what is kept
+_UNIT = rf"(?!{_ORDINAL})°?[^\W\d_]{{1,3}}(?!\w)"  # of 5km, 25°C, 3D
+_NUMBER = re.compile(rf"(?<![\w.,:/])\d++(?:[.,:/'’\u00a0\u202f–-]\d+)*+(?:{_UNIT}|(?={_ORDINAL})|(?!\w))")
 _WORD = re.compile(r"(?<!\w)[^\W\d_](?:[^\W_]|[\u0300-\u036f])*(?:['’-][^\W\d_](?:[^\W_]|[\u0300-\u036f])*)*(?!\w)")
 _POSSESSIVE = re.compile(r"['’](?:s|S)?$")
 _VERSION = re.compile(r" \d+(?:\.\d+)+(?![\w%])")  # no decimal comma comes into LibreOffice 7.3
@@ -63,7 +65,7 @@ _DECIMAL_POINT = frozenset(
 _SPACE_BETWEEN_THOUSANDS = frozenset(
     "be bg cs eo et fi fr hu hy ka kk ky lt lv nb nn no pl ru sk sq sv tk uk uz".split()
 )
-_DIGITS = re.compile(r"\d")
+_NO_MARK = re.compile(r"[^\W_]")
 
 
 class Span(NamedTuple):
@@ -93,10 +95,12 @@ def code_in(text: str) -> list[Span]:
 
 
 def numbers_in(text: str) -> list[Span]:
-    """Numbers that stand alone, with their marks. A lone 1 is none, because languages write it as a word.
+    """Numbers with their marks, and with a unit that is typed without a space. A lone 1 is none, because languages
+    write it as a word.
 
-    >>> [text[begin:end] for text in ["1 of 20, at 7:30 (3.5 %), the 2nd."] for begin, end, _ in numbers_in(text)]
-    ['20', '7:30', '3.5']
+    >>> text = "1 of 20, at 7:30 (3.5 %), the 42nd, 2.5km"
+    >>> [text[begin:end] for begin, end, _ in numbers_in(text)]
+    ['20', '7:30', '3.5', '42', '2.5km']
     """
     return [Span(*match.span(), "number") for match in _NUMBER.finditer(text) if match[0] != "1"]
 
@@ -151,8 +155,13 @@ class Names:
         return usual is not None and usual[0].islower()
 
     def _is_like_a_word(self, word: str) -> bool:
-        """Whether the training text has a word that begins alike, of which this may be another form."""
-        return self._words.has_beginning(word[: max(4, len(word) - 3)])
+        """Whether this may be another form of a word of the training text: that word and up to three letters more, or
+        one that begins with the same five letters or more and ends in up to three others.
+        """
+        if any(self._is_small(word[:end]) for end in range(max(4, len(word) - 3), len(word))):
+            return True
+        beginning = word[: max(5, len(word) - 3)]
+        return self._words.has_beginning(beginning, len(beginning) + 3)
 
     def _is_title(self, text: str) -> bool:
         small = [match[0] for match in _WORD.finditer(text) if self._is_small(match[0])]
@@ -164,16 +173,16 @@ def localised(number: str, source: str, target: str) -> str:
 
     >>> localised("1,234.50", "en", "it"), localised("1.234,50", "it", "en"), localised("1,000", "en", "fr")
     ('1.234,50', '1,234.50', '1\u202f000')
-    >>> [localised(number, "en", "it") for number in ("7:30", "1.2.3", "1,5,7", "2026")]
-    ['7:30', '1.2.3', '1,5,7', '2026']
+    >>> [localised(number, "en", "it") for number in ("7:30", "1.2.3", "1,5,7", "2026", "2.5km")]
+    ['7:30', '1.2.3', '1,5,7', '2026', '2,5km']
     """
     (thousands, decimal), (other_thousands, other_decimal) = _marks(source), _marks(target)
     spaces = " \u00a0\u202f.'’" if thousands != "," else ","
-    found = re.fullmatch(rf"(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?", number)
+    found = re.fullmatch(rf"(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?(\D*)", number)
     if found is None or (thousands, decimal) == (other_thousands, other_decimal):
         return number
     whole = re.sub(rf"[{spaces}]", other_thousands, found[1])
-    return whole if found[2] is None else whole + other_decimal + found[2]
+    return whole + ("" if found[2] is None else other_decimal + found[2]) + found[3]
 
 
 def _marks(language: str) -> tuple[str, str]:
@@ -197,12 +206,14 @@ def alike(source: str, target: str, names: Names) -> list[tuple[Span, Span]]:
         places = [match.start() for match in re.finditer(rf"(?<!\w){re.escape(text)}(?!\w)", target)]
         if len(places) == 1 and source.count(text) == 1:
             found.append((span, Span(places[0], places[0] + len(text), span.kind)))
-    sides = [Counter(_digits(side[begin:end]) for begin, end, _ in numbers_in(side)) for side in (source, target)]
-    others = {_digits(target[span.begin : span.end]): span for span in numbers_in(target)}
+    sides = [
+        Counter(_without_marks(side[begin:end]) for begin, end, _ in numbers_in(side)) for side in (source, target)
+    ]
+    others = {_without_marks(target[span.begin : span.end]): span for span in numbers_in(target)}
     for span in numbers_in(source):
-        digits = _digits(source[span.begin : span.end])
-        if all(side[digits] == 1 for side in sides):
-            found.append((span, others[digits]))
+        number = _without_marks(source[span.begin : span.end])
+        if all(side[number] == 1 for side in sides):
+            found.append((span, others[number]))
     kept = apart(target, *([other] for _, other in found))
     inside = apart(source, *([one] for one, other in found if other in kept))
     return sorted((one, other) for one, other in found if other in kept and one in inside)
@@ -232,8 +243,8 @@ def replaced(text: str, spans: Sequence[Span], others: Sequence[str]) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _digits(number: str) -> str:
-    return "".join(_DIGITS.findall(number))
+def _without_marks(number: str) -> str:
+    return "".join(_NO_MARK.findall(number))
 
 
 def _ending(word: str) -> int:
