@@ -124,25 +124,24 @@ def test_a_prefix_leaves_one_token_until_it_is_written(rows: list[list[int]], pr
 
 
 @given(rows=Rows, own=st.permutations([2, 3, 4]), count=st.integers(1, 3))
-def test_each_placeholder_comes_once_before_the_end(rows: list[list[int]], own: list[int], count: int) -> None:
+def test_each_placeholder_comes_once_and_the_end_waits_unless_it_is_likeliest(
+    rows: list[list[int]], own: list[int], count: int
+) -> None:
     own, kind = own[:count], {2, 3, 4}
     for row, left in zip(rows, allowed(EachOnce(own, sorted(kind), END), rows), strict=True):
-        missing = [token for token in own if token not in row]
-        if not missing:
-            assert left == {*range(SIZE)} - kind
-        else:  # where the end would have come, the first that is missing comes
-            assert left in ({*range(SIZE)} - kind - {END} | {*missing}, {missing[0]})
+        missing = {token for token in own if token not in row}
+        usual = {*range(SIZE)} - kind | missing
+        assert left == usual or (missing and left == usual - {END})
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_search_that_ends_has_written_each_placeholder_once(width: int) -> None:
+def test_a_search_writes_no_placeholder_twice(width: int) -> None:
     kept = EachOnce([3, 4], [2, 3, 4], END)
     requests = [Request([7] * length, 12, width, 1, 0.6, (kept,)) for length in range(1, 9)]
     results = search(Engine(Toy(SIZE), start=START, end=END, batch_tokens=width * 10), requests)
-    ended = [result[0].tokens for result in results if result[0].ended]
-    assert ended
-    for written in ended:
-        assert [written.count(token) for token in (2, 3, 4)] == [0, 1, 1]
+    counts = [[result[0].tokens.count(token) for token in (2, 3, 4)] for result in results]
+    assert all(count[0] == 0 and max(count) <= 1 for count in counts)
+    assert [0, 1, 1] in counts
 
 
 @pytest.mark.parametrize("width", [1, 3])

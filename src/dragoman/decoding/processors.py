@@ -134,8 +134,8 @@ class ForcedPrefix:
 
 
 class EachOnce:
-    """Requires some tokens of a kind exactly once, and allows no other of that kind. Where the output would end without
-    one of them, it comes there.
+    """Allows some tokens of a kind once each, and no other of that kind. While one of them is missing, the output ends
+    only where nothing is likelier than its end.
     """
 
     until = math.inf
@@ -153,6 +153,5 @@ class EachOnce:
         step.forbid(rows[:, None], self.others)
         step.forbid(rows[row], self.tokens[token])
         is_missing = ~is_written.all(1)
-        ends = is_missing & (step.best(1).token[rows, 0] == self.end)
-        step.allow_only(rows[ends], self.tokens[is_written[ends].argmin(1)])
-        step.forbid(rows[is_missing], self.end)
+        is_end = step.best(1).token[rows, 0] == self.end
+        step.forbid(rows[is_missing & ~is_end], self.end)

@@ -22,6 +22,7 @@ from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_steps, read_written
 from dragoman.explaining.why import Why, contributions_of, why
 from dragoman.inference.alignment import AlignmentChoice, Word, align_words
+from dragoman.inference.markup import without_tags
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segments
 from dragoman.inference.teacher_forcing import ForcedText, Seen, plain_attention, teacher_force
@@ -137,6 +138,7 @@ class Recorder:
         if self.translator is None:
             ids = self._encode_alone(source, target)
             return self._record(source, None, False, [self._read_by_itself(source, ids, weights)])
+        source = without_tags(source).plain
         if target is not None:
             return self._record_given(self.translator, source, target, weights)
         return self._record_translated(self.translator, source, weights)
@@ -147,7 +149,7 @@ class Recorder:
         if self.translator is None:
             self._encode_alone(source, target)  # refuses what can't be explained, as the pair below
             return why(self.model, self.tokenizers, framing, None, source, word, other)
-        called = "the translation" if target is None else "the target"
+        source, called = without_tags(source).plain, "the translation" if target is None else "the target"
         if target is None:
             source, target = self._translate_sentence(self.translator, source)
         ((source,), (target,)) = self.translator.plain_pairs([source], [target], self.translator.options)

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DecodeError
 from dragoman.inference.forms import Form
+from dragoman.inference.markup import Markup
 from dragoman.inference.sentences import has_words, part_copies, space_in_line, split_sentences, split_to_fit
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
@@ -82,7 +83,9 @@ class Segments:
     all: tuple[Segment, ...]
     flags: tuple[Flag, ...]
     given: str
-    """The text with the tag that it was given with, if it was."""
+    """The text as it was given, with the tag of a language and with markup."""
+    markup: Markup | None = None
+    """Tags that were taken out of the text, and stand in its translation."""
 
     @property
     def translated(self) -> list[Segment]:

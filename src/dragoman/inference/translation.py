@@ -14,9 +14,10 @@ from dragoman.brief import brief
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.inference.alignment import SegmentLinks, line_links
 from dragoman.inference.forms import Forms
+from dragoman.inference.markup import with_missing, with_tags
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.protection import missing
-from dragoman.inference.segments import Flag, Segments
+from dragoman.inference.segments import Flag, Segment, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
 from dragoman.inference.words import split_words
 from dragoman.text.placeholders import readable
@@ -65,8 +66,8 @@ class Translation:
         unknown_words: words of the source that the vocabulary does not hold.
         alignment: (source word, target word) pairs in order, if `align` was asked for. Both count from 0 over the whole
             line; each target word has at most one source word.
-        source_words, target_words: what these count: words, elided articles and punctuation marks. Empty without
-            `align`.
+        source_words, target_words: what these count: words, elided articles and punctuation marks, without pairs of
+            tags. Empty without `align`.
         rewritten: (as typed, as read) of each sentence that the model read in another form than it was typed in.
         lost: names, numbers and code of the source that the translation should hold and does not.
         alternatives: the next best translations, best first, as many as were asked for.
@@ -114,6 +115,27 @@ class Writer:
             if text[i].isspace() or (spaceless(text[i - 1]) and i < len(text) - 1):
                 return text[:i].rstrip()
         return ""
+
+    def written(self, segment: Segment, part: Hypothesis, links: SegmentLinks | None) -> tuple[str, int]:
+        """A translated segment as one line, as the model writes it, with the placeholders that the search left out if
+        its `links` are known; and how many characters became spaces.
+        """
+        text, cleaned = one_line(self.tokenizers.target.decode(part.tokens))
+        if links and (missing := self.left_out(segment, part)):
+            text = with_missing(segment.read, text, missing, links[segment.read, part.tokens])
+        return text, cleaned
+
+    def left_out(self, segment: Segment, part: Hypothesis) -> list[str]:
+        """The placeholders of a segment that its translation does not have."""
+        ids = self.tokenizers.target.placeholders
+        kept = segment.form.kept if segment.form is not None else {}
+        return [one for one in kept if one in ids and ids[one] not in part.tokens]
+
+    def needs_links(self, segments: Segments, chosen: Sequence[Sequence[Hypothesis]], options: SearchOptions) -> bool:
+        """Whether the words of these translations must be linked to those of their source."""
+        if options.align or segments.markup:
+            return True
+        return any(any(map(self.left_out, segments.translated, parts)) for parts in chosen)
 
     def choose(
         self, hypotheses: Sequence[Sequence[Hypothesis]], options: SearchOptions
@@ -165,7 +187,7 @@ class Writer:
     ) -> Translation:
         hypotheses = iter(parts)
         lines = [
-            one_line(segment.text if segment.copied else self.tokenizers.target.decode(next(hypotheses).tokens))
+            one_line(segment.text) if segment.copied else self.written(segment, next(hypotheses), links)
             for segment in segments.all
         ]
         cleaned = sum(count for _, count in lines)
@@ -199,12 +221,17 @@ class Writer:
         )
         if links is None:
             return translation
-        return dataclasses.replace(
-            translation,
-            alignment=line_links(segments, parts, prefix, [text for text, _ in lines], texts, links),
-            source_words=tuple(split_words(segments.text)),
-            target_words=tuple(split_words(translation.text)),
-        )
+        alignment = line_links(segments, parts, prefix, [text for text, _ in lines], texts, links)
+        if options.align:
+            translation = dataclasses.replace(
+                translation,
+                alignment=alignment,
+                source_words=tuple(split_words(segments.text)),
+                target_words=tuple(split_words(translation.text)),
+            )
+        if segments.markup is None:
+            return translation
+        return dataclasses.replace(translation, text=with_tags(segments.markup, translation.text, alignment))
 
 
 def least_risk(samples: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> list[Rated]:

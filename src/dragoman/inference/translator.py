@@ -11,6 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,14 @@ from dragoman.decoding.hypothesis import Hypothesis, SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError, DecodeError
-from dragoman.inference.alignment import TOKENS_AT_ONCE, align
-from dragoman.inference.forms import Form, Forms
+from dragoman.inference.alignment import TOKENS_AT_ONCE, SegmentLinks, align
+from dragoman.inference.forms import Forms
+from dragoman.inference.markup import Markup, without_tags
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.protection import hide
 from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
-from dragoman.inference.segments import LONGEST_WHOLE, Segments, giant, read_segments
+from dragoman.inference.segments import LONGEST_WHOLE, Segment, Segments, giant, read_segments
 from dragoman.inference.sentences import one_line, separator
 from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation, Writer
@@ -180,13 +182,13 @@ class Translator:
         ):
             for number, hypotheses in searched:
                 chosen[number] = self.writer.choose(hypotheses, options)
-                if not options.align:  # while others are under way
+                if not self.writer.needs_links(lines[number], chosen[number], options):  # while others are under way
                     written[number] = self.writer.translation(lines[number], chosen[number], options)
                 advance(1)
-        numbers = range(len(lines))
-        if options.align:
-            return self._aligned(lines, [chosen[number] for number in numbers], options)
-        return [written[number] for number in numbers]
+        rest = [number for number in range(len(lines)) if number not in written]
+        aligned = self._aligned([lines[number] for number in rest], [chosen[number] for number in rest], options)
+        written.update(zip(rest, aligned, strict=True))
+        return [written[number] for number in range(len(lines))]
 
     def _search(
         self, lines: Sequence[Sequence[Request]], options: SearchOptions, observer: SearchObserver | None
@@ -231,11 +233,16 @@ class Translator:
     ) -> Generator[str, None, Translation]:
         """Yields the translation of one text as it is made, in pieces that no longer change; returns the whole.
 
-        A word comes when it is finished and every hypothesis that can still win agrees on it; with `risk_samples`, a
-        sentence comes as a whole. Joined, the pieces are the text that `translate` gives.
+        A word comes when it is finished and every hypothesis that can still win agrees on it. A sentence with names,
+        numbers or code comes as a whole, and so does any with `risk_samples`, and a text with markup. Joined, the
+        pieces are the text that `translate` gives.
         """
         options = (options or self.options).but(**settings)
         (segments,) = self.read([text], options)
+        if segments.markup:
+            (translation,) = self.translate([text], options, progress=False)
+            yield translation.text
+            return translation
         requests = iter(self.requests.of([segments], options)[0])
         hypotheses: list[list[Hypothesis]] = []  # of each segment that is translated
         before, (space, *spaces) = "", segments.spaces
@@ -247,7 +254,7 @@ class Translator:
             if segment.copied:
                 growing: Iterable[str] = [one_line(segment.text)[0]]
             else:
-                growing = self._grow(next(requests), options, hypotheses, segment.form)
+                growing = self._grow(next(requests), options, hypotheses, segment)
             written, yielded = "", 0
             for written in growing:
                 piece = separator(before, written, space) + written
@@ -260,21 +267,23 @@ class Translator:
         return self._aligned([segments], [self.writer.choose(hypotheses, options)], options)[0]
 
     def _grow(
-        self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]], form: Form | None
+        self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]], segment: Segment
     ) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its own are added to `hypotheses` at the end."""
-        engine = self.engine(options)
+        engine, form = self.engine(options), segment.form
         tickets = [engine.admit(sample) for sample in request.samples(options.samples)]
         ended: dict[int, list[Hypothesis]] = {}
+        is_final = options.risk_samples is None and (form is None or not form.kept)
         while engine.busy:
             with self._computing(options):
                 ended |= {result.ticket: result.hypotheses for result in engine.step()}
-            if options.risk_samples is None and tickets[0] not in ended:
+            if is_final and tickets[0] not in ended:
                 settled = self.writer.settled_text(engine.agreed(tickets[0]))
                 yield settled if form is None else self.writer.forms.restored(form, settled, is_whole=False)
         hypotheses.append(_joined(ended[ticket] for ticket in tickets))
         ((best,), *_) = self.writer.choose(hypotheses[-1:], options)
-        text = self.writer.text(best.tokens)
+        links = self._links([(segment, best)], options) if self.writer.left_out(segment, best) else None
+        text, _ = self.writer.written(segment, best, links)
         yield text if form is None else self.writer.forms.restored(form, text)
 
     def score(
@@ -311,12 +320,17 @@ class Translator:
         given, languages = list(texts), self.target_languages
         split = languages.split(given, options.target_language)
         longest = self.requests.longest_source(options) - bool(languages.ids)
-        plain = [wanted.text for wanted in split]
-        form = (lambda _: None) if options.raw or options.prefix else self.source_forms.form
+        as_typed = options.raw or bool(options.prefix)
+        marked = [Markup(wanted.text) if as_typed else without_tags(wanted.text) for wanted in split]
+        plain = [markup.plain for markup in marked]
+        form = (lambda _: None) if as_typed else self.source_forms.form
         lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations, form)
         languages.warn_of_forgotten(split)
-        rows = zip(lines, given, split, strict=True)
-        return [languages.mark(line, text, wanted.language) for line, text, wanted in rows]
+        rows = zip(lines, given, split, marked, strict=True)
+        return [
+            languages.mark(replace(line, markup=markup if markup.pairs else None), text, wanted.language)
+            for line, text, wanted, markup in rows
+        ]
 
     def engine(
         self,
@@ -338,19 +352,27 @@ class Translator:
     def _aligned(
         self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
     ) -> list[Translation]:
-        """The translation of each line, from what was chosen for its segments; aligned, if that was asked for."""
-        links = None
-        if options.align:
-            pairs = [
-                pair
-                for line, ways in zip(lines, chosen, strict=True)
-                for hypotheses in ways
-                for pair in zip(line.translated, hypotheses, strict=True)
-            ]
-            tokens_at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
-            with self._computing(options, in_torch=True):
-                links = align(self.model, self.tokenizers, self.framing, pairs, tokens_at_once)
-        return [self.writer.translation(line, ways, options, links) for line, ways in zip(lines, chosen, strict=True)]
+        """The translation of each line, from what was chosen for its segments; with its words linked to those of its
+        source if that is needed.
+        """
+        linked = [self.writer.needs_links(line, ways, options) for line, ways in zip(lines, chosen, strict=True)]
+        pairs = [
+            pair
+            for line, ways, is_linked in zip(lines, chosen, linked, strict=True)
+            if is_linked
+            for hypotheses in ways
+            for pair in zip(line.translated, hypotheses, strict=True)
+        ]
+        links = self._links(pairs, options) if pairs else {}
+        return [
+            self.writer.translation(line, ways, options, links if is_linked else None)
+            for line, ways, is_linked in zip(lines, chosen, linked, strict=True)
+        ]
+
+    def _links(self, pairs: Sequence[tuple[Segment, Hypothesis]], options: SearchOptions) -> SegmentLinks:
+        tokens_at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
+        with self._computing(options, in_torch=True):
+            return align(self.model, self.tokenizers, self.framing, pairs, tokens_at_once)
 
     def _runs_in_torch(self, observer: SearchObserver | None = None) -> bool:
         return self.runtime.native is None or observer is not None
@@ -376,6 +398,8 @@ class Translator:
         """Sources as the model reads them, with tags, and translations as it would write them."""
         read, written = [], []
         for wanted, target in zip(self.target_languages.split(sources, options.target_language), targets, strict=True):
+            if not options.raw:
+                wanted, target = wanted._replace(text=without_tags(wanted.text).plain), without_tags(target).plain
             form = None if options.raw else self.source_forms.form(wanted.text.strip())
             if form is None:
                 read.append(wanted.tagged)

@@ -41,6 +41,15 @@ def split_words(text: str) -> list[str]:
     return [word for word, _ in _WORDS.pre_tokenize_str(text)]
 
 
+def places_of_words(text: str) -> list[tuple[int, int]]:
+    """Where each word and mark of a text begins, and where it ends.
+
+    >>> places_of_words("Don't go")
+    [(0, 5), (6, 8)]
+    """
+    return [place for _, place in _WORDS.pre_tokenize_str(text)]
+
+
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
     """The words that tokens spell, in order. What stands for an unknown word is a word.
 
@@ -108,13 +117,12 @@ def places_in_line(line: str, parts: Sequence[str]) -> list[list[int]]:
     >>> places_in_line("Good morning. He sleeps.", ["Good morning.", "He sleeps."])
     [[0, 1, 2], [3, 4, 5]]
     """
-    begins = [first for _, (first, _) in _WORDS.pre_tokenize_str(line)]
+    begins = [first for first, _ in places_of_words(line)]
     places, end = [], 0
     for part in parts:
         start = line.index(part, end)
         end = start + len(part)
-        words = _WORDS.pre_tokenize_str(part)
-        places.append([bisect_right(begins, start + first) - 1 for _, (first, _) in words])
+        places.append([bisect_right(begins, start + first) - 1 for first, _ in places_of_words(part)])
     return places
 
 

@@ -1,0 +1,121 @@
+"""Pairs of tags around the words that translate what they stood around."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.inference.markup import MOST_PAIRS, with_tags, without_tags
+from dragoman.inference.words import split_words
+
+WORDS = st.lists(st.sampled_from("one two red-ish l'amica, x 3.5 & (é) <br/> . ".split()), max_size=4).map(" ".join)
+LINKS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=12).map(
+    lambda links: sorted({target: (source, target) for source, target in links}.values())
+)
+
+
+@st.composite
+def marked(draw: st.DrawFn, depth: int = 3) -> str:
+    """Words with pairs of tags around and between them, each with a number of its own."""
+    parts = [draw(WORDS)]
+    for _ in range(draw(st.integers(0, 2)) if depth else 0):
+        name = draw(st.sampled_from(["b", "a", "x:g"]))
+        parts += [f'<{name} id="{draw(st.integers())}">', draw(marked(depth - 1)), f"</{name}>", draw(WORDS)]
+    return "".join(parts)
+
+
+def tags_of(text: str) -> list[str]:
+    return re.findall(r"</?(?:b|a|x:g)\b[^>]*>", text)
+
+
+def is_nested(tags: list[str]) -> bool:
+    opened: list[str] = []
+    for tag in tags:
+        if tag.startswith("</"):
+            if not opened or opened.pop() != tag[2:-1]:
+                return False
+        else:
+            opened.append(tag[1:].split()[0])
+    return not opened
+
+
+def within(links: list[tuple[int, int]], source: str, translation: str) -> list[tuple[int, int]]:
+    sizes = len(split_words(source)), len(split_words(translation))
+    return [link for link in links if link[0] < sizes[0] and link[1] < sizes[1]]
+
+
+@given(marked(), WORDS, LINKS)
+def test_a_translation_has_every_tag_once_nested_around_its_own_words(source, translation, links):
+    markup = without_tags(source)
+    written = with_tags(markup, translation, within(links, markup.plain, translation))
+    assert sorted(tags_of(written)) == sorted(tags_of(source))
+    assert is_nested(tags_of(written))
+    assert without_tags(written).plain == translation
+
+
+@st.composite
+def different_words(draw: st.DrawFn, words: tuple[str, ...] = tuple("abcdefgh")) -> str:
+    """Different words, tags around some of those that follow one another."""
+    if len(words) == 1:
+        return words[0]
+    cut = draw(st.integers(1, len(words) - 1))
+    text = " ".join([draw(different_words(words[:cut])), draw(different_words(words[cut:]))])
+    return f"<i>{text}</i>" if draw(st.booleans()) else text
+
+
+@given(different_words())
+def test_words_that_translate_themselves_get_their_tags_back(source):
+    markup = without_tags(source)
+    assert with_tags(markup, markup.plain, [(word, word) for word in range(8)]) == source
+
+
+@given(WORDS, WORDS, LINKS)
+def test_a_text_without_pairs_is_left_alone(source, translation, links):
+    markup = without_tags(source)
+    assert markup.plain == source
+    assert with_tags(markup, translation, links) == translation
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "links", "written"),
+    [
+        # words in another order, with one between them that is of another pair, and one of none
+        ("<b>the red</b> house", "la casa rossa", [(0, 0), (2, 1), (1, 2)], "<b>la casa rossa</b>"),
+        ("<b>the red</b> <i>big house</i>", "x y z", [(0, 0), (2, 1), (1, 2)], "x <i>y</i> <b>z</b>"),
+        ("He <a>saw <b>us</b></a>", "Ci vide", [(2, 0), (1, 1)], "<a><b>Ci</b> vide</a>"),
+        # no word is linked to those of the pair
+        ("Do <b>you</b> go?", "Vai?", [(2, 0), (3, 1)], "<b></b>Vai?"),
+        ("Go<b></b>!", "Vai!", [(0, 0), (1, 1)], "Vai<b></b>!"),
+        ("<b>all of it</b>", "tutto", [], "<b>tutto</b>"),
+        # what stands there as it is
+        ("H<sub>2</sub>O is it", "È H2O", [(0, 1), (1, 0)], "È H<sub>2</sub>O"),
+        ("<b>Ann Lee</b> is in", "C'è Ann Lee", [], "C'è <b>Ann Lee</b>"),
+        # accelerators
+        ("Open &File...", "Apri file...", [(0, 0), (1, 1)], "Apri &file..."),
+        ("_Big <b>dog</b>", "Cane grosso", [(0, 1), (1, 0)], "<b>Cane</b> _grosso"),
+        ("Show &Bar", "Mostra", [(0, 0)], "&Mostra"),
+        # no pairs
+        ("a <b and c> d</i> <br/>", "x", [], "x"),
+    ],
+)
+def test_tags_stand_around_what_translates_the_words_between_them(source, translation, links, written):
+    assert with_tags(without_tags(source), translation, links) == written
+
+
+def test_pairs_that_cross_keep_the_outer_one_and_many_are_no_markup():
+    assert without_tags("<b>a <i>b</b> c</i>").plain == "a <i>b c</i>"
+    assert not without_tags("<b>a</b>" * (MOST_PAIRS + 1)).pairs
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A & B", "AT&T", "&amp; x", "_x_", "a_b _c_d", "_One _Two", "see https://a.org/?x=1&y=&Zed", "~/x", "~x", "&1"],
+)
+def test_what_looks_like_an_accelerator_stays(text):
+    assert without_tags(text) == (text, ())
+
+
+def test_a_long_row_of_tags_takes_no_time():
+    text = "<a>" * 50_000 + "</b>" * 50_000
+    assert without_tags(text).plain == text
