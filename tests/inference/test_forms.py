@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from small_translators import SOURCES, TARGETS, asked, stored
 
+from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.forms import Forms
 from dragoman.inference.segments import read_segments
 from dragoman.inference.translator import Translator
@@ -301,6 +302,32 @@ def test_what_stood_apart_in_the_source_stands_apart_in_the_translation(translat
     form = PROTECTING.form("Is {a} in {b} London?")
     assert form is not None
     assert TO_ITALIAN.restored(form, translation).removesuffix("?") == restored.removesuffix("?")
+
+
+def test_what_the_expressions_of_the_user_find_is_kept():
+    form = PROTECTING.form("The AB-12 is in AB-7, and so is {a}.", (r"AB-\d+", r"\bis in"))
+    assert form is not None
+    assert form.plain == f"The {ONE} {TWO} {WORDS[2]}, and so is {WORDS[3]}."
+    assert [*form.kept.values()] == ["AB-12", "is in", "AB-7", "{a}"]
+
+
+def test_an_expression_that_takes_too_long_is_refused(monkeypatch):
+    monkeypatch.setattr("dragoman.inference.protection._SECONDS", 0.05)
+    with pytest.raises(DecodeError, match=r"take longer than 0.05 seconds for 'Is aaaa.*' *; give simpler ones"):
+        PROTECTING.form(f"Is {'a' * 60}b", ("(a|aa)+$",))
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"protect": ("([",)}, r"no regular expression: unterminated"),
+        ({"protect": ("x*",)}, r"'x\*', which also matches an empty text"),
+        ({"protect": ("x",), "raw": True}, r"no effect with decode.raw"),
+    ],
+)
+def test_expressions_that_cannot_be_used_are_refused(settings, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        asked().but(**settings)
 
 
 @pytest.mark.parametrize("split", ["sentence", "long", "never"])

@@ -66,6 +66,10 @@ def translate(
         bool,
         typer.Option("--raw", help="Translate each line as it stands: markup too, and quotes, spaces and capitals."),
     ] = False,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(help="Keep what this regular expression finds as it is; may be repeated.", show_default=False),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Write the translations to this file. With --input, run the same command again to resume."),
@@ -120,6 +124,7 @@ def translate(
         n_best=n_best,
         align=align or None,
         raw=raw or None,
+        protect=tuple(protect) if protect else None,
     )
     count = translator.workers(options)
     workers = "1 worker" if count == 1 else f"up to {count} workers"

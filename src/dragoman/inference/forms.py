@@ -57,14 +57,16 @@ class Forms:
         """Usual forms of names: None, because the training text lacks the word, or one that both languages have."""
         return {None, *(word for word in self._others.words if word[0].isupper())}
 
-    def form(self, text: str) -> Form | None:
-        """The form of a sentence; None if the model can read it as it is."""
-        form = self._form(text)
+    def form(self, text: str, protect: tuple[str, ...] = ()) -> Form | None:
+        """The form of a sentence; None if the model can read it as it is. It keeps what the regular expressions of
+        `protect` find.
+        """
+        form = self._form(text, protect)
         return None if (form.plain == text and not form.kept) or not form.plain.strip() else form
 
-    def _form(self, text: str) -> Form:
+    def _form(self, text: str, protect: tuple[str, ...]) -> Form:
         conventions = self._conventions
-        without_code, kept = self._protection.code(text)
+        without_code, kept = self._protection.code(text, protect)
         if not conventions.sentences:
             return Form(conventions.normalised(without_code), Peeled("", text, ""), kept=kept)
         peeled = peel(without_code, conventions.around_known, self._is_name)

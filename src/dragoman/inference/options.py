@@ -73,6 +73,9 @@ class SearchOptions(Settings):
     raw: bool = False
     """Whether the model reads each text as it was typed. Else it reads quotes, spaces and capitals as its training text
     has them, without what stands around a sentence, and the translation gets back what was typed."""
+    protect: tuple[str, ...] = pydantic.Field(default=(), max_length=100)
+    """Regular expressions. What they find in a text stands in its translation as it is, like addresses and variables;
+    at most 100."""
     abbreviations: tuple[str, ...] = ()
     """Abbreviations that end no sentence where one is cut, beside those that are known, such as "Abt."."""
     max_source_tokens: int = pydantic.Field(default=200, ge=8, le=1_000_000)
@@ -121,9 +124,23 @@ class SearchOptions(Settings):
             problems.append("decode.prefix must hold more than spaces; leave it out for none")
         if not all(re.search(r"[^\s\0]", each) for each in self.banned_words):
             problems.append("decode.banned_words must hold words, but one of them is blank")
-        if problems:
+        problems += map(_complaint, self.protect)
+        if self.protect and (self.raw or self.prefix):
+            problems.append("decode.protect has no effect with decode.raw or decode.prefix; leave one of them out")
+        if problems := [*filter(None, problems)]:
             raise ValueError("; ".join(problems))
         return self
+
+
+def _complaint(expression: str) -> str:
+    """What is wrong with a regular expression, if something is."""
+    import regex  # here, because few options have expressions
+
+    try:
+        is_empty = regex.fullmatch(expression, "", timeout=1) is not None
+    except regex.error as error:
+        return f"decode.protect holds {expression!r}, which is no regular expression: {error}"
+    return f"decode.protect holds {expression!r}, which also matches an empty text" if is_empty else ""
 
 
 class GenerateOptions(Settings):

@@ -6,7 +6,11 @@ its training text lacks. Of a model without placeholders, translations are only 
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
+import regex
+
+from dragoman.errors import DecodeError
 from dragoman.inference.sentences import spaceless
 from dragoman.text.casing import Truecaser
 from dragoman.text.forms import END_MARKS
@@ -16,6 +20,8 @@ from dragoman.text.protected import Names, Span, apart, code_in, localised, numb
 _SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1")})
 _LARGEST_WORD = 20
 """Languages often write numbers up to this in words."""
+_SECONDS = 2
+"""Longest time that expressions may take for one text."""
 
 Kept = Mapping[str, str]
 """What a translation should keep, as it writes it, by the placeholder that stands for it; by its own text if none does.
@@ -30,9 +36,14 @@ class Protection:
         self._languages, self._placeholders = languages, placeholders
         self._names = Names(words, languages[0])
 
-    def code(self, text: str) -> tuple[str, Kept]:
-        """The text with placeholders for addresses, variables and the like, and what it keeps."""
-        return self._placed(text, code_in(text), {})
+    def code(self, text: str, protect: tuple[str, ...] = ()) -> tuple[str, Kept]:
+        """The text with placeholders for addresses, variables and the like, and for what the regular expressions of
+        `protect` find; and what it keeps.
+
+        Raises:
+            DecodeError: the expressions take too long.
+        """
+        return self._placed(text, apart(text, _found(protect, text) if protect else (), code_in(text)), {})
 
     def words(self, text: str, kept: Kept) -> tuple[str, Kept]:
         """The same for names and numbers, in a text from which code is `kept` already."""
@@ -50,6 +61,24 @@ class Protection:
             if keys[-1] in PLACEHOLDERS or not _may_be_words(typed):
                 found[keys[-1]] = localised(typed, *self._languages) if span.kind == "number" else typed
         return replaced(text, spans, keys), found
+
+
+def _found(protect: tuple[str, ...], text: str) -> list[Span]:
+    """What the expressions find. They may be anything, and some take years."""
+    try:
+        return [
+            Span(*match.span(), "code") for match in _compiled(protect).finditer(text, timeout=_SECONDS) if match[0]
+        ]
+    except TimeoutError:
+        raise DecodeError(
+            f"the expressions of decode.protect take longer than {_SECONDS} seconds for {text[:60]!r}; "
+            "give simpler ones, without repetitions in repetitions"
+        ) from None
+
+
+@lru_cache(maxsize=8)
+def _compiled(protect: tuple[str, ...]) -> "regex.Pattern[str]":
+    return regex.compile("|".join(f"(?:{each})" for each in protect))
 
 
 def put_back(text: str, kept: Kept, read: str) -> str:

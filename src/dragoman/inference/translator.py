@@ -323,7 +323,7 @@ class Translator:
         as_typed = options.raw or bool(options.prefix)
         marked = [Markup(wanted.text) if as_typed else without_tags(wanted.text) for wanted in split]
         plain = [markup.plain for markup in marked]
-        form = (lambda _: None) if as_typed else self.source_forms.form
+        form = (lambda _: None) if as_typed else partial(self.source_forms.form, protect=options.protect)
         lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations, form)
         languages.warn_of_forgotten(split)
         rows = zip(lines, given, split, marked, strict=True)
@@ -400,7 +400,7 @@ class Translator:
         for wanted, target in zip(self.target_languages.split(sources, options.target_language), targets, strict=True):
             if not options.raw:
                 wanted, target = wanted._replace(text=without_tags(wanted.text).plain), without_tags(target).plain
-            form = None if options.raw else self.source_forms.form(wanted.text.strip())
+            form = None if options.raw else self.source_forms.form(wanted.text.strip(), options.protect)
             if form is None:
                 read.append(wanted.tagged)
                 written.append(target)
