@@ -311,9 +311,17 @@ def test_what_the_expressions_of_the_user_find_is_kept():
     assert [*form.kept.values()] == ["AB-12", "is in", "AB-7", "{a}"]
 
 
+def test_an_expression_means_the_same_beside_others():
+    form = PROTECTING.form("Is abab in it or yy?", (r"(?i)(qq)", r"(ab)\1", "(?x) yy  # twice"))
+    assert form is not None
+    assert [*form.kept.values()] == ["abab", "yy"]
+    with pytest.raises(DecodeError, match=r"'\\\\b', which also matches an empty text"):
+        PROTECTING.form("Is it?", (r"\b",))
+
+
 def test_an_expression_that_takes_too_long_is_refused(monkeypatch):
     monkeypatch.setattr("dragoman.inference.protection._SECONDS", 0.05)
-    with pytest.raises(DecodeError, match=r"take longer than 0.05 seconds for 'Is aaaa.*' *; give simpler ones"):
+    with pytest.raises(DecodeError, match=r"takes longer than 0.05 seconds for 'Is aaaa.*' *; give a simpler one"):
         PROTECTING.form(f"Is {'a' * 60}b", ("(a|aa)+$",))
 
 
@@ -321,7 +329,9 @@ def test_an_expression_that_takes_too_long_is_refused(monkeypatch):
     ("settings", "complaint"),
     [
         ({"protect": ("([",)}, r"no regular expression: unterminated"),
+        ({"protect": ("(" * 900 + ")" * 900,)}, r"no regular expression: maximum recursion"),
         ({"protect": ("x*",)}, r"'x\*', which also matches an empty text"),
+        ({"protect": ("(?R)",)}, r"'\(\?R\)', which takes longer than 2 seconds"),
         ({"protect": ("x",), "raw": True}, r"no effect with decode.raw"),
     ],
 )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 
 from dragoman.config import Settings
+from dragoman.errors import DecodeError
+from dragoman.inference.protection import found_by
 from dragoman.inference.sentences import is_blank
 
 if TYPE_CHECKING:
@@ -124,23 +126,15 @@ class SearchOptions(Settings):
             problems.append("decode.prefix must hold more than spaces; leave it out for none")
         if not all(re.search(r"[^\s\0]", each) for each in self.banned_words):
             problems.append("decode.banned_words must hold words, but one of them is blank")
-        problems += map(_complaint, self.protect)
         if self.protect and (self.raw or self.prefix):
             problems.append("decode.protect has no effect with decode.raw or decode.prefix; leave one of them out")
-        if problems := [*filter(None, problems)]:
+        try:
+            found_by(self.protect, "")
+        except DecodeError as error:
+            problems.append(str(error))
+        if problems:
             raise ValueError("; ".join(problems))
         return self
-
-
-def _complaint(expression: str) -> str:
-    """What is wrong with a regular expression, if something is."""
-    import regex  # here, because few options have expressions
-
-    try:
-        is_empty = regex.fullmatch(expression, "", timeout=1) is not None
-    except regex.error as error:
-        return f"decode.protect holds {expression!r}, which is no regular expression: {error}"
-    return f"decode.protect holds {expression!r}, which also matches an empty text" if is_empty else ""
 
 
 class GenerateOptions(Settings):

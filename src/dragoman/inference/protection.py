@@ -6,9 +6,6 @@ its training text lacks. Of a model without placeholders, translations are only 
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-
-import regex
 
 from dragoman.errors import DecodeError
 from dragoman.inference.sentences import spaceless
@@ -21,7 +18,7 @@ _SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1
 _LARGEST_WORD = 20
 """Languages often write numbers up to this in words."""
 _SECONDS = 2
-"""Longest time that expressions may take for one text."""
+"""Longest time that an expression may take for one text."""
 
 Kept = Mapping[str, str]
 """What a translation should keep, as it writes it, by the placeholder that stands for it; by its own text if none does.
@@ -41,9 +38,9 @@ class Protection:
         `protect` find; and what it keeps.
 
         Raises:
-            DecodeError: the expressions take too long.
+            DecodeError: an expression cannot be used.
         """
-        return self._placed(text, apart(text, _found(protect, text) if protect else (), code_in(text)), {})
+        return self._placed(text, apart(text, found_by(protect, text), code_in(text)), {})
 
     def words(self, text: str, kept: Kept) -> tuple[str, Kept]:
         """The same for names and numbers, in a text from which code is `kept` already."""
@@ -63,22 +60,29 @@ class Protection:
         return replaced(text, spans, keys), found
 
 
-def _found(protect: tuple[str, ...], text: str) -> list[Span]:
-    """What the expressions find. They may be anything, and some take years."""
-    try:
-        return [
-            Span(*match.span(), "code") for match in _compiled(protect).finditer(text, timeout=_SECONDS) if match[0]
-        ]
-    except TimeoutError:
-        raise DecodeError(
-            f"the expressions of decode.protect take longer than {_SECONDS} seconds for {text[:60]!r}; "
-            "give simpler ones, without repetitions in repetitions"
-        ) from None
+def found_by(expressions: Sequence[str], text: str) -> list[Span]:
+    """What regular expressions find, one after the other.
 
+    Raises:
+        DecodeError: one of them is wrong, finds an empty text, or takes years.
+    """
+    found: list[Span] = []
+    for expression in expressions:
+        import regex  # here, because few texts are read with expressions
 
-@lru_cache(maxsize=8)
-def _compiled(protect: tuple[str, ...]) -> "regex.Pattern[str]":
-    return regex.compile("|".join(f"(?:{each})" for each in protect))
+        shown = f"decode.protect holds {expression[:60]!r}, which"
+        try:
+            found += [Span(*match.span(), "code") for match in regex.finditer(expression, text, timeout=_SECONDS)]
+        except (regex.error, RecursionError) as error:
+            raise DecodeError(f"{shown} is no regular expression: {error}") from None
+        except (TimeoutError, MemoryError):
+            raise DecodeError(
+                f"{shown} takes longer than {_SECONDS} seconds for {text[:60]!r}; give a simpler one, "
+                "without repetitions in repetitions"
+            ) from None
+        if any(span.begin == span.end for span in found):
+            raise DecodeError(f"{shown} also matches an empty text")
+    return found
 
 
 def put_back(text: str, kept: Kept, read: str) -> str:
