@@ -162,9 +162,9 @@ QUARTER, IDEAS, PAPER, TEN_TIMES = (
 )
 OTHERS: list[tuple[str, str, str, int, dict[float, bool]]] = [
     # recipe, what is another, the entry of LOG.md, steps, score of each seed -> whether it meets the bar
-    ("multi30k-en-de", "linear", QUARTER, 3_005, {38.9: True, 40.0: True, 39.9: True}),
+    ("multi30k-en-de", "linear", QUARTER, 3_005, {38.9: False, 40.0: True, 39.9: True}),
     ("multi30k-en-de", "AdamW 5.6e-3", QUARTER, 3_385, {39.7: True, 39.3: True}),
-    ("multi30k-en-de", "width 192, d_ff 512", QUARTER, 1_643, {38.5: False, 39.2: True, 38.7: False}),
+    ("multi30k-en-de", "width 192, d_ff 512", QUARTER, 1_643, {38.5: False, 39.2: False, 38.7: False}),
     ("multi30k-en-de", "half the steps", IDEAS, 1_500, {37.6: False}),
     ("multi30k-en-de", "AdamW 4e-3, linear, half the steps", IDEAS, 1_690, {36.9: False}),
     ("multi30k-en-de", "paper, 2e-3, half the steps", PAPER, 1_500, {33.7: False}),
@@ -199,7 +199,7 @@ def test_which_other_configurations_meet_the_bar(
         assert found.met == meets, f"{other}, {steps:,} steps: {found} ({entry})"
 
 
-@pytest.mark.parametrize(("recipe", "low"), [("multi30k-en-de", 38.9), ("tatoeba-en-it", 52.7)])
+@pytest.mark.parametrize(("recipe", "low"), [("multi30k-en-de", 39.2), ("tatoeba-en-it", 52.7)])
 def test_the_recipes_own_seeds_meet_their_bar(recipe: str, low: float) -> None:
     expected = expected_of(recipe)
     assert round(expected.worst, 1) == low < min(expected.scores)
