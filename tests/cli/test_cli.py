@@ -286,9 +286,17 @@ def test_words_streamed_to_a_terminal_join_to_the_same_text(
 def test_json_is_one_object_a_line(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", str(run_folder), "the gatt", "--format", "json", "--n-best", "2", "--quiet"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["source"] == "the gatt" and len(found["alternatives"]) == 1
+    assert (found["line"], found["source"]) == (1, "the gatt") and len(found["alternatives"]) == 1
     assert sum(found["token_log_probs"]) == pytest.approx(found["log_prob"])
     assert len(found["tokens"]) == len(found["token_log_probs"])
+
+
+def test_json_says_the_line(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "source"
+    source.write_text("the gatt\n\nthe can\n")
+    assert main(["translate", str(run_folder), "--input", str(source), "--format", "json", "--quiet"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["line"], each["source"]) for each in found] == [(1, "the gatt"), (2, ""), (3, "the can")]
 
 
 def test_several_translations_of_a_line_are_numbered(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -429,6 +437,32 @@ def test_flags_are_counted_and_explained_once(
     assert main(["translate", str(run_folder)]) == 0
     told = capsys.readouterr().err
     assert "1 of 1 line flagged split" in told and "1 lines" not in told
+
+
+@pytest.mark.parametrize("way", ["text", "texts", "pipe", "file"])
+def test_a_refused_flag_ends_a_translation_with_code_9_when_all_is_written(
+    way: str, run_folder: Path, type_in: Callable[[bytes], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["the zoo"] if way == "text" else ["the can", "the top", "the zoo sees the zoo"]
+    number, source = len(texts), tmp_path / "source"
+    source.write_text("".join(f"{text}\n" for text in texts))
+    type_in(source.read_bytes())
+    output = tmp_path / "output"
+    given = {"pipe": [], "file": ["--input", str(source), "--output", str(output)]}.get(way, texts)
+    command = ["translate", str(run_folder), *given, "--set", "length_extra=3", "--fail-on"]
+    assert main([*command, "lost,cleaned", "--fail-on", "split"]) == 0
+    output.unlink(missing_ok=True)
+    type_in(source.read_bytes())
+    capsys.readouterr()
+    assert main([*command, "lost, unknown"]) == errors.GateFailed.exit_code
+    told = capsys.readouterr()
+    assert f"error: --fail-on: some translations are flagged unknown (line {number})\n" in told.err
+    assert (output.read_text() if way == "file" else told.out).count("\n") == number
+
+
+def test_a_flag_that_there_is_not_is_refused(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", str(run_folder), "the top", "--fail-on", "split,odd"]) == 2
+    assert "there is no flag 'odd', only split, broken, copied," in capsys.readouterr().err
 
 
 def test_flags_of_all_translations_are_said_and_scores_explained(

@@ -19,7 +19,15 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
 from dragoman.inference.segments import read_segments
 from dragoman.inference.sentences import is_blank
-from dragoman.inference.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, Translation, most_loops, repeats
+from dragoman.inference.translation import (
+    DOUBTFUL_LOG_PROB,
+    MEANINGS,
+    Flag,
+    Translation,
+    doubtful_below,
+    most_loops,
+    repeats,
+)
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.progress import Silent
@@ -517,6 +525,30 @@ def test_what_the_model_itself_finds_unlikely_is_doubtful() -> None:
             assert ("doubtful" in found.flags) == doubtful
             seen.add(doubtful)
     assert seen == {True, False}
+
+
+def test_a_translation_is_doubtful_below_what_its_options_say(translator: Translator) -> None:
+    texts = lines(20)
+    means = [each.log_prob / len(each.tokens) for each in translator.translate(texts, asked(split="never"))]
+    least = sorted(means)[10]
+    found = translator.translate(texts, asked(split="never", doubtful_below=least - 1e-6))
+    assert [mean < least - 1e-6 for mean in means] == ["doubtful" in each.flags for each in found]
+
+
+def test_nearly_all_translations_of_held_out_text_are_not_doubtful() -> None:
+    unlikely = [Translation("", log_prob=-number / 100, tokens=("a", "b")) for number in range(201)]
+    assert doubtful_below(unlikely) == pytest.approx(-0.99)  # of 201 from 0 to -1, two are lower
+    assert doubtful_below([*unlikely, Translation("42", "42")]) == doubtful_below(unlikely), "it has no tokens"
+    assert doubtful_below([Translation("", log_prob=-9.0, tokens=("a",))] * 200) == DOUBTFUL_LOG_PROB
+    assert doubtful_below(unlikely[:99]) is None
+
+
+def test_words_and_languages_that_the_model_does_not_read_are_flagged(translator: Translator) -> None:
+    texts = ["where is the station ?", "where is the zoo ?", "io non bevo acqua perché il cane è vecchio ."]
+    texts.append(f"{texts[0].capitalize()} {texts[2].capitalize()}")
+    found = [{"unknown", "language"} & {*each.flags} for each in translator.translate(texts, asked())]
+    assert found[:2] == [set(), {"unknown"}]
+    assert all("language" in flags for flags in found[2:])
 
 
 def test_every_flag_has_a_meaning() -> None:

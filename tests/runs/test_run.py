@@ -28,7 +28,7 @@ from dragoman.runs import resolving, starting, trial
 from dragoman.runs import translation as pairs_module
 from dragoman.runs.lookup import RunOptions
 from dragoman.runs.metrics_log import read_metrics
-from dragoman.runs.recipe import Recipe
+from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.folder import load_model
 from dragoman.store.manifest import write_manifest
@@ -106,6 +106,31 @@ def test_a_run_of_an_earlier_version_learns_how_its_text_is_written(finished: Pa
         assert learnt is not None and learnt.placeholders
         without = learnt.model_copy(update={"placeholders": False})  # which earlier versions did not teach
         assert load_model(run / name).files.conventions == without
+
+
+def test_a_model_keeps_how_likely_its_translations_of_the_dev_set_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.inference.translation.MEASURED", 4)
+    run = train_small(tmp_path).folder
+    generation = run / "best" / "generation_config.json"
+    kept = json.loads(generation.read_text())
+    assert -2 <= kept.pop("doubtful_below") <= 0
+    assert "doubtful_below" not in load_model(run / "final").files.generation, "it was not validated"
+    generation.write_text(json.dumps(kept))  # as an earlier version did
+    write_manifest(run / "best")
+    train(run, device="cpu")
+    assert -2 <= load_model(run).files.generation["doubtful_below"] <= 0
+    brief = ["data.dev_size=8", "data.test_size=4", "train.steps=2", f"start.model={run}"]
+    tuned = train(tmp_path / "corpus.tsv", overrides=brief, name="tuned", runs=tmp_path, device="cpu").folder
+    assert read_recipe(tuned / "recipe.toml").decode.doubtful_below is None, "that of another model is not kept"
+    assert "doubtful_below" in load_model(tuned).files.generation
+
+
+def test_what_a_recipe_says_of_doubtful_translations_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.inference.translation.MEASURED", 4)
+    run = train_small(tmp_path, "decode.doubtful_below=-1.5").folder
+    assert load_model(run).files.generation["doubtful_below"] == -1.5
 
 
 def test_training_text_is_written_as_most_of_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,15 @@ def test_words_that_are_rare_or_on_both_sides_are_no_evidence():
     assert WordEvidence({}).verdict(["a"], ["b"]) is None
 
 
+def test_the_small_words_of_few_languages_are_known():
+    assert [ColumnLanguage.told(tag).name for tag in ("en", "en-GB", "pt-BR", "ru", "und")] == [
+        *("en", "en", "pt", None, None)
+    ]
+    russian = "Я не знаю, где находится вокзал."
+    assert ColumnLanguage.told("en").lacks(russian, words_of(russian))
+    assert not ColumnLanguage.told("ru").lacks(russian, words_of(russian))
+
+
 def test_text_without_spaces_is_judged_by_its_characters():
     assert words_of("我们走吧") == ["我", "们", "走", "吧"]
     assert words_of("Perché no? Sì!") == ["perché", "no", "sì"]
@@ -81,7 +90,7 @@ def test_real_text_passes_and_its_exchanged_rows_are_found(shared_data, name, so
     rows = list(zip(one, other, strict=True))
     for told, texts in ((source, one), (target, other)):
         column = ColumnLanguage(told, sum((evidence(" ".join(words), words) for words in texts), Counter()))
-        assert column.name == told
+        assert column.name == ColumnLanguage.told(told).name == told
         assert not [words for words in texts if words and column.lacks(" ".join(words), words)]
     found = verdicts(rows)
     assert found.count(EXCHANGED) <= len(rows) / 1000

@@ -29,7 +29,7 @@ from dragoman.cli.options import (
     search_overrides,
 )
 from dragoman.cli.streams import check_text, read, standard_input, writer
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, GateFailed
 from dragoman.files import check_output
 from dragoman.progress import Progress, silent
 
@@ -94,6 +94,12 @@ def translate(
         typer.Option(help="A further model that translates with MODEL as one; may be repeated.", show_default=False),
     ] = None,
     output_format: Format = "text",
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FLAG,…", help="End with exit code 9 if a translation has one of these flags; may be repeated."
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Translate text: one line in, one line out."""
@@ -110,6 +116,7 @@ def translate(
         raise ConfigError("--fresh starts a file again, so it needs --input and --output")
     if item is not None and output is not None:
         raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
+    refused = flags_named(fail_on or ())
     resumes = output is not None and can_resume(input_file, output)
     total = count_lines(input_file, raw)
     pair = None if item is None else test_pair(model, item)
@@ -133,18 +140,34 @@ def translate(
 
     work = Work(progress, translator, options, output_format == "json")
     if pair is not None:
-        work.compare(*pair)
+        flags = work.compare(*pair)
     elif input_file is not None and output is not None and resumes:
         asked = what_decides([model, *(ensemble or ())], adapter, translator, options, output_format)
-        work.translate_file(input_file, output, asked, fresh, total)
+        flags = work.translate_file(input_file, output, asked, fresh, total)
     elif input_file is not None:
-        work.translate_all(read(input_file), output, total)
+        flags = work.translate_all(read(input_file), output, total)
     elif output is None and text and len(text) == 1:
-        work.say(text[0])
+        flags = work.say(text)
     elif output is None and not text and sys.stdin.isatty():
-        work.converse()
+        flags = work.converse()
     else:
-        work.translate_all(text or standard_input(), output)
+        flags = work.translate_all(text or standard_input(), output)
+    if found := [f"{flag}{flags.where(flag)}" for flag in refused if flags.counts[flag]]:
+        raise GateFailed(f"--fail-on: some translations are flagged {', '.join(found)}")
+
+
+def flags_named(names: Iterable[str]) -> "list[Flag]":
+    """The flags of names, which may stand together with commas between them.
+
+    Raises:
+        ConfigError: there is no such flag.
+    """
+    from dragoman.inference.translation import MEANINGS
+
+    given = {name.strip() for each in names for name in each.split(",")}
+    if unknown := sorted(given - MEANINGS.keys()):
+        raise ConfigError(f"--fail-on: there is no flag {unknown[0]!r}, only {', '.join(MEANINGS)}")
+    return list(meanings(given))
 
 
 def count_lines(path: Path | None, raw: bool) -> int | None:
@@ -212,27 +235,34 @@ class Work:
     known_words: frozenset[str] | None = None
     """In lower case. Other words are named as unknown; if None, those that the vocabulary does not hold."""
 
-    def converse(self) -> None:
+    def converse(self) -> "Flags":
         """Translates lines as they are typed, until the end of input."""
         note(TYPED)
-        for text in standard_input():
-            self.say(text)
+        return self.say(standard_input())
 
-    def say(self, text: str) -> None:
+    def say(self, texts: Iterable[str]) -> "Flags":
+        """Translates texts one by one, as they come."""
+        flags = Flags(Counter(), {})
+        for number, text in enumerate(texts, 1):
+            flags.add(number, self._say(number, text))
+        return flags
+
+    def _say(self, number: int, text: str) -> "Translation":
         """Translates one text; on a terminal the words appear as they are found."""
         if self.as_json or self.options.align or self.options.n_best > 1 or not sys.stdout.isatty():
             (translation,) = self.translator.translate([text], self.options, silent)
-            write_text("\n".join(self._lines(1, translation)))
+            write_text("\n".join(self._lines(number, translation)))
         else:
             translation = write_pieces(self.translator.stream(text, self.options))
         if unknown := self._unknown_words(translation):
             note(f"words that the model does not know: {', '.join(unknown)}")
         for rank, each in enumerate((translation, *translation.alternatives), 1):
             which = f"translation {rank} is " if translation.alternatives else ""
-            for flag, meaning in meanings(each.flags).items():
+            for flag, meaning in meanings(set(each.flags) - {"unknown"}).items():  # those words are named above
                 note(f"{which}flagged {flag}: {meaning}")
         if translation.alternatives and not self.as_json:
             note(RANKED)
+        return translation
 
     def _unknown_words(self, translation: "Translation") -> Sequence[str]:
         if self.known_words is None:
@@ -241,17 +271,20 @@ class Work:
 
         return [word for word in words(translation.source) if word not in self.known_words]
 
-    def compare(self, source: str, target: str) -> None:
+    def compare(self, source: str, target: str) -> "Flags":
         """Shows one sentence of a test set beside the model's translation."""
         (translation,) = self.translator.translate([source], self.options, silent)
+        flags = Flags(Counter(), {})
+        flags.add(1, translation)
         if self.as_json:
             write_json_line({"target": target, **asdict(translation)})
-            return
+            return flags
         write_text(f"source:     {source}\ntarget:     {target}\nprediction: {translation.text}")
         if self.options.align:
             write(f"alignment:  {pharaoh(translation)}")
+        return flags
 
-    def translate_all(self, texts: Iterable[str], output: Path | None, total: int | None = None) -> None:
+    def translate_all(self, texts: Iterable[str], output: Path | None, total: int | None = None) -> "Flags":
         """Translates every line, many at a time, but at once what has arrived if nothing more is waiting. An output
         file appears when it is complete.
         """
@@ -259,8 +292,11 @@ class Work:
         with writer(output) as write_lines:
             count = self._translate(texts, lambda _, lines: write_lines(lines), total, flags)
         self._note_flags(flags, count)
+        return flags
 
-    def translate_file(self, source: Path, output: Path, asked: dict[str, Any], fresh: bool, total: int | None) -> None:
+    def translate_file(
+        self, source: Path, output: Path, asked: dict[str, Any], fresh: bool, total: int | None
+    ) -> "Flags":
         """The same for the lines of a file, into a file that a later command can complete."""
         from dragoman.inference.resumable import resumable_file
         from dragoman.runs.signals import interrupted_by_signals
@@ -270,6 +306,7 @@ class Work:
             flags = Flags(file.counts, file.places)
             count = self._translate(rest, file.add, total, flags, file.record.lines)
         self._note_flags(flags, count)
+        return flags
 
     def _translate(
         self,
@@ -299,16 +336,15 @@ class Work:
 
     def _note_flags(self, flags: "Flags", lines: int) -> None:
         for flag, meaning in meanings(flags.counts).items():
-            count, places = flags.counts[flag], ", ".join(map(str, flags.places.get(flag, ())))
-            where = f" (line {places}{', …' if count > PLACES else ''})" if places else ""
-            note(f"{count:,} of {lines:,} {'line' if lines == 1 else 'lines'} flagged {flag}{where}: {meaning}")
+            found = f"{flags.counts[flag]:,} of {lines:,} {'line' if lines == 1 else 'lines'}"
+            note(f"{found} flagged {flag}{flags.where(flag)}: {meaning}")
         if self.options.n_best > 1 and not self.as_json:
             note(RANKED)
 
     def _lines(self, number: int, translation: "Translation") -> list[str]:
         """What is printed for a text."""
         if self.as_json:
-            return [as_json(asdict(translation))]
+            return [as_json({"line": number, **asdict(translation)})]
         lines: list[str] = []
         for rank, each in enumerate((translation, *translation.alternatives), 1):
             ranked = [str(number), str(rank), f"{each.score:.4f}"] if self.options.n_best > 1 else []
@@ -332,6 +368,11 @@ class Flags(NamedTuple):
         for flag in flags:
             if len(places := self.places.setdefault(flag, [])) < PLACES:
                 places.append(number)
+
+    def where(self, flag: str) -> str:
+        """The lines that have a flag, in words."""
+        places = ", ".join(map(str, self.places.get(flag, ())))
+        return f" (line {places}{', …' if self.counts[flag] > PLACES else ''})" if places else ""
 
 
 def pharaoh(translation: "Translation") -> str:

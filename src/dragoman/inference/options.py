@@ -72,6 +72,9 @@ class SearchOptions(Settings):
     """What is translated at a time. "sentence": each sentence of a line; models trained on single sentences leave out
     the others. "long": a line, or its sentences where it is longer than max_source_tokens. "never": a line; a longer
     one is refused."""
+    doubtful_below: float | None = pydantic.Field(default=None, le=0.0)
+    """A translation is flagged doubtful if the mean log-probability of its tokens, or of those of one of its sentences,
+    is below this number, at most 0. Training measures it on held-out text. Left out: -2."""
     raw: bool = False
     """Whether the model reads each text as it was typed. Else it reads quotes, spaces and capitals as its training text
     has them, without what stands around a sentence, and the translation gets back what was typed."""

@@ -14,7 +14,19 @@ from dragoman.inference.sentences import has_words, part_copies, space_in_line, 
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 Split = Literal["sentence", "long", "never"]
-Flag = Literal["split", "broken", "copied", "truncated", "repetition", "doubtful", "cleaned", "untranslatable", "lost"]
+Flag = Literal[
+    "split",
+    "broken",
+    "copied",
+    "truncated",
+    "repetition",
+    "doubtful",
+    "cleaned",
+    "untranslatable",
+    "lost",
+    "unknown",
+    "language",
+]
 """What a reader should know about a translation; `translation.MEANINGS` says what each means."""
 
 LINES = 1000

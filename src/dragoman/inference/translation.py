@@ -20,17 +20,19 @@ from dragoman.inference.protection import missing
 from dragoman.inference.segments import Flag, Segment, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
 from dragoman.inference.words import split_words
+from dragoman.text.alignment import words_of
+from dragoman.text.other_languages import ColumnLanguage
 from dragoman.text.placeholders import readable
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 logger = logging.getLogger(__name__)
 
 DOUBTFUL_LOG_PROB = -2.0
-"""A translation is doubtful if the mean log-probability of its tokens, or of those of one of its sentences, is lower.
-
-A mean of -2 is a probability of 13.5 % a token. Models trained for minutes stay above it for 98 of 100 sentences like
-those of their training data; below it stand loops and words without meaning.
+"""`doubtful_below` of a model that was not measured, and its lowest value. A mean of -2 is a probability of 13.5 % a
+token; below it stand loops and words without meaning.
 """
+DOUBTFUL_SHARE, MEASURED = 0.01, 100
+"""The share of translations of held-out text that are doubtful, and how many must be measured at least."""
 
 MEANINGS: dict[Flag, str] = {
     "split": "translated in several pieces, each by itself",
@@ -39,10 +41,12 @@ MEANINGS: dict[Flag, str] = {
     "copied, not translated",
     "truncated": "the longest length allowed was reached before the translation ended",
     "repetition": "some words come four times or more in a row, and more often than in the source",
-    "doubtful": f"the model finds it unlikely: the mean log-probability of its tokens is below {DOUBTFUL_LOG_PROB:g}",
+    "doubtful": "the model finds it unlikely: the mean log-probability of its tokens is below decode.doubtful_below",
     "cleaned": "control characters or line separators in the output were replaced by spaces",
     "untranslatable": "there is text, but the tokenizer finds no token in it",
     "lost": "a name, a number or code of the source does not stand in the translation",
+    "unknown": "the vocabulary does not hold a word of the source",
+    "language": "the source, or a sentence of it, is in another language than the model reads",
 }
 """Each flag in plain words."""
 
@@ -91,6 +95,16 @@ class Translation:
     alternatives: tuple["Translation", ...] = ()
 
 
+def doubtful_below(translations: Sequence[Translation]) -> float | None:
+    """The mean log-probability a token that nearly all of these translations of held-out text reach; None of too few.
+    Such a mean tells bad translations from good ones better than the unlikeliest tokens do (benchmarks/flags.py).
+    """
+    means = [each.log_prob / len(each.tokens) for each in translations if each.tokens]
+    if len(means) < MEASURED:
+        return None
+    return max(DOUBTFUL_LOG_PROB, round(float(np.quantile(means, DOUBTFUL_SHARE)), 2))
+
+
 class Rated(NamedTuple):
     """A hypothesis and what it is chosen by; more is better."""
 
@@ -101,8 +115,9 @@ class Rated(NamedTuple):
 class Writer:
     """Writes translations in the words of one model's tokenizers."""
 
-    def __init__(self, tokenizers: Tokenizers, forms: Forms) -> None:
+    def __init__(self, tokenizers: Tokenizers, forms: Forms, source_language: str) -> None:
         self.tokenizers, self.forms = tokenizers, forms
+        self.source_language = ColumnLanguage.told(source_language)
 
     def text(self, ids: Sequence[int]) -> str:
         """Ids as one line of text, as the model writes it."""
@@ -207,6 +222,17 @@ class Writer:
         lead, *spaces = segments.spaces
         text = join([prefix, *texts], [lead, "" if prefix else lead, *spaces])
         ids = [token for part in parts for token in part.tokens]
+        translated = segments.translated
+        least = DOUBTFUL_LOG_PROB if options.doubtful_below is None else options.doubtful_below
+        flags: dict[Flag, bool] = {
+            "truncated": not all(part.ended for part in parts),
+            "repetition": any(repeats(one.ids, part.tokens) for one, part in zip(translated, parts, strict=True)),
+            "doubtful": any(part.total < least * len(part.tokens) for part in parts),
+            "cleaned": cleaned > 0,
+            "lost": bool(lost),
+            "unknown": bool(unknown_words),
+            "language": any(self.source_language.lacks(one.text, words_of(one.text)) for one in translated),
+        }
         translation = Translation(
             source=segments.given,
             text=text + spaces[-1] if text else "",
@@ -214,7 +240,7 @@ class Writer:
             score=sum((part.score(options.length_penalty) for part in parts), 0.0),
             tokens=tuple(self.tokenizers.target.tokens(ids)),
             token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
-            flags=(*segments.flags, *_flags(segments, parts, cleaned > 0, bool(lost))),
+            flags=(*segments.flags, *(flag for flag, is_so in flags.items() if is_so)),
             unknown_words=unknown_words,
             rewritten=tuple((one.text, readable(one.read)) for one in segments.all if one.read != one.text),
             lost=lost,
@@ -246,18 +272,6 @@ def least_risk(samples: Sequence[Hypothesis], text: Callable[[Sequence[int]], st
     values = chrf(list(times)) @ np.array([*times.values()]) / len(samples)
     rated = [Rated(value, likeliest[text]) for text, value in zip(times, values.tolist(), strict=True)]
     return sorted(rated, key=lambda rated: (-rated.value, -rated.hypothesis.total))
-
-
-def _flags(segments: Segments, parts: Sequence[Hypothesis], cleaned: bool, lost: bool) -> list[Flag]:
-    translated = zip(segments.translated, parts, strict=True)
-    flags: dict[Flag, bool] = {
-        "truncated": not all(part.ended for part in parts),
-        "repetition": any(repeats(segment.ids, part.tokens) for segment, part in translated),
-        "doubtful": any(part.total < DOUBTFUL_LOG_PROB * len(part.tokens) for part in parts),
-        "cleaned": cleaned,
-        "lost": lost,
-    }
-    return [flag for flag, is_so in flags.items() if is_so]
 
 
 def _combinations(choices: Sequence[Sequence[Rated]], wanted: int) -> list[tuple[Hypothesis, ...]]:

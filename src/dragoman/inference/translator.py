@@ -111,7 +111,8 @@ class Translator:
         known = self.tokenizers.source.placeholders.keys() & self.tokenizers.target.placeholders.keys()
         placeholders = "".join(one for one in conventions.learnt_placeholders if one in known)
         self.source_forms = Forms(source, target, self.languages, placeholders)
-        self.writer = Writer(self.tokenizers, Forms(target, source, (self.languages.target, self.languages.source)))
+        forms = Forms(target, source, (self.languages.target, self.languages.source))
+        self.writer = Writer(self.tokenizers, forms, self.languages.source)
         self.target_languages = TargetLanguages(self.tokenizers.source.target_languages)
 
     @property

@@ -58,7 +58,8 @@ def look_at_start(recipe: Recipe) -> Start | None:
         adapter_for(recipe)  # refuses now, before any text is read, what cannot be tuned
         with torch.device("meta"):
             tune(build_model(_with_some_labels(config, recipe), seed=None), recipe.tuning)
-    decode = stored.files.generation if recipe.task == "translation" else {}
+    translates = recipe.task == "translation"
+    decode = {key: value for key, value in stored.files.generation.items() if translates and key != "doubtful_below"}
     return Start(config, stored.tokenizers.joint, decode)
 
 

@@ -66,6 +66,8 @@ class Validated(NamedTuple):
     """The model's output for some examples, one a line."""
     quality: str = ""
     """The paragraph about quality in the model card."""
+    generation: Mapping[str, Any] = {}
+    """Search options that were measured; those of the recipe go before them."""
 
 
 @dataclass(frozen=True)
@@ -295,8 +297,9 @@ class Task(ABC):
         """The files of a model folder beside its weights. The card says how many `weights` there are, how many `steps`
         and `tokens` they were trained for, and how well they were `validated`.
         """
-        quality = validated.quality if validated else UNMEASURED
-        return self.model_files._replace(card=self.card(weights, f"{steps:,} steps, {tokens:,} tokens", quality))
+        quality, measured = (validated.quality, validated.generation) if validated else (UNMEASURED, {})
+        files, card = self.model_files, self.card(weights, f"{steps:,} steps, {tokens:,} tokens", quality)
+        return files._replace(card=card, generation={**measured, **files.generation})
 
     @abstractmethod
     def card(self, weights: int, training: str, quality: str) -> str:

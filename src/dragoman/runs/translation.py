@@ -19,11 +19,11 @@ from dragoman.evaluating.scores import write_scores
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.sentences import split_sentences
 from dragoman.inference.target_language import TargetLanguages
-from dragoman.inference.translation import Translation
+from dragoman.inference.translation import Translation, doubtful_below
 from dragoman.inference.translator import Translator
 from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
-from dragoman.runs.conventions import learn_conventions
+from dragoman.runs.conventions import TRANSLATED, learn_conventions
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model, read_conventions
@@ -45,8 +45,6 @@ SAMPLED_LINES = 2_000
 """Training lines that are checked for holding several sentences."""
 SAMPLE = 1_000_000
 """Most pairs that a vocabulary is learnt from, spread over all of the training text."""
-TRANSLATED = 400
-"""Dev sentences that each validation translates, evenly spread over the dev set."""
 EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
 """Old pairs are encoded for so many epochs before they come again, but not more than this if one epoch needs fewer."""
 SHOWN = 3
@@ -229,6 +227,7 @@ class TranslationTask(Task):
             brief=f"{loss:.2f} BLEU {scores['bleu']:.1f} chrF {scores['chrf']:.1f}",
             samples=_samples(pairs, translations),
             quality=_quality(facts),
+            generation={} if (least := doubtful_below(translations)) is None else {"doubtful_below": least},
         )
 
     @property

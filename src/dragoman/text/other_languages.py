@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain
+from typing import Self
 
 from dragoman.text.languages import UNKNOWN_LANGUAGE, same_language
 
@@ -84,6 +85,12 @@ class ColumnLanguage:
         self.name = name if is_clear and agrees else None
         self._script = "LATIN" if name in _SMALL_WORDS else name
         self._telling = {word for word, languages in _SPEAKERS.items() if name not in languages}
+
+    @classmethod
+    def told(cls, language: str) -> Self:
+        """The language that a column is told to be in, if its small words are known here."""
+        name = language.partition("-")[0]
+        return cls(language, Counter({name: _LEAST} if name in _SMALL_WORDS else ()))
 
     def lacks(self, text: str, words: Sequence[str]) -> bool:
         """Whether a text is certainly in another language."""
