@@ -373,7 +373,7 @@ def _type_in_words(annotation: Any) -> str:
     if kind is Literal:
         return "word"
     if kind is tuple:
-        return f"list of {'' if parts[-1] is ... else f'{len(parts)} '}{_type_in_words(parts[0])}s"
+        return f"list of {'' if parts[-1] is ... else f'{len(parts)} '}{_type_in_words(parts[0]).removesuffix('s')}s"
     return _TYPES.get(annotation, "table")
 
 

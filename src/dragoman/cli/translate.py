@@ -88,6 +88,13 @@ def translate(
         bool,
         typer.Option("--align", help="Show which word translates which; with text output: text, tab, 0-0 1-2 …."),
     ] = False,
+    terms: Annotated[
+        Path | None,
+        typer.Option(
+            help="Words with a fixed translation: a TSV or CSV file of source terms, each followed by its forms.",
+            show_default=False,
+        ),
+    ] = None,
     adapter: Adapter = None,
     ensemble: Annotated[
         list[Path] | None,
@@ -104,6 +111,7 @@ def translate(
 ) -> None:
     """Translate text: one line in, one line out."""
     from dragoman.config import choose
+    from dragoman.inference.terms import read_terms
 
     progress = open_screen(quiet)
     inputs = {"TEXT": text or None, "--input": input_file, "--item": item}
@@ -132,6 +140,7 @@ def translate(
         align=align or None,
         raw=raw or None,
         protect=tuple(protect) if protect else None,
+        terms=None if terms is None else read_terms(terms),
     )
     count = translator.workers(options)
     workers = "1 worker" if count == 1 else f"up to {count} workers"

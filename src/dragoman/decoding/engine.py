@@ -298,10 +298,12 @@ class Engine:
 
     def _best(self, step: Step) -> Iterator[tuple[BeamBatch, Best]]:
         """What the rows of each batch may go on with: the best tokens for a search, the one drawn for a sample."""
-        searching = [batch.candidates for batch in self._batches if not batch.draws]
+        searching = [batch.candidates for batch in self._batches if not batch.draws and not batch.is_constrained]
         best = step.best(max(searching)) if searching else None
         for batch in self._batches:
-            if batch.draws or best is None:
+            if batch.is_constrained:
+                yield batch, batch.constrained(step, self._outputs)
+            elif batch.draws or best is None:
                 yield batch, batch.drawn(step, self._outputs)
             elif len(self._batches) == 1:
                 yield batch, best

@@ -37,6 +37,8 @@ def _left_out(options: SearchOptions) -> Iterator[str]:
         yield f"decode.target_language is left out: begin each text there with >>{options.target_language}<<"
     if options.banned_words:
         yield "decode.banned_words are left out: transformers bans tokens, not words"
+    if options.terms:
+        yield "decode.terms are left out: transformers finds no terms in a text"
     if options.length_ratio:
         yield (
             f"decode.length_ratio = {options.length_ratio:g} is left out: every translation there has at most "

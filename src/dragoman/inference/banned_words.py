@@ -175,7 +175,7 @@ class BannedWords:
 
     def _begins_inside(self, token: int) -> bool:
         """Whether a token goes on with the word before it."""
-        return _in_word(self._spellings[token].decode(errors=_BYTES)[0])
+        return begins_in_word(self._spellings[token])
 
 
 class NoBannedEnd:
@@ -190,6 +190,16 @@ class NoBannedEnd:
             return
         for tail, those in self.words.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
             step.forbid(np.array(those)[:, None], self.words.after(tail).last)
+
+
+def begins_in_word(spelled: bytes) -> bool:
+    """Whether a spelling begins with part of a word, which may be a byte of a letter."""
+    return spelled != b"" and _joins(spelled.decode(errors=_BYTES)[0])
+
+
+def ends_in_word(spelled: bytes) -> bool:
+    """The same of its end."""
+    return spelled != b"" and _joins(spelled.decode(errors=_BYTES)[-1])
 
 
 def _in_word(character: str) -> bool:

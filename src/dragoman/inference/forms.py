@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 from dragoman.inference.protection import Kept, Protection, put_back, shown
+from dragoman.inference.terms import Terms
 from dragoman.text.casing import SHORT, Truecaser, begins_small, capitalised, lower, title, upper, words_in
 from dragoman.text.conventions import Conventions, requoted
 from dragoman.text.forms import END_MARKS, QUOTES, Peeled, peel
@@ -57,20 +58,22 @@ class Forms:
         """Usual forms of names: None, because the training text lacks the word, or one that both languages have."""
         return {None, *(word for word in self._others.words if word[0].isupper())}
 
-    def form(self, text: str, protect: tuple[str, ...] = ()) -> Form | None:
+    def form(self, text: str, protect: tuple[str, ...] = (), terms: Terms | None = None) -> Form | None:
         """The form of a sentence; None if the model can read it as it is. It keeps what the regular expressions of
-        `protect` find.
+        `protect` find, and no names that are `terms`.
         """
-        form = self._form(text, protect)
+        form = self._form(text, protect, terms)
         return None if (form.plain == text and not form.kept) or not form.plain.strip() else form
 
-    def _form(self, text: str, protect: tuple[str, ...]) -> Form:
+    def _form(self, text: str, protect: tuple[str, ...], terms: Terms | None) -> Form:
         conventions = self._conventions
         without_code, kept = self._protection.code(text, protect)
         if not conventions.sentences:
             return Form(conventions.normalised(without_code), Peeled("", text, ""), kept=kept)
         peeled = peel(without_code, conventions.around_known, self._is_name)
-        core, kept = self._protection.words(peeled.core, kept)
+        core, kept = self._protection.words(
+            peeled.core, kept, [span for span, _ in terms.found(peeled.core)] if terms else []
+        )
         core, styles = conventions.rewritten(core)
         has_mark = core[-1:] in END_MARKS
         case = self._typed_case(shown(core), has_mark or bool(peeled.marks))

@@ -1,6 +1,7 @@
 """What can be asked of a translation and of a language model, checked as a whole before any work is done."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
@@ -45,6 +46,9 @@ class SearchOptions(Settings):
     banned_words: tuple[str, ...] = pydantic.Field(default=(), max_length=1_000)
     """Words and phrases that no translation holds as whole words, however its tokens spell them; with their case, so
     that "Sea" is another word than "sea". At most 1,000."""
+    terms: tuple[tuple[str, ...], ...] = pydantic.Field(default=(), max_length=100_000)
+    """Words and phrases that have a fixed translation: each a source term, and one or several forms, one of which the
+    translation holds as often as the source holds the term. A term alone stays as it is."""
     temperature: float | None = pydantic.Field(default=None, gt=0.0, le=100.0)
     """Draws translations by their probabilities instead of searching for the best, and divides log-probabilities by
     this number, above 0. Left out: 1 with top_k, top_p or risk_samples, else a search. Samples have no beam."""
@@ -135,9 +139,26 @@ class SearchOptions(Settings):
             found_by(self.protect, "")
         except DecodeError as error:
             problems.append(str(error))
+        problems += _problems_of(self.terms)[:3]
+        if self.terms and self._draws:
+            problems.append("decode.terms need a search; leave them out, or temperature, top_k, top_p and risk_samples")
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+
+def _problems_of(terms: Sequence[tuple[str, ...]]) -> list[str]:
+    """Why these are no terms."""
+    forms: dict[str, tuple[str, ...]] = {}
+    problems = []
+    for source, *others in (tuple(map(str.strip, term)) or ("",) for term in terms):
+        if not source:
+            problems.append("decode.terms must not be empty, but one has no source term")
+        elif not all(others):
+            problems.append(f"decode.terms gives {source!r} an empty form")
+        elif forms.setdefault(source.casefold(), tuple(others)) != tuple(others):
+            problems.append(f"decode.terms gives {source!r} twice with different forms; give all of its forms at once")
+    return problems
 
 
 class GenerateOptions(Settings):

@@ -42,9 +42,10 @@ class Protection:
         """
         return self._placed(text, apart(text, found_by(protect, text), code_in(text)), {})
 
-    def words(self, text: str, kept: Kept) -> tuple[str, Kept]:
-        """The same for names and numbers, in a text from which code is `kept` already."""
-        return self._placed(text, apart(text, self._names.unknown(text), numbers_in(text)), kept)
+    def words(self, text: str, kept: Kept, terms: Sequence[Span] = ()) -> tuple[str, Kept]:
+        """The same for names and numbers outside of `terms`, in a text from which code is `kept` already."""
+        spans = apart(text, terms, self._names.unknown(text), numbers_in(text))
+        return self._placed(text, [span for span in spans if span.kind != "term"], kept)
 
     def _placed(self, text: str, spans: Sequence[Span], kept: Kept) -> tuple[str, Kept]:
         if not spans:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
+from dragoman.decoding.constraints import WordEdges
 from dragoman.decoding.processors import (
     Ban,
     EachOnce,
@@ -18,15 +19,23 @@ from dragoman.inference.banned_words import BannedWords, NoBannedEnd
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segment, Segments
 from dragoman.inference.sentences import is_blank
+from dragoman.inference.terms import SpelledTerms, compiled, word_edges
+from dragoman.store.description import Languages
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
+
+WIDEST = 8
+"""The beam of a text with terms is wider by their tokens, up to this; benchmarks/terms.py measures others."""
 
 
 class RequestBuilder:
     """Makes the requests of one model, which has this many `positions`; None if it has no limit."""
 
-    def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None) -> None:
+    def __init__(self, tokenizers: Tokenizers, languages: Languages, framing: Framing, positions: int | None) -> None:
         self.tokenizers, self.framing, self.positions = tokenizers, framing, positions
+        self._terms = lru_cache(maxsize=8)(
+            lambda terms: SpelledTerms(compiled(terms), tokenizers.target, languages.target, self._edges)
+        )
         self._banned_words = lru_cache(maxsize=8)(
             lambda phrases: BannedWords(phrases, tokenizers.target, framing.target_end)
         )
@@ -56,7 +65,9 @@ class RequestBuilder:
     def _request(
         self, segment: Segment, options: SearchOptions, processors: tuple[LogitsProcessor, ...], prefix_tokens: int = 0
     ) -> Request:
-        longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
+        constraints = self._terms(options.terms).constraints(segment.read) if options.terms else None
+        size = 0 if constraints is None else constraints.size
+        longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens + size
         limit = max(longest, options.minimum_length + 1)
         limit = min(limit, self.positions or limit)
         if options.banned_words:
@@ -65,12 +76,13 @@ class RequestBuilder:
         return Request(
             self.framing.source(segment.ids),
             limit,
-            options.beam_size if sampling is None else 1,
+            max(options.beam_size, min(options.beam_size + size, WIDEST)) if sampling is None else 1,
             options.n_best if sampling is None else 1,
             options.length_penalty,
             processors,
             sampling,
             early_stopping=options.early_stopping,
+            constraints=constraints,
         )
 
     def _processors(self, options: SearchOptions) -> list[LogitsProcessor]:
@@ -84,6 +96,10 @@ class RequestBuilder:
         if options.banned_words:
             processors.append(self._banned_words(options.banned_words))
         return processors
+
+    @cached_property
+    def _edges(self) -> WordEdges:
+        return word_edges(self.tokenizers.target)
 
     @cached_property
     def _no_placeholder(self) -> list[Ban]:

@@ -24,6 +24,7 @@ Flag = Literal[
     "cleaned",
     "untranslatable",
     "lost",
+    "term",
     "unknown",
     "language",
 ]

@@ -19,6 +19,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.protection import missing
 from dragoman.inference.segments import Flag, Segment, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
+from dragoman.inference.terms import compiled
 from dragoman.inference.words import split_words
 from dragoman.text.alignment import words_of
 from dragoman.text.other_languages import ColumnLanguage
@@ -45,6 +46,7 @@ MEANINGS: dict[Flag, str] = {
     "cleaned": "control characters or line separators in the output were replaced by spaces",
     "untranslatable": "there is text, but the tokenizer finds no token in it",
     "lost": "a name, a number or code of the source does not stand in the translation",
+    "term": "the translation lacks a form of a term of the source, or holds it too seldom",
     "unknown": "the vocabulary does not hold a word of the source",
     "language": "the source, or a sentence of it, is in another language than the model reads",
 }
@@ -74,6 +76,7 @@ class Translation:
             tags. Empty without `align`.
         rewritten: (as typed, as read) of each sentence that the model read in another form than it was typed in.
         lost: names, numbers and code of the source that the translation should hold and does not.
+        unused_terms: terms of the source whose forms the translation lacks, or holds too seldom.
         alternatives: the next best translations, best first, as many as were asked for.
     """
 
@@ -92,6 +95,7 @@ class Translation:
     target_words: tuple[str, ...] = ()
     rewritten: tuple[tuple[str, str], ...] = ()
     lost: tuple[str, ...] = ()
+    unused_terms: tuple[str, ...] = ()
     alternatives: tuple["Translation", ...] = ()
 
 
@@ -216,6 +220,13 @@ class Writer:
             if segment.form is not None
             for written in missing(text, segment.form.kept)
         )
+        terms = compiled(options.terms)
+        unused_terms = tuple(
+            term
+            for segment, text in zip(segments.all, texts, strict=True)
+            if not segment.copied
+            for term in terms.missing(segment.read, text)
+        )
         if cleaned:
             logger.warning("%d control characters in a translation became spaces", cleaned)
         prefix = options.prefix.strip() if segments.begins_with_copy else ""
@@ -230,6 +241,7 @@ class Writer:
             "doubtful": any(part.total < least * len(part.tokens) for part in parts),
             "cleaned": cleaned > 0,
             "lost": bool(lost),
+            "term": bool(unused_terms),
             "unknown": bool(unknown_words),
             "language": any(self.source_language.lacks(one.text, words_of(one.text)) for one in translated),
         }
@@ -244,6 +256,7 @@ class Writer:
             unknown_words=unknown_words,
             rewritten=tuple((one.text, readable(one.read)) for one in segments.all if one.read != one.text),
             lost=lost,
+            unused_terms=unused_terms,
         )
         if links is None:
             return translation

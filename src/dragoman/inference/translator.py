@@ -31,6 +31,7 @@ from dragoman.inference.runtime import Runtime, computing, options_of, refuse_ot
 from dragoman.inference.segments import LONGEST_WHOLE, Segment, Segments, giant, read_segments
 from dragoman.inference.sentences import one_line, separator
 from dragoman.inference.target_language import TargetLanguages
+from dragoman.inference.terms import compiled
 from dragoman.inference.translation import Translation, Writer
 from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
@@ -105,7 +106,7 @@ class Translator:
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
         self.options = options_of(stored, SearchOptions)
         self.framing = stored.files.framing
-        self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
+        self.requests = RequestBuilder(self.tokenizers, self.languages, self.framing, stored.config.max_positions)
         conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
         source, target = conventions.source, conventions.target
         known = self.tokenizers.source.placeholders.keys() & self.tokenizers.target.placeholders.keys()
@@ -150,7 +151,7 @@ class Translator:
         translator.runtime.others = [Runtime(other, device, precision, progress=progress) for other in others]
         limits = [stored.config.max_positions for stored in (first, *others)]
         positions = min((limit for limit in limits if limit is not None), default=None)
-        translator.requests = RequestBuilder(translator.tokenizers, translator.framing, positions)
+        translator.requests = RequestBuilder(translator.tokenizers, first.languages, translator.framing, positions)
         return translator
 
     def translate(
@@ -324,7 +325,8 @@ class Translator:
         as_typed = options.raw or bool(options.prefix)
         marked = [Markup(wanted.text) if as_typed else without_tags(wanted.text) for wanted in split]
         plain = [markup.plain for markup in marked]
-        form = (lambda _: None) if as_typed else partial(self.source_forms.form, protect=options.protect)
+        own = partial(self.source_forms.form, protect=options.protect, terms=compiled(options.terms))
+        form = (lambda _: None) if as_typed else own
         lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations, form)
         languages.warn_of_forgotten(split)
         rows = zip(lines, given, split, marked, strict=True)

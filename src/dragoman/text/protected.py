@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from dragoman.text.casing import Truecaser
 from dragoman.text.placeholders import ANY_PLACEHOLDER, NUMBERS, WORDS
 
-Kind = Literal["name", "number", "code"]
+Kind = Literal["name", "number", "code", "term"]
 
 # The ending of a word: no mark behind an address belongs to it.
 _END = r"(?<![.,;:!?'’)\]}])"

@@ -1,0 +1,152 @@
+"""Terms: words of a source that have a fixed translation. Finds them in a text, spells their forms in tokens for the
+constraints of a search, and says which of them a translation lacks.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from dragoman.decoding.constraints import Constraints, Form, WordEdges
+from dragoman.errors import DataError, DecodeError
+from dragoman.inference.banned_words import begins_in_word, ends_in_word
+from dragoman.text.casing import capitalised
+from dragoman.text.formats import format_of, open_table
+from dragoman.text.header import names_columns
+from dragoman.text.protected import Span, code_in
+from dragoman.tokenizing.tokenizer import Tokenizer
+
+_INFLECTED = 4
+"""The letters of a word that may have an ending, at least; in shorter ones an ending makes too many other words."""
+_ENDING = 2
+"""The letters of such an ending, at most."""
+
+
+class Terms:
+    """Terms, each as a source term and the forms of its translation; without any, it stays as it is.
+
+    A source term is found by whole words, in any case; one in capitals, such as IT, only in capitals. Its last word may
+    have an ending of two letters if it has four itself, as in files. Longer terms come first, and none overlap.
+    """
+
+    def __init__(self, terms: Sequence[Sequence[str]]) -> None:
+        self.sources = [source.strip() for source, *_ in terms]
+        self.forms = [[form.strip() for form in forms] or [source.strip()] for source, *forms in terms]
+        self._numbers = sorted(range(len(terms)), key=lambda number: -len(self.sources[number]))
+        self._pattern = _pattern([self.sources[number] for number in self._numbers], is_source=True)
+
+    def found(self, text: str) -> list[tuple[Span, int]]:
+        """The terms that stand in a text, outside of code: where, and their numbers."""
+        matches = list(self._pattern.finditer(text))
+        code = code_in(text) if matches else []
+        return [
+            (Span(*match.span(), "term"), self._numbers[(match.lastindex or 1) - 1])
+            for match in matches
+            if not any(begin < match.end() and match.start() < end for begin, end, _ in code)
+        ]
+
+    def missing(self, read: str, text: str) -> list[str]:
+        """The source terms of a text that was `read` whose forms its translation lacks, or has too seldom."""
+        needed = Counter(number for _, number in self.found(read))
+        of_form: defaultdict[str, list[int]] = defaultdict(list)
+        for number in needed:
+            for form in self.forms[number]:
+                of_form[form.lower()].append(number)
+        forms = sorted(of_form, key=len, reverse=True)
+        for match in _pattern(forms).finditer(text) if forms else ():
+            number = next((one for one in of_form[forms[(match.lastindex or 1) - 1]] if needed[one]), None)
+            if number is not None:
+                needed[number] -= 1
+        return [self.sources[number] for number, count in needed.items() if count]
+
+
+def word_edges(tokenizer: Tokenizer) -> WordEdges:
+    """Which tokens of a vocabulary go on with a word, and after which ones a word may go on."""
+    spelled = [b"" if tokenizer.is_special(one) else tokenizer.spelling_in_line(one) for one in range(tokenizer.size)]
+    return WordEdges(np.array([*map(begins_in_word, spelled)]), np.array([*map(ends_in_word, spelled)]))
+
+
+@lru_cache(maxsize=8)
+def compiled(terms: tuple[tuple[str, ...], ...]) -> Terms:
+    """These terms, ready to be found."""
+    return Terms(terms)
+
+
+class SpelledTerms:
+    """Terms whose forms are spelled in the tokens of a vocabulary.
+
+    Raises:
+        DecodeError: the vocabulary cannot write a form.
+    """
+
+    def __init__(self, terms: Terms, tokenizer: Tokenizer, language: str, edges: WordEdges) -> None:
+        self._terms, self._tokenizer, self._language = terms, tokenizer, language
+        forms = [form for forms in terms.forms for form in forms]
+        for form, ids in zip(forms, tokenizer.encode_batch(forms), strict=True):
+            if tokenizer.unknown in ids or not ids:
+                words = ", ".join(tokenizer.unknown_words(form)) or "all of it"
+                raise DecodeError(f"decode.terms: the vocabulary cannot write the form {form!r}; it lacks {words}")
+        self._edges = edges
+        self._spelled = lru_cache(maxsize=4_096)(self._spell)
+
+    def constraints(self, read: str) -> Constraints | None:
+        """What the translation of a text that is `read` must hold; None if no term stands in it."""
+        found = [self._terms.forms[number] for _, number in self._terms.found(read)]
+        spelled = [[ids for form in forms for ids in self._spelled(form)] for forms in found]
+        return Constraints(spelled, self._edges) if spelled else None
+
+    def _spell(self, form: str) -> list[Form]:
+        """A form as it begins a text, with a capital too, follows a word, and follows an apostrophe."""
+        capital = capitalised(form, self._language)
+        spelled: dict[Form, None] = {}
+        for before, written in (("", form), ("", capital), ("a", f"a {form}"), ("'", f"'{form}")):
+            beginning, ids = self._tokenizer.encode_batch([before, written])
+            if ids[: len(beginning)] == beginning:
+                spelled[tuple(ids[len(beginning) :])] = None
+        return list(spelled)
+
+
+def read_terms(path: Path) -> list[tuple[str, ...]]:
+    """The terms of a TSV or CSV file, a term a row: the source term and the forms of its translation. A first row that
+    names two languages, or a source and a target, is a header.
+
+    Raises:
+        DataError: there is no such file, or a row of it is no term.
+    """
+    format, reason = format_of(path)
+    if format not in ("tsv", "csv", "plain"):
+        raise DataError(
+            f"{path} is {format}; terms stand in a TSV or CSV file, a source term and its forms in each row"
+        )
+    table = open_table(path, "tsv" if format == "plain" else format, reason, "strict")
+    terms: list[tuple[str, ...]] = []
+    for number, row in table.rows(Counter()):
+        cells = [cell.strip() for cell in row]
+        if not any(cells) or (not terms and names_columns(cells)):
+            continue
+        while len(cells) > 2 and not cells[-1]:
+            cells.pop()  # shorter than the longest row of a spreadsheet
+        if not all(cells):
+            what = f"{cells[0]!r} has an empty form" if cells[0] else "the source term is empty"
+            raise DataError(f"{path}:{number}: {what}; a term without forms, which stays as it is, has one column")
+        terms.append(tuple(cells))
+    if not terms:
+        raise DataError(f"{path} holds no terms")
+    return terms
+
+
+def _pattern(phrases: Sequence[str], is_source: bool = False) -> re.Pattern[str]:
+    """Matches each as whole words, the first that can be; the number of the group says which, from 1."""
+    ways: list[str] = []
+    for phrase in phrases:
+        begin = r"(?<!\w)" if begins_in_word(phrase.encode()) else ""
+        end = r"(?!\w)" if ends_in_word(phrase.encode()) else ""
+        *_, last = re.split(r"\W", phrase)
+        ending = rf"[^\W\d_]{{0,{_ENDING}}}" if is_source and end and len(last) >= _INFLECTED else ""
+        written = re.sub("['’]", "['’]", re.escape(phrase))
+        case = "-i" if is_source and phrase.isupper() else ""
+        ways.append(rf"({begin}(?{case}:{written}){ending}{end})")
+    return re.compile("|".join(ways) or r"(?!)", re.IGNORECASE)
