@@ -159,7 +159,8 @@ def main() -> None:
     clean = translator.translate([line.source for line in lines], progress=False)
     likenesses = [likeness(one.text, references[one.source]) for one in clean]
     is_bad = [value < BAD for value in likenesses]
-    found = {"clean": clean, **faulty(translator, clean, [line.reference for line in lines])}
+    planted = faulty(translator, clean, [line.reference for line in lines])
+    found = {"clean": clean, **{fault: ones for fault, ones in planted.items() if ones}}
     shares = {
         fault: {flag: sum(flag in one.flags for one in ones) / len(ones) for flag in MEANINGS}
         for fault, ones in found.items()
@@ -167,6 +168,7 @@ def main() -> None:
     judged = {
         f"{flag}: {fault}": {"recall": recall, "precision": recall / ((recall + shares["clean"][flag]) or 1)}
         for fault, flag in MEANT.items()
+        if fault in found
         for recall in [shares[fault][flag]]
     }
     doubtful = ["doubtful" in one.flags for one in clean]

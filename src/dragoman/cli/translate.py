@@ -102,10 +102,7 @@ def translate(
     ] = None,
     output_format: Format = "text",
     fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FLAG,…", help="End with exit code 9 if a translation has one of these flags; may be repeated."
-        ),
+        list[str] | None, typer.Option(metavar="FLAG,…", help="End with exit code 9 if a translation has such a flag.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -166,11 +163,7 @@ def translate(
 
 
 def flags_named(names: Iterable[str]) -> "list[Flag]":
-    """The flags of names, which may stand together with commas between them.
-
-    Raises:
-        ConfigError: there is no such flag.
-    """
+    """The flags of these names, of which several may stand together with commas between them."""
     from dragoman.inference.translation import MEANINGS
 
     given = {name.strip() for each in names for name in each.split(",")}
