@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.markup import MOST_PAIRS, with_tags, without_tags
+from dragoman.inference.markup import MOST_TAGS, with_tags, without_tags
 from dragoman.inference.words import split_words
 
-WORDS = st.lists(st.sampled_from("one two red-ish l'amica, x 3.5 & (é) <br/> . ".split()), max_size=4).map(" ".join)
+WORDS = st.lists(st.sampled_from("one two red-ish l'amica, x 3.5 & (é) <name> . ".split()), max_size=4).map(" ".join)
 LINKS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=12).map(
     lambda links: sorted({target: (source, target) for source, target in links}.values())
 )
@@ -25,8 +25,20 @@ def marked(draw: st.DrawFn, depth: int = 3) -> str:
     return "".join(parts)
 
 
+@st.composite
+def ill_formed(draw: st.DrawFn) -> str:
+    """Words and tags in any order, with spaces or without."""
+    tags = st.sampled_from(["<b>", "</b>", "<i>", "</i>", "<br/>", '<x id="1"/>', "</p>", "<p>", "<1>", "</1>", "**"])
+    parts = draw(st.lists(st.one_of(WORDS, tags, st.just(" ")), max_size=12))
+    return "".join(parts)
+
+
 def tags_of(text: str) -> list[str]:
-    return re.findall(r"</?(?:b|a|x:g)\b[^>]*>", text)
+    return re.findall(r"</?(?:b|a|x:g|i|br|x|p)\b[^>]*>", text)
+
+
+def letters(text: str) -> str:
+    return "".join(text.split())
 
 
 def is_nested(tags: list[str]) -> bool:
@@ -54,14 +66,23 @@ def test_a_translation_has_every_tag_once_nested_around_its_own_words(source, tr
     assert without_tags(written).plain == translation
 
 
+@given(ill_formed(), WORDS, LINKS)
+def test_no_tag_is_lost_or_doubled_whatever_stands_around_it(source, translation, links):
+    markup = without_tags(source)
+    written = with_tags(markup, translation, within(links, markup.plain, translation))
+    assert sorted(tags_of(written)) == sorted(tags_of(source))
+    assert letters(re.sub(r"</?\w[^>]*>|[*&]", "", written)) == letters(re.sub(r"</?\w[^>]*>|[*&]", "", translation))
+
+
 @st.composite
 def different_words(draw: st.DrawFn, words: tuple[str, ...] = tuple("abcdefgh")) -> str:
-    """Different words, tags around some of those that follow one another."""
+    """Different words, tags around some of those that follow one another and single ones between them."""
     if len(words) == 1:
         return words[0]
     cut = draw(st.integers(1, len(words) - 1))
-    text = " ".join([draw(different_words(words[:cut])), draw(different_words(words[cut:]))])
-    return f"<i>{text}</i>" if draw(st.booleans()) else text
+    between = draw(st.sampled_from([" ", " ", " <br/> ", "<br/>", " <br/>", '<x id="1"/> ']))
+    text = between.join([draw(different_words(words[:cut])), draw(different_words(words[cut:]))])
+    return draw(st.sampled_from(["{}", "<i>{}</i>", "<i> {} </i>"])).format(text)
 
 
 @given(different_words())
@@ -95,17 +116,34 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
         ("Open &File...", "Apri file...", [(0, 0), (1, 1)], "Apri &file..."),
         ("_Big <b>dog</b>", "Cane grosso", [(0, 1), (1, 0)], "<b>Cane</b> _grosso"),
         ("Show &Bar", "Mostra", [(0, 0)], "&Mostra"),
-        # no pairs
-        ("a <b and c> d</i> <br/>", "x", [], "x"),
+        # tags alone
+        ("One.<br/>Two. <br> Three", "Uno. Due. Tre", [(0, 0), (2, 2), (4, 4)], "Uno.<br/>Due. <br> Tre"),
+        ("I am in.<br/>", "Ci sono.", [(3, 2)], "Ci sono.<br/>"),
+        ('Hello <x id="1"/>, Tom', "Ciao, Tom", [(0, 0), (1, 1), (2, 2)], 'Ciao <x id="1"/>, Tom'),
+        ("</p><b>He is <i>in", "Egli c'è", [(0, 0), (2, 1)], "</p><b>Egli <i>c'è"),
+        ("<b>a <i>b</b> c</i>", "y z x", [(0, 2), (1, 0), (2, 1)], "<b><i>y z x</b></i>"),
+        # marks
+        ("Say <b>no.</b> Go", "Di no. Va", [(0, 0), (1, 1), (3, 3)], "Di <b>no.</b> Va"),
+        ("Say <b>no</b>. Go", "Di no. Va", [(0, 0), (1, 1), (1, 2), (3, 3)], "Di <b>no</b>. Va"),
+        # spaces
+        ("Press<b> the red </b>now", "Premi il rosso ora", [(0, 0), (2, 2), (3, 3)], "Premi il<b> rosso </b>ora"),
+        ("<p>In.</p><p>Out</p>", "Dentro. Fuori", [(0, 0), (2, 2)], "<p>Dentro.</p><p>Fuori</p>"),
+        ("It is <b>3.50</b>", "Costa 3,50", [(2, 1)], "Costa <b>3,50</b>"),
+        # another kind of code
+        ("an <unknown name> is in", "x", [], "x"),
     ],
 )
 def test_tags_stand_around_what_translates_the_words_between_them(source, translation, links, written):
     assert with_tags(without_tags(source), translation, links) == written
 
 
-def test_pairs_that_cross_keep_the_outer_one_and_many_are_no_markup():
-    assert without_tags("<b>a <i>b</b> c</i>").plain == "a <i>b c</i>"
-    assert not without_tags("<b>a</b>" * (MOST_PAIRS + 1)).pairs
+def test_a_tag_that_an_expression_protects_is_code_and_so_are_many():
+    assert without_tags("<b>a</b> <i>b</i>", ["<i>.*</i>"]).plain == "a <i>b</i>"
+    assert not without_tags("<b>a</b>" * (MOST_TAGS // 2 + 1)).pairs
+
+
+def test_text_between_tags_in_another_script_gets_no_spaces():
+    assert without_tags("<p>你好。</p><p>再见</p><br/>走").plain == "你好。再见走"
 
 
 @pytest.mark.parametrize(

@@ -195,20 +195,21 @@ def line_links(
     texts: Sequence[str],
     links: SegmentLinks,
 ) -> tuple[Link, ...]:
-    """The links of a whole line, in order. The model wrote its segments so, and they stand as these `texts` in the
-    line, after a prefix that none of them holds.
+    """The links of a whole line, in order. The model wrote the segments that it was given so, and all segments stand as
+    these `texts` in the line, after a prefix that none of them holds.
 
     A copied segment is linked word by word, and so is what stands around a sentence.
     """
     sources = places_in_line(segments.text, [segment.text for segment in segments.all])
     _, *targets = places_in_line(join([prefix, *texts]), [prefix, *texts])
-    hypotheses = iter(parts)
+    hypotheses = iter(zip(parts, written, strict=True))
     line: set[Link] = set()
-    for segment, source, target, text, wrote in zip(segments.all, sources, targets, texts, written, strict=True):
+    for segment, source, target, text in zip(segments.all, sources, targets, texts, strict=True):
         if segment.copied:
             line.update(zip(source, target, strict=False))  # a control character is no word of the target
             continue
-        inside = links[segment.read, next(hypotheses).tokens]
+        part, wrote = next(hypotheses)
+        inside = links[segment.read, part.tokens]
         if segment.form is None:
             line.update((source[one], target[other]) for one, other in inside)
             continue

@@ -1,7 +1,7 @@
-"""What a translation gets by its links to the words of its source: pairs of tags, such as `<b>` and `</b>`, around the
-words that translate those between them (Zenkel et al. 2021), and what the search left out.
+"""What a translation gets by its links to the words of its source: tags, such as `<b>` and `</b>`, around the words
+that translate those between them (Zenkel et al. 2021), and what the search left out.
 
-Pairs are taken out of a text before it is translated; so are `**` around words, and the mark of an accelerator.
+Tags are taken out of a text before it is translated; so are `**` around words, and the mark of an accelerator.
 """
 
 import re
@@ -10,15 +10,30 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from dragoman.inference.protection import found_by
+from dragoman.inference.sentences import spaceless
 from dragoman.inference.words import places_of_words
-from dragoman.text.protected import code_in
+from dragoman.text.protected import apart, code_in, numbers_in
 
 _ACCELERATOR = r"(?<![\w&_~])(?:[&_](?=[^\W\d_][^\W_]*(?![\w;]))|~(?=[A-Z][^\W_]*(?!\w)))"
-_TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]{{0,50}})(?:\s[^<>]{{0,1000}})?(?<!/)>|(\*\*)|({_ACCELERATOR})")
+_TAG = re.compile(rf"<(/?)([A-Za-z0-9][\w:.-]{{0,50}})(?:\s[^<>]{{0,1000}}?)?(/?)>|(\*\*)|({_ACCELERATOR})")
 ACCELERATORS = "&_~"
 """Marks before the letter of a name that opens it from the keyboard."""
-_HINTS = ("</", "**", *ACCELERATORS)
-MOST_PAIRS = 100
+_HINTS = ("<", "**", *ACCELERATORS)
+_PARTING = frozenset(
+    "blockquote body br dd div dt h1 h2 h3 h4 h5 h6 head hr html li ol p pre table tbody td th tr ul".split()
+)
+"""Tags of HTML between which a word ends."""
+_HTML = _PARTING.union(
+    "a abbr b big center code del em font i img ins kbd label q s small span strike strong sub sup tt u wbr".split()
+)
+"""Those that are markup also where nothing closes them."""
+_MARKS = tuple(".,;:!?…")
+_CLOSING = ("", *_MARKS, *")]}”»")
+"""What a tag alone stands behind the word before for."""
+_TOUCHES_BEFORE, _TOUCHES_BEHIND, _SPACED = "\ud800", "\ud801", "\ud802"
+"""Beside a tag that touches what stands there, or has a space there. No text has these characters."""
+MOST_TAGS = 200
 """In a text with more, tags are no markup but code."""
 
 Range = tuple[int, int]
@@ -26,58 +41,74 @@ Range = tuple[int, int]
 
 
 class Pair(NamedTuple):
-    """Two tags and the part of the text between them, counted without tags. Of an accelerator's mark, the other tag is
-    empty, and so is the part.
+    """Two tags and the part of the text between them, counted without tags. Of a tag that stands alone, and of an
+    accelerator's mark, the other tag is empty, and so is the part.
     """
 
     begin: int
     end: int
     tags: tuple[str, str]
-    inside: "tuple[Pair, ...]"
+    inside: "tuple[Pair, ...]" = ()
 
 
 class Markup(NamedTuple):
-    """A text without its pairs of tags."""
+    """A text without its tags."""
 
     plain: str
     pairs: tuple[Pair, ...] = ()
     """Those that stand in no other, in order."""
 
 
-def without_tags(text: str) -> Markup:
-    """Takes out each pair of tags, and the mark of an accelerator if there is one. A tag without its other half, or one
-    that ends in `/>`, is code and stays.
+def without_tags(text: str, protect: Sequence[str] = ()) -> Markup:
+    """Takes out all tags, and the mark of an accelerator if there is one. What the expressions of `protect` find stays,
+    and so does a tag that is not closed and none of HTML: it mostly stands for a word.
 
-    >>> without_tags("See <b>the <i>house</i></b>.").plain, without_tags("Save _As").plain
-    ('See the house.', 'Save As')
+    >>> without_tags("See <b>the <i>house</i></b>.<br/>Go").plain, without_tags("Save _As <name>").plain
+    ('See the house. Go', 'Save As <name>')
     """
-    tags = [*_TAG.finditer(text)] if any(hint in text for hint in _HINTS) else []
-    closes = _closes(tags)
-    marks = [place for place, tag in enumerate(tags) if tag[4]]
-    if len(marks) == 1 and not any(span.begin <= tags[marks[0]].start() < span.end for span in code_in(text)):
-        closes[marks[0]] = marks[0]
-    if not closes or len(closes) > MOST_PAIRS:
+    tags, closes = _tags_in(text, protect)
+    if not tags or len(tags) > MOST_TAGS:
         return Markup(text)
-    parts, length, end = [], 0, 0
-    outermost: list[Pair] = []
-    opened: list[tuple[int, int, list[Pair]]] = []
-    level = outermost
-    used = {*closes, *closes.values()}
+    closing = {*closes.values()}
+    ends = dict(tag.span() for tag in tags)
+    plain, owed, end = "", "", 0
+    level: list[Pair] = []
+    opened: list[tuple[str, int, list[Pair]]] = []
     for place, tag in enumerate(tags):
-        if place not in used:
-            continue
-        parts.append(text[end : tag.start()])
-        length, end = length + len(parts[-1]), tag.end()
-        if closes.get(place) == place:
-            level.append(Pair(length, length, (tag[0], ""), ()))
+        plain, end = plain + text[end : tag.start()], tag.end()
+        following = end
+        while following in ends and not (place in closes and text.startswith("</", following)):
+            following = ends[following]
+        before, behind = plain[-1:], text[following : following + 1]
+        has_space = not before.strip(), not behind.strip()
+        may_part = bool(tag[3]) or _name(tag) in _PARTING
+        is_alone = place not in closes and place not in closing
+        left = right = after = ""
+        if may_part and not any(has_space) and _are_words(before, behind):
+            owed = " "  # for the model; the translation has none there
+        # A tag belongs to the word before it, or to the one behind it, and takes the space between both with it.
+        if place in closing or (is_alone and (behind in _CLOSING or has_space == (False, True))):
+            if text[tag.start() - 1 : tag.start()].isspace():
+                left, plain, owed = _SPACED, plain[:-1], "" if has_space[1] or behind in _CLOSING else before
+            if end == following and owed:
+                right, after, owed = _TOUCHES_BEHIND, owed, ""
+        else:
+            if text[end : end + 1].isspace():
+                right, end = _SPACED, end + 1
+            if owed := behind if has_space == (False, True) else owed:
+                left, plain, owed = _TOUCHES_BEFORE, plain + owed, ""
+        written = left + tag[0] + right
+        if is_alone:
+            level.append(Pair(len(plain), len(plain), (written, "")))
         elif place in closes:
-            opened.append((place, length, level))
+            opened.append((written, len(plain), level))
             level = []
         else:
             first, begin, around = opened.pop()
-            around.append(Pair(begin, length, (tags[first][0], tag[0]), tuple(level)))
+            around.append(Pair(min(begin, len(plain)), len(plain), (first, written), tuple(level)))
             level = around
-    return Markup("".join([*parts, text[end:]]), tuple(outermost))
+        plain += after
+    return Markup(plain + text[end:], tuple(level))
 
 
 def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int]]) -> str:
@@ -92,9 +123,8 @@ def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int
     """
     if not markup.pairs:
         return translation
-    return _Placing(markup.plain, translation, links).rendered(
-        markup.pairs, (0, len(markup.plain)), (0, len(translation))
-    )
+    placing = _Placing(markup.plain, translation, links)
+    return _spaced(placing.rendered(markup.pairs, (0, len(markup.plain)), (0, len(translation))))
 
 
 def with_missing(source: str, translation: str, missing: Collection[str], links: Collection[tuple[int, int]]) -> str:
@@ -105,7 +135,7 @@ def with_missing(source: str, translation: str, missing: Collection[str], links:
     'Vai {x}adesso.'
     """
     begins = sorted((source.index(one), one) for one in missing)
-    pairs = [Pair(begin, begin + len(one), (one, ""), ()) for begin, one in begins]
+    pairs = [Pair(begin, begin + len(one), (one, "")) for begin, one in begins]
     placing = _Placing(source, translation, links)
     return placing.rendered(pairs, (0, len(source)), (0, len(translation)), is_linked=False)
 
@@ -116,7 +146,7 @@ class _Placing:
     def __init__(self, source: str, target: str, links: Collection[tuple[int, int]]) -> None:
         self._source, self._target = source, target
         self._source_words, self._words = places_of_words(source), places_of_words(target)
-        code = code_in(target)
+        code = apart(target, code_in(target), numbers_in(target))
         for number, (begin, end) in enumerate(self._words):  # what stands in code is no word of its own
             last = bisect_left(code, (end,)) - 1
             if last >= 0 and code[last].end > begin:
@@ -129,7 +159,7 @@ class _Placing:
         """The target in this room, with the pairs that stand in this part of the source."""
         taken: list[tuple[Range, Pair]] = []
         within = [self._words_in(pair) for pair in pairs]
-        for number, pair in enumerate(pairs):
+        for number, pair in sorted(enumerate(pairs), key=lambda one: one[1].begin == one[1].end):
             free = _gaps(room, [place for place, _ in taken])
             place = None
             if is_linked and free == [room] and self._is_same(pair, outer):
@@ -137,6 +167,7 @@ class _Placing:
             elif is_linked:
                 others = set[int]().union(*within[:number], *within[number + 1 :])
                 place = self._same(pair, free) or self._linked(within[number], others, free)
+                place = place and self._with_mark(pair, place, free)
             taken.append((place or self._beside(pair, free), pair))
         parts, end = [], room[0]
         for place, pair in sorted(taken, key=lambda one: (one[0], one[1].begin)):
@@ -189,6 +220,17 @@ class _Placing:
                     most, found = count, (first, end)
         return found
 
+    def _with_mark(self, pair: Pair, place: Range, free: Sequence[Range]) -> Range:
+        """The place with the mark at its end inside or outside, as in the source."""
+        inside, outside = self._source[pair.begin : pair.end].rstrip()[-1:], self._source[pair.end :][:1]
+        begin, end = place
+        following = self._target[end : end + 2]
+        if inside in _MARKS and following[:1] in _MARKS and not following[1:].isalnum():
+            end = min(end + len(following[:1]), next(last for first, last in free if first <= begin and end <= last))
+        elif inside not in _MARKS and outside in _MARKS and self._target[begin + 1 : end][-1:] == outside:
+            end -= len(outside)
+        return begin, end
+
     def _beside(self, pair: Pair, free: Sequence[Range]) -> Range:
         """Nowhere else: before what translates the next word of the source, or behind what translates the last."""
         behind = [n for n, (begin, _) in enumerate(self._source_words) if begin >= pair.end and n in self._first_of]
@@ -197,6 +239,8 @@ class _Placing:
             *(self._words[self._first_of[n]][0] for n in behind[:1]),
             *(self._words[self._last_of[n]][1] for n in before[-1:]),
         ]
+        if pair.begin == pair.end and self._source[pair.end :][:1].strip() in _CLOSING and self._source[: pair.begin]:
+            places.reverse()
         is_mark = pair.tags[0] in ACCELERATORS
         if is_mark:
             places += [begin for begin, _ in self._words]
@@ -206,8 +250,47 @@ class _Placing:
             if any(begin <= place <= end for begin, end in free)
             and (not is_mark or self._target[place : place + 1].isalpha())
         ]
-        place = allowed[0] if allowed else free[-1][1]
+        near = places[0] if places else free[-1][1]
+        edges = sorted((edge for gap in free for edge in gap), key=lambda edge: abs(edge - near))
+        place = allowed[0] if allowed else edges[0]
         return place, place
+
+
+def _tags_in(text: str, protect: Sequence[str]) -> tuple[list[re.Match[str]], dict[int, int]]:
+    """The tags of a text, and the number of the tag that closes each one that is closed."""
+    found = [*_TAG.finditer(text)] if any(hint in text for hint in _HINTS) else []
+    if protect and found:
+        kept = found_by(protect, text)
+        found = [tag for tag in found if not any(one.begin < tag.end() and tag.start() < one.end for one in kept)]
+    closes = _closes(found)
+    paired = {*closes, *closes.values()}
+    marks = [tag for tag in found if tag[5]]
+    if len(marks) > 1 or any(span.begin <= mark.start() < span.end for mark in marks for span in code_in(text)):
+        marks = []
+    tags = [tag for number, tag in enumerate(found) if number in paired or tag in marks or _is_single(tag)]
+    return tags, _closes(tags)
+
+
+def _name(tag: re.Match[str]) -> str:
+    return (tag[2] or tag[4] or "").lower()
+
+
+def _is_single(tag: re.Match[str]) -> bool:
+    """Whether a tag of no pair is markup all the same."""
+    return bool(tag[2] and (tag[1] or tag[3] or _name(tag) in _HTML))
+
+
+def _are_words(before: str, behind: str) -> bool:
+    """Whether these characters end a word and begin the next, in a script that puts spaces between words."""
+    ends_word = before.isalnum() or before in _CLOSING
+    return ends_word and behind not in _CLOSING and not spaceless(before) and not spaceless(behind)
+
+
+def _spaced(text: str) -> str:
+    """The text with the spaces that its tags ask for."""
+    text = re.sub(f" ?{_TOUCHES_BEFORE}|{_TOUCHES_BEHIND} ?", "", text)
+    text = re.sub(rf"(?<=\s){_SPACED}+|{_SPACED}+(?=\s)|\A{_SPACED}+|{_SPACED}+\Z", "", text)
+    return re.sub(f"{_SPACED}+", " ", text)
 
 
 def _closes(tags: Sequence[re.Match[str]]) -> dict[int, int]:
@@ -215,10 +298,10 @@ def _closes(tags: Sequence[re.Match[str]]) -> dict[int, int]:
     opened, closes = list[tuple[str, int]](), dict[int, int]()
     count = Counter[str]()
     for place, tag in enumerate(tags):
-        name = tag[2] or tag[3]
-        if not name:
+        name = _name(tag)
+        if not name or tag[3]:
             continue
-        if tag[1] or (tag[3] and count[name]):
+        if tag[1] or (tag[4] and count[name]):
             while count[name]:
                 last, first = opened.pop()
                 count[last] -= 1

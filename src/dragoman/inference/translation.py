@@ -260,7 +260,7 @@ class Writer:
         )
         if links is None:
             return translation
-        alignment = line_links(segments, parts, prefix, [text for text, _ in lines], texts, links)
+        alignment = line_links(segments, parts, prefix, [self.text(part.tokens) for part in parts], texts, links)
         if options.align:
             translation = dataclasses.replace(
                 translation,

@@ -323,7 +323,7 @@ class Translator:
         split = languages.split(given, options.target_language)
         longest = self.requests.longest_source(options) - bool(languages.ids)
         as_typed = options.raw or bool(options.prefix)
-        marked = [Markup(wanted.text) if as_typed else without_tags(wanted.text) for wanted in split]
+        marked = [Markup(one.text) if as_typed else without_tags(one.text, options.protect) for one in split]
         plain = [markup.plain for markup in marked]
         own = partial(self.source_forms.form, protect=options.protect, terms=compiled(options.terms))
         form = (lambda _: None) if as_typed else own
@@ -402,7 +402,8 @@ class Translator:
         read, written = [], []
         for wanted, target in zip(self.target_languages.split(sources, options.target_language), targets, strict=True):
             if not options.raw:
-                wanted, target = wanted._replace(text=without_tags(wanted.text).plain), without_tags(target).plain
+                plain, target = (without_tags(text, options.protect).plain for text in (wanted.text, target))
+                wanted = wanted._replace(text=plain)
             form = None if options.raw else self.source_forms.form(wanted.text.strip(), options.protect)
             if form is None:
                 read.append(wanted.tagged)
