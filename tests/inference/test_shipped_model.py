@@ -1,5 +1,6 @@
 """The model that ships inside the package, and the sentences that a traveller would say to it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,25 @@ def test_what_is_lost_is_flagged(translator: Translator):
     (found,) = translator.translate([f"I would like {', please, '.join(names)}."])
     assert found.lost == tuple(name for name in names if name not in found.text)
     assert found.lost and "lost" in found.flags
+
+
+def test_tags_stand_in_every_way_of_translating(translator: Translator):
+    text = "I lost <b>my passport</b>.<br/>Where is <i>the station</i>?"
+    (found,) = translator.translate([text], n_best=2, align=True)
+    assert re.fullmatch(r"Ho perso <b>\w+ mio passaporto</b>\.<br/>.*<i>.*stazione</i>\?", found.text)
+    for each in (found, *found.alternatives):
+        assert [each.text.count(tag) for tag in ("<b>", "</b>", "<br/>", "<i>", "</i>")] == [1] * 5
+        assert not {"<", "br", "b"}.intersection(each.source_words + each.target_words)
+    (alone,) = translator.translate([text])
+    assert "".join(translator.stream(text)) == alone.text == found.text
+    (raw,) = translator.translate([text], raw=True)
+    assert raw.text != alone.text
+
+
+def test_the_tags_of_a_sentence_cost_its_translation_nothing(translator: Translator):
+    pairs = [("Where is the <b>station</b>?", "Where is the station?"), ("<p>I lost it.</p>", "I lost it.")]
+    for tagged, plain in pairs:
+        (one, other) = translator.translate([tagged, plain])
+        assert re.sub("<[^>]*>", "", one.text) == other.text and one.score == other.score
+        (scored,) = translator.score([tagged], [one.text])
+        assert scored.score == pytest.approx(one.score, abs=1e-4)
