@@ -5,7 +5,7 @@ Tags are taken out of a text before it is translated; so are `**` around words, 
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -145,7 +145,8 @@ class _Placing:
 
     def __init__(self, source: str, target: str, links: Collection[tuple[int, int]]) -> None:
         self._source, self._target = source, target
-        self._source_words, self._words = places_of_words(source), places_of_words(target)
+        self._words, places = places_of_words(target), places_of_words(source)
+        self._begins, self._ends = [begin for begin, _ in places], [end for _, end in places]
         code = apart(target, code_in(target), numbers_in(target))
         for number, (begin, end) in enumerate(self._words):  # what stands in code is no word of its own
             last = bisect_left(code, (end,)) - 1
@@ -154,6 +155,7 @@ class _Placing:
         self._origin = {word: place for place, word in links}
         self._first_of = dict(sorted(links, reverse=True))
         self._last_of = dict(sorted(links))
+        self._linked_words = sorted(self._last_of)
 
     def rendered(self, pairs: Sequence[Pair], outer: Range, room: Range, is_linked: bool = True) -> str:
         """The target in this room, with the pairs that stand in this part of the source."""
@@ -178,7 +180,7 @@ class _Placing:
 
     def _words_in(self, pair: Pair) -> set[int]:
         """The words of the source that stand between two tags."""
-        return {n for n, (begin, end) in enumerate(self._source_words) if begin < pair.end and pair.begin < end}
+        return {*range(bisect_right(self._ends, pair.begin), bisect_left(self._begins, pair.end))}
 
     def _is_same(self, pair: Pair, outer: Range) -> bool:
         """Whether a pair stands around all words of the outer one, or of the text."""
@@ -233,11 +235,12 @@ class _Placing:
 
     def _beside(self, pair: Pair, free: Sequence[Range]) -> Range:
         """Nowhere else: before what translates the next word of the source, or behind what translates the last."""
-        behind = [n for n, (begin, _) in enumerate(self._source_words) if begin >= pair.end and n in self._first_of]
-        before = [n for n, (_, end) in enumerate(self._source_words) if end <= pair.begin and n in self._last_of]
+        linked = self._linked_words
+        behind = linked[bisect_left(linked, bisect_left(self._begins, pair.end)) :][:1]
+        before = linked[: bisect_left(linked, bisect_right(self._ends, pair.begin))][-1:]
         places = [
-            *(self._words[self._first_of[n]][0] for n in behind[:1]),
-            *(self._words[self._last_of[n]][1] for n in before[-1:]),
+            *(self._words[self._first_of[n]][0] for n in behind),
+            *(self._words[self._last_of[n]][1] for n in before),
         ]
         if pair.begin == pair.end and self._source[pair.end :][:1].strip() in _CLOSING and self._source[: pair.begin]:
             places.reverse()
