@@ -1,6 +1,7 @@
 """The public names of Dragoman, each with the module in which it lives; `__init__.py` reads this list."""
 
 from dragoman.cli.bars import Bars as Bars
+from dragoman.documents.translating import translate_document as translate_document
 from dragoman.errors import Error as Error
 from dragoman.evaluating.evaluation import evaluate as evaluate
 from dragoman.evaluating.pairs import score as score

@@ -61,7 +61,16 @@ def translate(
     target_language: TargetLanguage = None,
     settings: Set = None,
     text: Texts = None,
-    input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
+    input_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", help="Translate every line of this file; of a web page, Markdown or subtitles, its text."
+        ),
+    ] = None,
+    document_format: Annotated[
+        str | None,
+        typer.Option(help="What --input is: html, markdown or subtitles.", show_default="told by its name"),
+    ] = None,
     raw: Annotated[
         bool,
         typer.Option("--raw", help="Translate each line as it stands: markup too, and quotes, spaces and capitals."),
@@ -111,19 +120,13 @@ def translate(
     from dragoman.inference.terms import read_terms
 
     progress = open_screen(quiet)
-    inputs = {"TEXT": text or None, "--input": input_file, "--item": item}
-    given = [name for name, value in inputs.items() if value is not None]
-    if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} were given; translate takes one of TEXT, --input and --item")
-    for each in text or ():
-        check_text(each)
-    if fresh and (input_file is None or output is None):
-        raise ConfigError("--fresh starts a file again, so it needs --input and --output")
-    if item is not None and output is not None:
-        raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
+    refuse_contradictions(text, input_file, item, output, fresh)
     refused = flags_named(fail_on or ())
+    is_document = is_whole(input_file, document_format, raw)
+    if is_document and (output is None or output_format == "json" or align or n_best is not None):
+        raise ConfigError(f"{input_file} is a document, so it needs --output, and takes no JSON, --align or --n-best")
     resumes = output is not None and can_resume(input_file, output)
-    total = count_lines(input_file, raw)
+    total = None if is_document else count_lines(input_file, raw)
     pair = None if item is None else test_pair(model, item)
     overrides = search_overrides(beam_size, length_penalty, settings, target_language)
 
@@ -147,9 +150,12 @@ def translate(
     work = Work(progress, translator, options, output_format == "json")
     if pair is not None:
         flags = work.compare(*pair)
-    elif input_file is not None and output is not None and resumes:
+    elif input_file is not None and output is not None and (is_document or resumes):
         asked = what_decides([model, *(ensemble or ())], adapter, translator, options, output_format)
-        flags = work.translate_file(input_file, output, asked, fresh, total)
+        if is_document:
+            flags = work.translate_document(input_file, document_format, output, asked, fresh)
+        else:
+            flags = work.translate_file(input_file, output, asked, fresh, total)
     elif input_file is not None:
         flags = work.translate_all(read(input_file), output, total)
     elif output is None and text and len(text) == 1:
@@ -160,6 +166,31 @@ def translate(
         flags = work.translate_all(text or standard_input(), output)
     if found := [f"{flag}{flags.where(flag)}" for flag in refused if flags.counts[flag]]:
         raise GateFailed(f"--fail-on: some translations are flagged {', '.join(found)}")
+
+
+def refuse_contradictions(
+    text: list[str] | None, input_file: Path | None, item: int | None, output: Path | None, fresh: bool
+) -> None:
+    """Refuses inputs and outputs that do not go together."""
+    inputs = {"TEXT": text or None, "--input": input_file, "--item": item}
+    given = [name for name, value in inputs.items() if value is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} were given; translate takes one of TEXT, --input and --item")
+    for each in text or ():
+        check_text(each)
+    if fresh and (input_file is None or output is None):
+        raise ConfigError("--fresh starts a file again, so it needs --input and --output")
+    if item is not None and output is not None:
+        raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
+
+
+def is_whole(input_file: Path | None, document_format: str | None, raw: bool) -> bool:
+    """Whether a file is translated as a whole document."""
+    from dragoman.documents.reading import format_of
+
+    if document_format is not None and (input_file is None or raw):
+        raise ConfigError("--document-format says what --input is, and --raw translates its lines; give --input alone")
+    return input_file is not None and not raw and bool(document_format or format_of(input_file))
 
 
 def flags_named(names: Iterable[str]) -> "list[Flag]":
@@ -300,14 +331,41 @@ class Work:
         self, source: Path, output: Path, asked: dict[str, Any], fresh: bool, total: int | None
     ) -> "Flags":
         """The same for the lines of a file, into a file that a later command can complete."""
+        return self._complete(read(source), source, output, asked, fresh, total, "line")
+
+    def _complete(
+        self,
+        texts: Iterable[str],
+        source: Path,
+        output: Path,
+        asked: dict[str, Any],
+        fresh: bool,
+        total: int | None,
+        unit: str,
+    ) -> "Flags":
         from dragoman.inference.resumable import resumable_file
         from dragoman.runs.signals import interrupted_by_signals
 
         with resumable_file(output, asked, fresh) as file, interrupted_by_signals(lambda: file.state):
-            rest = file.rest(read(source), str(source))
-            flags = Flags(file.counts, file.places)
+            rest = file.rest(texts, str(source))
+            flags = Flags(file.counts, file.places, unit)
             count = self._translate(rest, file.add, total, flags, file.record.lines)
         self._note_flags(flags, count)
+        return flags
+
+    def translate_document(
+        self, source: Path, document_format: str | None, output: Path, asked: dict[str, Any], fresh: bool
+    ) -> "Flags":
+        """The same for the texts of a document, which is written when all of them are there."""
+        from dragoman.documents.reading import read_document
+        from dragoman.files import remove, write_file
+        from dragoman.text.lines import read_lines
+
+        document = read_document(source, self.translator.languages, document_format)
+        translations = output.with_name(f"{output.name}.texts")
+        flags = self._complete(document.texts, source, translations, asked, fresh, len(document.texts), "text")
+        write_file(output, document.translated([*read_lines(translations)] if document.texts else []))
+        remove(translations)
         return flags
 
     def _translate(
@@ -323,7 +381,7 @@ class Work:
         """
         from dragoman.inference.segments import chunks
 
-        with self.progress.track("translate", total, "lines") as advance:
+        with self.progress.track("translate", total, f"{flags.unit}s") as advance:
             if done:
                 advance(done)
             for chunk in chunks(texts, len):
@@ -338,7 +396,7 @@ class Work:
 
     def _note_flags(self, flags: "Flags", lines: int) -> None:
         for flag, meaning in meanings(flags.counts).items():
-            found = f"{flags.counts[flag]:,} of {lines:,} {'line' if lines == 1 else 'lines'}"
+            found = f"{flags.counts[flag]:,} of {lines:,} {flags.unit if lines == 1 else f'{flags.unit}s'}"
             note(f"{found} flagged {flag}{flags.where(flag)}: {meaning}")
         if self.options.n_best > 1 and not self.as_json:
             note(RANKED)
@@ -360,9 +418,11 @@ class Flags(NamedTuple):
     """The flags of many texts."""
 
     counts: Counter[str]
-    """How many lines have each."""
+    """How many texts have each."""
     places: dict[str, list[int]]
-    """The first lines that have it, from 1."""
+    """The first texts that have it, from 1."""
+    unit: str = "line"
+    """What a text is."""
 
     def add(self, number: int, translation: "Translation") -> None:
         flags = {flag for each in (translation, *translation.alternatives) for flag in each.flags}
@@ -372,9 +432,9 @@ class Flags(NamedTuple):
                 places.append(number)
 
     def where(self, flag: str) -> str:
-        """The lines that have a flag, in words."""
+        """The texts that have a flag, in words."""
         places = ", ".join(map(str, self.places.get(flag, ())))
-        return f" (line {places}{', …' if self.counts[flag] > PLACES else ''})" if places else ""
+        return f" ({self.unit} {places}{', …' if self.counts[flag] > PLACES else ''})" if places else ""
 
 
 def pharaoh(translation: "Translation") -> str:

@@ -123,7 +123,8 @@ def refuse_document(path: Path, lines: Iterable[str]) -> None:
     if kind := _kind_of_lines(some, path.name.removesuffix(".gz").endswith((".csv", ".tsv"))):
         raise DataError(
             f"{path} is no plain text: its lines are mostly {kind}, and would be translated with all their signs; take "
-            "the text out of it first, or give --raw to translate each line as it stands"
+            "the text out of it first, or say what it is by --document-format, or give --raw to translate each line as "
+            "it stands"
         )
 
 

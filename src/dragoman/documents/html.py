@@ -1,0 +1,172 @@
+"""HTML: the text between block tags, with inline tags in it, and what attributes show a reader."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from html import unescape
+from html.parser import HTMLParser
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from dragoman.documents.document import Spliced, Where
+from dragoman.documents.inline import Part
+from dragoman.documents.reading import decoded
+
+_INLINE = frozenset(
+    "a abbr acronym b bdi bdo big cite data del dfn em font i img input ins label mark nobr q s small span strike"
+    " strong sub sup time tt u wbr".split()
+)
+_CODE = frozenset("code kbd samp var".split())
+"""Inline elements whose text is not translated."""
+_UNTRANSLATED = _CODE.union("math pre script style svg template textarea".split())
+_SHOWN = ("alt", "aria-label", "placeholder", "title")
+_BUTTONS = ("button", "reset", "submit")
+_DESCRIPTIONS = ("description", "og:description", "og:title", "twitter:description", "twitter:title")
+_LANGUAGE = re.compile(r"(<html\b[^>]{0,1000}?\blang\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
+_ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they stand for markup
+_BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
+_BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
+
+
+class Event(NamedTuple):
+    """What the parser finds at a place."""
+
+    kind: Literal["start", "end", "words", "other"]
+    begin: int
+    name: str = ""
+    attributes: Mapping[str, str] = {}
+
+    @property
+    def is_untranslated(self) -> bool:
+        return (
+            self.name in _UNTRANSLATED
+            or self.attributes.get("translate", "").lower() == "no"
+            or "notranslate" in self.attributes.get("class", "").split()
+        )
+
+
+class Html(Spliced):
+    """A page, which says that it is in the language of its translation."""
+
+    def __init__(self, content: str, encoding: str, target: str) -> None:
+        content = _LANGUAGE.sub(lambda tag: tag[1] + target, content, count=1)
+        super().__init__(content, encoding, "xmlcharrefreplace")
+        events = _Parser(content).events
+        group: list[Part[Where]] = []
+        for piece in self._pieces(events, [*(event.begin for event in events[1:]), len(content)]):
+            if piece is not None:
+                group.append(piece)
+            else:
+                self.add(group)
+                group = []
+        self.add(group)
+
+    def written(self, words: str, is_inner: bool) -> str:
+        return (_BARE_OR_QUOTE if is_inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
+
+    def _pieces(self, events: Sequence[Event], ends: Sequence[int]) -> Iterator[Part[Where] | None]:
+        """What texts consist of; None between two texts."""
+        closes = _closes(events)
+        place = 0
+        while place < len(events):
+            event, where = events[place], (events[place].begin, ends[place])
+            is_inline = event.name in _INLINE or event.name in _CODE
+            if event.kind in ("words", "other"):
+                raw = self.content[slice(*where)]
+                yield Part("words", where, _read(raw)) if event.kind == "words" else Part("single", where)
+            elif event.kind == "end":
+                yield Part("close", where) if is_inline else None
+            elif event.is_untranslated:
+                place = closes.get(place, place)
+                yield Part("single", (where[0], ends[place])) if is_inline else None
+            else:
+                self._add_attributes(event, where)
+                yield Part("open" if place in closes else "single", where) if is_inline else None
+            place += 1
+
+    def _add_attributes(self, event: Event, where: Where) -> None:
+        names = [name for name in _SHOWN if name in event.attributes]
+        if event.name == "meta" and event.attributes.get("name", event.attributes.get("property")) in _DESCRIPTIONS:
+            names.append("content")
+        if event.name == "input" and event.attributes.get("type") in _BUTTONS:
+            names.append("value")
+        if not names:
+            return
+        attribute = rf"""(?<=[\s"'])(?:{"|".join(names)})\s*=\s*(?:"(?P<one>[^"]*)"|'(?P<other>[^']*)')"""
+        for found in re.compile(attribute, re.IGNORECASE).finditer(self.content, *where):
+            quoted = "one" if found["one"] is not None else "other"
+            self.add_inner(found.span(quoted), _read(found[quoted]))
+
+
+class _Parser(HTMLParser):
+    """The events of a page, in order."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.events: list[Event] = []
+        self._lines = [0, *accumulate(len(line) + 1 for line in content.split("\n"))]
+        self.feed(content)
+        self.close()
+
+    def _found(
+        self,
+        kind: Literal["start", "end", "words", "other"],
+        name: str = "",
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        line, column = self.getpos()
+        self.events.append(Event(kind, self._lines[line - 1] + column, name, attributes or {}))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._found("start", tag, {name: value or "" for name, value in attrs})
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._found("end", tag)
+
+    def handle_data(self, data: str) -> None:
+        self._found("words")
+
+    def handle_entityref(self, name: str) -> None:
+        self._found("words")
+
+    def handle_charref(self, name: str) -> None:
+        self._found("words")
+
+    def handle_comment(self, data: str) -> None:
+        self._found("other")
+
+    def handle_decl(self, decl: str) -> None:
+        self._found("other")
+
+    def unknown_decl(self, data: str) -> None:
+        self._found("other")
+
+    def handle_pi(self, data: str) -> None:
+        self._found("other")
+
+
+def _closes(events: Sequence[Event]) -> dict[int, int]:
+    """The place of the end tag of each element that has one, by that of its start tag."""
+    opened, closes = defaultdict[str, list[int]](list), dict[int, int]()
+    for place, event in enumerate(events):
+        if event.kind == "start":
+            opened[event.name].append(place)
+        elif event.kind == "end" and opened[event.name]:
+            closes[opened[event.name].pop()] = place
+    return closes
+
+
+def _read(html: str) -> str:
+    """What a reader sees."""
+    return _ENTITY.sub(lambda entity: unescape(entity[0]), html)
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
+    """A page and its texts."""
+    text, encoding = decoded(content, path)
+    return Html(text, encoding, languages[1])

@@ -1,0 +1,119 @@
+"""Inline markup of any format as short tags in a text: `<g1>` and `</g1>` around words, `<g2/>` between them.
+
+So a translator sees one kind of markup, however long or strange what stands for it is.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+_TAG = re.compile(r"</?g\d+>|<g\d+/>")
+_EMPTY = re.compile(r" ?<g(\d+)> *</g\1> ?")
+_SPACES = re.compile(r"[ \t\n\r\f]+")
+
+M = TypeVar("M")
+
+
+class Part(NamedTuple, Generic[M]):
+    """A part of a text: words, or markup that opens, closes or stands alone."""
+
+    kind: Literal["words", "open", "close", "single"]
+    piece: M
+    """The part in its file."""
+    words: str = ""
+
+    @property
+    def is_blank(self) -> bool:
+        return self.kind == "words" and not self.words.strip()
+
+
+@dataclass(frozen=True)
+class Inline(Generic[M]):
+    """A text in one line, its markup as short tags."""
+
+    text: str
+    markup: Mapping[str, M]
+    """What each tag stands for, in the order of the text."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Part[M]]) -> "Inline[M]":
+        """The text of these parts. A tag without its other half stands alone."""
+        closes = _closes(parts)
+        opens = {close: place for place, close in closes.items()}
+        begins = (place for place, part in enumerate(parts) if part.kind != "words" and place not in opens)
+        numbers = {place: number for number, place in enumerate(begins, 1)}
+        text, markup = list[str](), dict[str, M]()
+        for place, part in enumerate(parts):
+            if part.kind == "words":
+                text.append(_TAG.sub(lambda tag: tag[0].replace("g", "g ", 1), part.words))  # no tag of ours
+                continue
+            number = numbers[opens.get(place, place)]
+            tag = f"</g{number}>" if place in opens else f"<g{number}>" if place in closes else f"<g{number}/>"
+            text.append(tag)
+            markup[tag] = part.piece
+        return cls(_SPACES.sub(" ", "".join(text)).strip(" "), markup)
+
+    def parts(self, translation: str, with_empty: bool = True) -> Iterator[str | M]:
+        """The words and the markup of a translation. If a tag is missing, or they are not nested, all stand around the
+        words. Pairs with nothing between them are left out unless `with_empty`.
+        """
+        tags = [tag for tag in _TAG.findall(translation) if tag in self.markup]
+        if sorted(tags) != sorted(self.markup) or not _is_nested(tags):
+            words = _TAG.sub(lambda tag: "" if tag[0] in self.markup else tag[0], translation)
+            tags = [*self.markup]
+            first_close = next((place for place, tag in enumerate(tags) if tag.startswith("</")), len(tags))
+            translation = "".join([*tags[:first_close], words, *tags[first_close:]])
+        while not with_empty and (fuller := _EMPTY.sub(" ", translation)) != translation:
+            translation = fuller
+        end = 0
+        for match in _TAG.finditer(translation):
+            if match[0] in self.markup:
+                yield translation[end : match.start()]
+                yield self.markup[match[0]]
+                end = match.end()
+        yield translation[end:]
+
+
+def trimmed(parts: Sequence[Part[M]]) -> tuple[int, int]:
+    """The first of these parts, and the one behind the last, without spaces and markup that stand around all words."""
+    closes = _closes(parts)
+    opens = {close: place for place, close in closes.items()}
+    first, last = 0, len(parts) - 1
+    while first <= last:
+        if parts[first].is_blank or (parts[first].kind != "words" and first not in closes):
+            first += 1
+        elif parts[last].is_blank or (parts[last].kind != "words" and last not in opens):
+            last -= 1
+        elif closes.get(first) == last:
+            first, last = first + 1, last - 1
+        elif closes.get(first) == first + 1:
+            first += 2
+        elif opens.get(last) == last - 1:
+            last -= 2
+        else:
+            break
+    return first, last + 1
+
+
+def _closes(parts: Sequence[Part[M]]) -> dict[int, int]:
+    """The place of what closes each part that opens, where something does."""
+    opened, closes = list[int](), dict[int, int]()
+    for place, part in enumerate(parts):
+        if part.kind == "open":
+            opened.append(place)
+        elif part.kind == "close" and opened:
+            closes[opened.pop()] = place
+    return closes
+
+
+def _is_nested(tags: Sequence[str]) -> bool:
+    """Whether each pair closes before the one that it stands in."""
+    opened: list[str] = []
+    for tag in tags:
+        if tag.startswith("</"):
+            if not opened or opened.pop() != tag[2:]:
+                return False
+        elif not tag.endswith("/>"):
+            opened.append(tag[1:])
+    return not opened

@@ -1,0 +1,206 @@
+"""A document comes back as it was when nothing is translated, and only its text is another when it is."""
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.documents.document import Document
+from dragoman.documents.reading import read_document
+from dragoman.errors import ConfigError, DataError
+
+HTML = """<!DOCTYPE html>
+<html lang="en"><head><title>My page &ndash; home</title>
+<meta name="description" content='A "nice" page'>
+<style>p { color: red }</style><script>if (a < b) "Hello you"</script></head>
+<body class=x>
+<p title="a &amp; b">  <b>Hello</b>, <a href="x.html" title="The next page">see the <i>next</i>
+page</a>&nbsp;now &lt;b&gt;.
+  And more.</p>
+<p><strong>Whole sentence is bold.</strong></p><ul><li>One<li>Two <code>ls -l</code> three</ul>
+<pre>not me</pre><p translate=no>Nor me</p><img alt="A cat"><br>Line<br>
+Other <span class="notranslate">Firefox</span> works
+<input type=submit value="Send"><p>12</p><!-- not me --></body></html>
+"""
+MARKDOWN = """---
+title: not me
+---
+# Hello *world*
+
+> A **bold** and *it* [link `c`](http://x.org "t") \\* &amp; end\x20\x20
+> next line \\
+> third <https://a.org> <b>x</b> ![alt *x*](y.png)
+
+1. one
+   two
+2. [ref][r] ~~s~~ a_b _c_ 2 * 3
+
+| a | b |
+|---|---|
+| *x* | why |
+
+```
+not me
+```
+Windows line.\r\nAnd another.
+
+[r]: http://not.me
+"""
+SRT = """1
+00:00:01,000 --> 00:00:02,500
+<i>I have never</i>
+<i>been there</i>
+
+2
+00:00:03,000 --> 00:00:04,000
+- Hi.
+- Hello.
+
+3
+00:00:05,000 --> 00:00:06,000
+{\\an8}He said that
+
+4
+00:00:06,500 --> 00:00:07,000
+he would come
+
+5
+00:00:07,500 --> 00:00:09,000
+to see us
+tomorrow morning.
+""".replace("\n", "\r\n")
+VTT = """\ufeffWEBVTT - not me
+
+NOTE not me
+
+intro
+00:01.000 --> 00:02.000 align:start
+<v Tom>Hello <b>you</b> &amp; me
+
+00:02.500 --> 00:03.000
+Line one
+Line two
+"""
+FILES = {"page.html": HTML, "text.md": MARKDOWN, "film.srt": SRT, "film.vtt": VTT}
+
+
+@pytest.fixture(params=FILES)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / request.param
+    path.write_bytes(FILES[request.param].encode())
+    return path
+
+
+def read(path: Path) -> Document:
+    return read_document(path, ("en", "en"))
+
+
+def translated(document: Document, change: Callable[[str], str]) -> str:
+    return document.translated([change(text) for text in document.texts]).decode()
+
+
+def test_a_document_whose_texts_stay_stays_to_the_byte(path: Path) -> None:
+    document = read(path)
+    assert document.texts
+    assert document.translated(document.texts) == path.read_bytes()
+
+
+def test_every_text_is_given_and_nothing_else(path: Path) -> None:
+    texts = " ".join(read(path).texts)
+    assert "not me" not in texts
+    assert "Nor me" not in texts
+    assert re.findall(r"[A-Za-z]{3,}", re.sub("<[^>]*>", "", texts))
+
+
+def test_a_translated_document_has_the_same_texts_in_other_words(path: Path) -> None:
+    """Each word gets a mark; read again, the document holds the marked texts, and without the marks it is as before."""
+
+    def marked(text: str) -> str:
+        return re.sub(r"(?<![&<{/\w])(?<!\{\\)[A-Za-z]+(?![\w>;])", lambda word: f"{word[0]}q", text)
+
+    before = read(path)
+    path.write_text(translated(before, marked), encoding="utf-8", newline="")
+    after = read(path)
+    assert after.texts == [*map(marked, before.texts)]
+
+
+def test_tags_that_a_translation_lost_stand_around_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("<p>One <b>two</b> <i>three</i>.</p>")
+    written = translated(read(path), lambda _: "Uno due & <tre>.")
+    assert written == "<p><b>Uno due &amp; &lt;tre&gt;.</b><i></i></p>"
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.md", "a.srt", "a.vtt"])
+@given(
+    content=st.lists(st.sampled_from([*"<>/&;*_`[]()!-|#\n \\", "<b>", "</i>", "word", "é", "1.", "~~"])).map("".join)
+)
+def test_any_text_comes_back_to_the_byte(name: str, content: str) -> None:
+    head = {"a.srt": "1\n00:00:01,000 --> 00:00:02,000\n", "a.vtt": "WEBVTT\n\n00:01.000 --> 00:02.000\n"}
+    written = (head.get(name, "") + "x" + content).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(written)
+        document = read(path)
+        assert document.translated(document.texts) == written
+        document.translated(["a different text" for _ in document.texts])
+
+
+def test_a_page_says_that_it_is_in_the_language_of_its_translation(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text('<html class="x" lang="en-GB"><p>One</p>')
+    document = read_document(path, ("en", "it"))
+    assert document.translated(document.texts) == b'<html class="x" lang="it"><p>One</p>'
+
+
+def test_a_sentence_that_goes_on_over_cues_is_one_text_and_fills_each_cue(tmp_path: Path) -> None:
+    path = tmp_path / "a.srt"
+    path.write_bytes(SRT.encode())
+    document = read(path)
+    assert document.texts[-1] == "he would come to see us tomorrow morning."
+    shown = re.findall(r"--> [\d:,]*\r\n(.*?)\r\n(?:\r\n|\Z)", translated(document, lambda _: "Ja."), re.DOTALL)
+    assert shown == ["<i>Ja.</i>", "Ja.\r\nJa.", "{\\an8}Ja.", "Ja.", "…"]
+
+
+def test_words_that_would_be_markup_are_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("One\n\n- two\n")
+    written = translated(read(path), lambda text: "1. a*b* <i> [x]" if text == "One" else "- _x_ a_b")
+    assert written == "1\\. a\\*b\\* \\<i> \\[x\\]\n\n- \\- \\_x\\_ a_b\n"
+
+
+def test_encodings_stay(tmp_path: Path) -> None:
+    path, declaration = tmp_path / "a.html", '<meta charset="iso-8859-1">'
+    for encoding, declared in (("utf-16-le", ""), ("utf-16-be", ""), ("utf-8", ""), ("iso-8859-1", declaration)):
+        mark = "" if declared else "\ufeff"
+        path.write_bytes(f"{mark}{declared}<p>Caffè</p>".encode(encoding))
+        written = read(path).translated(["È così, 你好"]).decode(encoding)
+        hello = "&#20320;&#22909;" if declared else "你好"
+        assert written == f"{mark}{declared}<p>È così, {hello}</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("a.html", b"<p>Caff\xe8</p>", "is not UTF-8 at byte 7"),
+        ("a.html", b"<meta charset=klingon><p>x</p>", "klingon, an unknown encoding"),
+        ("a.srt", b"nothing", "is no file of subtitles"),
+        ("a.md", b"", "is empty"),
+    ],
+)
+def test_a_damaged_document_is_refused(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=complaint):
+        read(path)
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no format is known by its name; give one of html"):
+        read(tmp_path / "a.xyz")
+    with pytest.raises(ConfigError, match="'word' is no format"):
+        read_document(tmp_path / "a.html", ("en", "it"), "word")

@@ -1,0 +1,67 @@
+"""Documents through a model, from the command line and from Python."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dragoman
+from dragoman.cli.main import main
+
+PAGE = '<html lang="en"><h1>The cat</h1><p>the <b>red</b> dog sleeps.</p><pre>the cat</pre></html>'
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "page.html"
+    path.write_text(PAGE)
+    return path
+
+
+def test_command_and_function_write_the_same_document(run_folder: Path, page: Path) -> None:
+    one, other = page.with_name("one.html"), page.with_name("other.html")
+    assert main(["translate", str(run_folder), "--input", str(page), "--output", str(one), "--quiet"]) == 0
+    translations = dragoman.translate_document(run_folder, page, other, progress=False)
+    assert one.read_bytes() == other.read_bytes()
+    assert [each.source for each in translations] == ["The cat", "the <g1>red</g1> dog sleeps."]
+    written = one.read_text()
+    assert written.endswith("</p><pre>the cat</pre></html>")
+    assert [written.count(tag) for tag in ('lang="it"', "<h1>", "<b>", "</b>", "<g1>")] == [1, 1, 1, 1, 0]
+    assert not [*page.parent.glob("*.texts*")]
+
+
+def test_a_stopped_document_goes_on(run_folder: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.write_text("".join(f"<p>the cat {number}" for number in range(1_500)))
+    whole, stopped = page.with_name("whole.html"), page.with_name("stopped.html")
+    command = ["translate", str(run_folder), "--beam-size", "1", "--quiet", "--input", str(page), "--output"]
+    assert main([*command, str(whole)]) == 0
+    translate, chunks = dragoman.Translator.translate, [1]
+
+    def once(*given: Any, **settings: Any) -> Any:
+        if not chunks:
+            raise KeyboardInterrupt
+        chunks.pop()
+        return translate(*given, **settings)
+
+    monkeypatch.setattr(dragoman.Translator, "translate", once)
+    assert main([*command, str(stopped)]) == 130
+    assert not stopped.exists()
+    chunks[:] = [1]
+    assert main([*command, str(stopped)]) == 0
+    assert stopped.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ([], "is a document, so it needs --output"),
+        (["--output", "x.html", "--format", "json"], "takes no JSON"),
+        (["--raw", "--document-format", "html"], "--raw translates its lines"),
+        (["--output", "x.html", "--document-format", "word"], "'word' is no format; give one of html, markdown"),
+    ],
+)
+def test_what_a_document_cannot_take_is_refused(
+    run_folder: Path, page: Path, capsys: pytest.CaptureFixture[str], options: list[str], complaint: str
+) -> None:
+    assert main(["translate", str(run_folder), "--input", str(page), *options]) == 2
+    assert complaint in capsys.readouterr().err
