@@ -5,8 +5,9 @@
 Words of the test and of `--learn` are aligned as in training. A term is a word, or two side by side, of at least four
 letters each, that often has the same translation; it is asked for in a text whose reference holds it as often as the
 source holds the term, in the form that stands in this reference. *One* asks each text for one term by lot, *three* for
-up to three, *ten* for up to ten; only texts that the plain search leaves without a term are *lacking*. Texts are
-translated one by one, because each has terms of its own. Time is the median of three passes over 100 texts.
+up to three; texts whose plain translation lacks a term are *lacking*. They are translated one by one, because each has
+terms of its own. Time is the median of three passes over a hundred texts, given together, with one list: any of them,
+and those with the most terms, up to ten.
 """
 
 import argparse
@@ -28,12 +29,13 @@ from dragoman.data.aligning import link
 from dragoman.data.corpus import Rows
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.inference.terms import Terms
+from dragoman.inference.translation import Translation
 from dragoman.system import machine
 
 LEAST_LETTERS, LEAST_TIMES, LEAST_SHARE = 4, 3, 0.2
 MOST_FREQUENT = 60
 """So many words of the sources are too frequent for a term."""
-TEXTS, TIMED = 500, 100
+TEXTS, TIMED, LONGEST = 200, 100, 200
 
 
 class Line(NamedTuple):
@@ -106,33 +108,47 @@ def with_terms(pair: Line, terms: dict[str, set[str]], most: int) -> Line:
 
 
 class Measured(NamedTuple):
-    """Translations of some texts: how many of their terms stand in them, how good they are, and how long they took."""
+    """Translations of some texts: which part of their terms stand in them, and how good they are."""
 
-    texts: int
-    terms: int
     used: float
     scores: dict[str, float]
     flags: dict[str, int]
-    seconds: float
+
+    @classmethod
+    def of(cls, lines: Sequence[Line], found: Sequence[Translation]) -> "Measured":
+        scores = bleu_and_chrf([one.text for one in found], [line.reference for line in lines])
+        count = sum(len(line.terms) for line in lines)
+        lacked = sum(len(lacking(*pair)) for pair in zip(lines, found, strict=True))
+        return cls(1 - lacked / count, scores, dict(Counter(flag for one in found for flag in one.flags)))
 
 
-def measure(translator: dragoman.Translator, lines: Sequence[Line], forced: bool) -> tuple[Measured, list[Any]]:
-    def translated(some: Sequence[Line]) -> list[Any]:
-        return [
-            translator.translate([line.source], progress=False, terms=line.terms if forced else ())[0] for line in some
-        ]
+def lacking(line: Line, translation: Translation) -> list[str]:
+    return Terms(line.terms).missing(line.source, translation.text)
 
-    found = translated(lines)
+
+def quality(translator: dragoman.Translator, lines: Sequence[Line]) -> dict[str, Any]:
+    """Plain translations beside those with terms: of all texts, and of those whose plain one lacks a term."""
+    plain = translator.translate([line.source for line in lines], progress=False)
+    forced = [translator.translate([line.source], progress=False, terms=line.terms)[0] for line in lines]
+    figures: dict[str, Any] = {"texts": len(lines), "terms": sum(len(line.terms) for line in lines)}
+    some = [number for number, line in enumerate(lines) if lacking(line, plain[number])]
+    for name, found in (("plain", plain), ("forced", forced)):
+        figures[name] = Measured.of(lines, found)._asdict()
+        figures[f"{name}, lacking"] = Measured.of([lines[at] for at in some], [found[at] for at in some])._asdict()
+    figures["lacking"] = [
+        {"source": lines[at].source, "terms": lines[at].terms, "plain": plain[at].text, "forced": forced[at].text}
+        for at in some
+    ]
+    return figures
+
+
+def seconds(translator: dragoman.Translator, texts: Sequence[str], **settings: Any) -> float:
     times: list[float] = []
-    for _ in range(3):
+    for _ in range(4):
         start = time.perf_counter()
-        translated(lines[:TIMED])
+        translator.translate(texts, progress=False, **settings)
         times.append(time.perf_counter() - start)
-    missing = sum(len(Terms(line.terms).missing(line.source, one.text)) for line, one in zip(lines, found, strict=True))
-    count = sum(len(line.terms) for line in lines)
-    flags = Counter(flag for one in found for flag in one.flags)
-    scores = bleu_and_chrf([one.text for one in found], [line.reference for line in lines])
-    return Measured(len(lines), count, 1 - missing / count, scores, dict(flags), statistics.median(times)), found
+    return statistics.median(times[1:])
 
 
 def main() -> None:
@@ -142,49 +158,34 @@ def main() -> None:
     parser.add_argument("--learn", nargs=2, type=Path, metavar=("SOURCES", "REFERENCES"))
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
-    test = read_pairs(options.test)
+    test = sorted(set(read_pairs(options.test)), key=lambda line: lot(line.source))
     terms = learnt_terms([*test, *(read_pairs(options.learn) if options.learn else [])])
     translator = dragoman.Translator.load(options.model, "cpu", progress=False, threads=1)
-    figures: dict[str, dict[str, Any]] = {}
-    cells: list[list[str]] = []
-    for name, most in (("one", 1), ("three", 3), ("ten", 10)):
-        asked = [with_terms(line, terms, most) for line in sorted(set(test), key=lambda line: lot(line.source))]
-        asked = [line for line in asked if line.terms and len(line.source) < 300]
-        lines = sorted(asked, key=lambda line: -len(line.terms))[:TIMED] if most == 10 else asked[:TEXTS]
-        plain, before = measure(translator, lines, False)
-        lacking = [
-            number
-            for number, (line, one) in enumerate(zip(lines, before, strict=True))
-            if Terms(line.terms).missing(line.source, one.text)
+    figures: dict[str, dict[str, Any]] = {"quality": {}, "seconds": {}}
+    for name, most in (("one", 1), ("three", 3)):
+        lines = [with_terms(pair, terms, most) for pair in test if len(pair.source) < LONGEST]
+        found = quality(translator, [line for line in lines if len(line.terms) == most][:TEXTS])
+        figures["quality"][name] = found
+        cells = [
+            f"{found['plain' + part][what]:.1%} → {found['forced' + part][what]:.1%}"
+            if what == "used"
+            else f"{found['plain' + part]['scores'][what]:.1f} → {found['forced' + part]['scores'][what]:.1f}"
+            for part in ("", ", lacking")
+            for what in ("used", "chrf")
         ]
-        forced, after = measure(translator, lines, True)
-        parts = {
-            key: bleu_and_chrf([texts[at].text for at in lacking], [lines[at].reference for at in lacking])
-            for key, texts in (("plain", before), ("terms", after))
-        }
-        figures[name] = {
-            "plain": plain._asdict(),
-            "terms": forced._asdict(),
-            "lacking": {"texts": len(lacking), **parts},
-        }
-        figures[name]["examples"] = [
-            {"source": lines[at].source, "terms": lines[at].terms, "plain": before[at].text, "forced": after[at].text}
-            for at in lacking[:50]
-        ]
-        cells.append(
-            [
-                f"{name} ({plain.terms / plain.texts:.1f} a text)",
-                str(plain.texts),
-                f"{plain.used:.1%} → {forced.used:.1%}",
-                f"{plain.scores['chrf']:.1f} → {forced.scores['chrf']:.1f}",
-                f"{len(lacking)}: {parts['plain']['chrf']:.1f} → {parts['terms']['chrf']:.1f}",
-                f"{forced.seconds / plain.seconds:.2f}",
-            ]
-        )
-    print(markdown(["terms", "texts", "used", "chrF", "lacking: chrF", "times as long"], cells))
+        print(markdown(["terms", "texts", "used", "chrF", "lacking: used", "chrF"], [[name, str(TEXTS), *cells]]))
+    listed = [(term, *sorted(forms)) for term, forms in terms.items() if forms]
+    counted = [(len(Terms(listed).found(line.source)), line.source) for line in test if len(line.source) < LONGEST]
+    counted = [one for one in counted if 1 <= one[0] <= 10]
+    for name, some in (("any", counted[:TIMED]), ("most", sorted(counted, reverse=True)[:TIMED])):
+        texts = [text for _, text in some]
+        plain, forced = seconds(translator, texts), seconds(translator, texts, terms=listed)
+        mean = statistics.mean(count for count, _ in some)
+        figures["seconds"][name] = {"terms": mean, "listed": len(listed), "plain": plain, "forced": forced}
+        print(f"{mean:.1f} terms a text ({len(listed)} listed): {plain:.2f} s, with terms {forced:.2f} s")
     if options.out:
         facts = {"command": command_line(), "machine": machine(), "date": time.strftime("%Y-%m-%d")}
-        options.out.write_text(json.dumps({**facts, "figures": figures}, ensure_ascii=False, indent=1) + "\n")
+        options.out.write_text(json.dumps({**facts, **figures}, ensure_ascii=False, indent=1) + "\n")
 
 
 if __name__ == "__main__":

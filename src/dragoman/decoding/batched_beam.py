@@ -94,7 +94,7 @@ class BeamBatch:
     @property
     def candidates(self) -> int:
         """How many tokens of each row a step looks at."""
-        return 1 if self.width == 1 else 2 * self.width
+        return 1 if self.width == 1 else 2 * self.width + self.is_constrained
 
     def drawn(self, step: Step, outputs: Outputs) -> Best:
         """The token that each row draws."""
@@ -103,13 +103,13 @@ class BeamBatch:
         samplings = [beam.request.sampling for beam in self.beams if beam.request.sampling is not None]
         return draw(step, np.arange(self.rows.start, self.rows.stop), samplings, uniforms)
 
-    def constrained(self, step: Step, outputs: Outputs) -> Best:
+    def constrained(self, step: Step, outputs: Outputs, best: Best) -> Best:
         """The best tokens of each row and those that advance a constraint, without the ends that `beam` forbids."""
         written = [*self._written(outputs)]
         lists = [[] if rule is None else rule.wanted(tokens) for rule, tokens in written]
         count = max(map(len, lists))
         wanted = np.array([[*tokens, *[self.end] * (count - len(tokens))] for tokens in lists], np.int64)
-        log_prob, token = (part[self.rows] for part in step.best(self.candidates + 1))
+        log_prob, token = best
         further = step.at(np.arange(self.rows.start, self.rows.stop)[:, None], wanted)
         is_same = token[:, :, None] == wanted[:, None]
         further[is_same.any(1) | (wanted == self.end)] = -np.inf

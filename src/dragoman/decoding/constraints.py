@@ -66,7 +66,9 @@ class Constraints:
     def wanted(self, tokens: Form) -> list[int]:
         """The tokens by which a constraint that an output lacks may begin or go on, in order."""
         progress = self.progress(tokens)
-        beginning = (token for token in self._gains(progress.missing) if not self._joins(tokens, token))
+        beginning = (
+            one for one in self._gains(progress.missing) if not self._joins((*tokens[-1:], one), len(tokens[-1:]))
+        )
         return sorted(progress.going_on.union(beginning))
 
     def banks(self, tokens: Form, following: Int[np.ndarray, "C"]) -> Int[np.ndarray, "C"]:
@@ -80,7 +82,7 @@ class Constraints:
             token = int(following[place])
             if progress.settled[0] < len(tokens):
                 banks[place] = self._progress((*tokens, token), progress.settled).bank
-            elif token in gains and not self._joins(tokens, token):
+            elif token in gains and not self._joins((*tokens[-1:], token), len(tokens[-1:])):
                 banks[place] += gains[token]
         return banks
 
@@ -94,22 +96,25 @@ class Constraints:
 
     def _progress(self, tokens: Form, start: tuple[int, frozenset[int]]) -> Progress:
         """The progress of an output, where so much of it is settled."""
-        missing, settled = set(start[1]), None
+        missing, settled, length = set(start[1]), None, len(tokens)
         begun: list[tuple[int, int, int]] = []  # a constraint, the token by which it goes on, tokens that are written
         end = 0  # of the last form
-        for place in range(start[0], len(tokens)):
-            if place < end or tokens[place] not in self._beginning or self._joins(tokens[:place], tokens[place]):
+        for place in range(start[0], length):
+            forms = self._beginning.get(tokens[place])
+            if forms is None or place < end or self._joins(tokens, place):
                 continue
-            rest = tokens[place:]
-            forms = [(number, form) for number, form in self._beginning[tokens[place]] if number in missing]
-            held = next((one for one in forms if self._begins(rest, one[1])), None)
-            longer = [(number, form) for number, form in forms if len(form) > len(rest) and form[: len(rest)] == rest]
-            begun += [(number, form[len(rest)], 0 if held else len(rest)) for number, form in longer]
-            if settled is None and (longer or (held and len(held[1]) == len(rest))):
+            rest, held, before = tokens[place:], None, len(begun)
+            for number, form in forms:
+                if number in missing and len(form) > len(rest):
+                    if form[: len(rest)] == rest:
+                        begun.append((number, form[len(rest)], len(rest)))
+                elif number in missing and form == rest[: len(form)] and not self._joins(tokens, place + len(form)):
+                    held, end = number, place + len(form)
+                    begun[before:] = [(longer, token, 0) for longer, token, _ in begun[before:]]
+                    break
+            if settled is None and (len(begun) > before or end == length):
                 settled = place, frozenset(missing)
-            if held:
-                missing.discard(held[0])
-                end = place + len(held[1])
+            missing.discard(-1 if held is None else held)
         begun = [one for one in begun if one[0] in missing]
         met = self.size - sum(self._sizes[number] for number in missing)
         return Progress(
@@ -117,15 +122,12 @@ class Constraints:
             met + max((written for *_, written in begun), default=0),
             frozenset(missing),
             frozenset(token for _, token, _ in begun),
-            0 < end == len(tokens),
-            settled or (len(tokens), frozenset(missing)),
+            0 < end == length,
+            settled or (length, frozenset(missing)),
         )
 
-    def _begins(self, tokens: Form, form: Form) -> bool:
-        """Whether the tokens begin with a form, which ends where a word does."""
-        length = len(form)
-        return tokens[:length] == form and not (length < len(tokens) and self._joins(form, tokens[length]))
-
-    def _joins(self, before: Form, token: int) -> bool:
-        """Whether a token goes on with the word in which the tokens before it end."""
-        return bool(before) and bool(self.edges.is_open[before[-1]] and self.edges.goes_on[token])
+    def _joins(self, tokens: Form, place: int) -> bool:
+        """Whether the token at a place, if there is one, goes on with the word before it."""
+        if not 0 < place < len(tokens) or not self.edges.goes_on[tokens[place]]:
+            return False
+        return bool(self.edges.is_open[tokens[place - 1]])

@@ -298,17 +298,14 @@ class Engine:
 
     def _best(self, step: Step) -> Iterator[tuple[BeamBatch, Best]]:
         """What the rows of each batch may go on with: the best tokens for a search, the one drawn for a sample."""
-        searching = [batch.candidates for batch in self._batches if not batch.draws and not batch.is_constrained]
+        searching = [batch.candidates for batch in self._batches if not batch.draws]
         best = step.best(max(searching)) if searching else None
         for batch in self._batches:
-            if batch.is_constrained:
-                yield batch, batch.constrained(step, self._outputs)
-            elif batch.draws or best is None:
+            if batch.draws or best is None:
                 yield batch, batch.drawn(step, self._outputs)
-            elif len(self._batches) == 1:
-                yield batch, best
-            else:
-                yield batch, Best(*(part[batch.rows, : batch.candidates] for part in best))
+                continue
+            own = best if len(self._batches) == 1 else Best(*(part[batch.rows, : batch.candidates] for part in best))
+            yield batch, batch.constrained(step, self._outputs, own) if batch.is_constrained else own
 
     def _leave(self, outcomes: dict[int, Outcome], parent: Int[np.ndarray, "R"], moves: bool) -> list[Result]:
         """Lets the requests go that ended so. `parent` says from which row of the stepper each row of the outputs goes

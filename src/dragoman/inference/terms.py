@@ -23,6 +23,7 @@ _INFLECTED = 4
 """The letters of a word that may have an ending, at least; in shorter ones an ending makes too many other words."""
 _ENDING = 2
 """The letters of such an ending, at most."""
+_WORD = re.compile(r"\w+")
 
 
 class Terms:
@@ -35,16 +36,22 @@ class Terms:
     def __init__(self, terms: Sequence[Sequence[str]]) -> None:
         self.sources = [source.strip() for source, *_ in terms]
         self.forms = [[form.strip() for form in forms] or [source.strip()] for source, *forms in terms]
-        self._numbers = sorted(range(len(terms)), key=lambda number: -len(self.sources[number]))
-        self._pattern = _pattern([self.sources[number] for number in self._numbers], is_source=True)
-
-    def found(self, text: str) -> list[tuple[Span, int]]:
+        self._beginning: defaultdict[str, list[int]] = defaultdict(list)
+        for number, source in enumerate(self.sources):
+            self._beginning[_first_word(source)].append(number)
+        self.found = lru_cache(4_096)(self._found)
         """The terms that stand in a text, outside of code: where, and their numbers."""
-        matches = list(self._pattern.finditer(text))
-        code = code_in(text) if matches else []
+
+    def _found(self, text: str) -> list[tuple[Span, int]]:
+        words = {word[: len(word) - cut] for word in _WORD.findall(text.lower()) for cut in range(_ENDING + 1)}
+        candidates = [number for word in words | {""} for number in self._beginning.get(word, ())]
+        if not candidates:
+            return []
+        candidates.sort(key=lambda number: -len(self.sources[number]))
+        pattern, code = _pattern([self.sources[number] for number in candidates], is_source=True), code_in(text)
         return [
-            (Span(*match.span(), "term"), self._numbers[(match.lastindex or 1) - 1])
-            for match in matches
+            (Span(*match.span(), "term"), candidates[(match.lastindex or 1) - 1])
+            for match in pattern.finditer(text)
             if not any(begin < match.end() and match.start() < end for begin, end, _ in code)
         ]
 
@@ -138,6 +145,12 @@ def read_terms(path: Path) -> list[tuple[str, ...]]:
     return terms
 
 
+def _first_word(source: str) -> str:
+    """By what a term is looked up; nothing if it may stand anywhere, as in a script without spaces."""
+    word = _WORD.search(source.lower())
+    return word[0] if word and begins_in_word(word[0].encode()) else ""
+
+
 def _pattern(phrases: Sequence[str], is_source: bool = False) -> re.Pattern[str]:
     """Matches each as whole words, the first that can be; the number of the group says which, from 1."""
     ways: list[str] = []
@@ -149,4 +162,4 @@ def _pattern(phrases: Sequence[str], is_source: bool = False) -> re.Pattern[str]
         written = re.sub("['’]", "['’]", re.escape(phrase))
         case = "-i" if is_source and phrase.isupper() else ""
         ways.append(rf"({begin}(?{case}:{written}){ending}{end})")
-    return re.compile("|".join(ways) or r"(?!)", re.IGNORECASE)
+    return re.compile("|".join(ways), re.IGNORECASE)
