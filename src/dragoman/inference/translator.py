@@ -9,7 +9,7 @@ Texts that are given together are translated side by side, and none affects anot
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import TOKENS_AT_ONCE, SegmentLinks, align
-from dragoman.inference.forms import Forms
+from dragoman.inference.forms import Form, Forms
 from dragoman.inference.markup import Markup, without_tags
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.protection import hide
@@ -325,8 +325,7 @@ class Translator:
         as_typed = options.raw or bool(options.prefix)
         marked = [Markup(one.text) if as_typed else without_tags(one.text, options.protect) for one in split]
         plain = [markup.plain for markup in marked]
-        own = partial(self.source_forms.form, protect=options.protect, terms=compiled(options.terms))
-        form = (lambda _: None) if as_typed else own
+        form = (lambda _: None) if as_typed else self._form(options)
         lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations, form)
         languages.warn_of_forgotten(split)
         rows = zip(lines, given, split, marked, strict=True)
@@ -395,6 +394,10 @@ class Translator:
             f"or decode.beam_size (now {options.beam_size})",
         )
 
+    def _form(self, options: SearchOptions) -> Callable[[str], Form | None]:
+        """Finds the form of a sentence."""
+        return partial(self.source_forms.form, protect=options.protect, terms=compiled(options.terms))
+
     def plain_pairs(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions
     ) -> tuple[list[str], list[str]]:
@@ -404,7 +407,7 @@ class Translator:
             if not options.raw:
                 plain, target = (without_tags(text, options.protect).plain for text in (wanted.text, target))
                 wanted = wanted._replace(text=plain)
-            form = None if options.raw else self.source_forms.form(wanted.text.strip(), options.protect)
+            form = None if options.raw else self._form(options)(wanted.text.strip())
             if form is None:
                 read.append(wanted.tagged)
                 written.append(target)
