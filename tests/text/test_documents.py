@@ -75,11 +75,11 @@ def test_plain_text_is_taken(kind: str) -> None:
 def test_the_command_refuses_a_page_and_takes_it_raw(
     run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = tmp_path / "page.html"
+    page = tmp_path / "page.txt"
     page.write_text(_page(SAID), "utf-8")
     command = ["translate", str(run_folder), "--input", str(page), "--beam-size", "1"]
     assert main([*command, "--output", str(tmp_path / "out")]) == 2
-    assert "page.html is no plain text: its lines are mostly markup" in capsys.readouterr().err
+    assert "page.txt is no plain text: its lines are mostly markup" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     assert main([*command, "--raw"]) == 0
     assert capsys.readouterr().out.count("\n") == page.read_text("utf-8").count("\n")
