@@ -80,7 +80,7 @@ def test_the_command_refuses_a_page_and_takes_it_raw(
     command = ["translate", str(run_folder), "--input", str(page), "--beam-size", "1"]
     assert main([*command, "--output", str(tmp_path / "out")]) == 2
     assert "page.txt is no plain text: its lines are mostly markup" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["page.txt"]
     assert main([*command, "--raw"]) == 0
     assert capsys.readouterr().out.count("\n") == page.read_text("utf-8").count("\n")
     assert main(["translate", str(run_folder), "the cat", "--raw"]) == 0

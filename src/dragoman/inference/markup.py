@@ -261,7 +261,9 @@ class _Placing:
 
 def _tags_in(text: str, protect: Sequence[str]) -> tuple[list[re.Match[str]], dict[int, int]]:
     """The tags of a text, and the number of the tag that closes each one that is closed."""
-    found = [*_TAG.finditer(text)] if any(hint in text for hint in _HINTS) else []
+    if not any(hint in text for hint in _HINTS):
+        return [], {}
+    found = [*_TAG.finditer(text)]
     if protect and found:
         kept = found_by(protect, text)
         found = [tag for tag in found if not any(one.begin < tag.end() and tag.start() < one.end for one in kept)]

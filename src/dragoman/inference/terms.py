@@ -58,6 +58,8 @@ class Terms:
     def missing(self, read: str, text: str) -> list[str]:
         """The source terms of a text that was `read` whose forms its translation lacks, or has too seldom."""
         needed = Counter(number for _, number in self.found(read))
+        if not needed:
+            return []
         of_form: defaultdict[str, list[int]] = defaultdict(list)
         for number in needed:
             for form in self.forms[number]:

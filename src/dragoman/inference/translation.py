@@ -146,9 +146,10 @@ class Writer:
 
     def left_out(self, segment: Segment, part: Hypothesis) -> list[str]:
         """The placeholders of a segment that its translation does not have."""
+        if segment.form is None or not segment.form.kept:
+            return []
         ids = self.tokenizers.target.placeholders
-        kept = segment.form.kept if segment.form is not None else {}
-        return [one for one in kept if one in ids and ids[one] not in part.tokens]
+        return [one for one in segment.form.kept if one in ids and ids[one] not in part.tokens]
 
     def needs_links(self, segments: Segments, chosen: Sequence[Sequence[Hypothesis]], options: SearchOptions) -> bool:
         """Whether the words of these translations must be linked to those of their source."""
@@ -224,7 +225,7 @@ class Writer:
         unused_terms = tuple(
             term
             for segment, text in zip(segments.all, texts, strict=True)
-            if not segment.copied
+            if options.terms and not segment.copied
             for term in terms.missing(segment.read, text)
         )
         if cleaned:

@@ -396,7 +396,9 @@ class Translator:
 
     def _form(self, options: SearchOptions) -> Callable[[str], Form | None]:
         """Finds the form of a sentence."""
-        return partial(self.source_forms.form, protect=options.protect, terms=compiled(options.terms))
+        return partial(
+            self.source_forms.form, protect=options.protect, terms=compiled(options.terms) if options.terms else None
+        )
 
     def plain_pairs(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions
