@@ -844,11 +844,11 @@ def test_a_data_set_saved_by_the_datasets_library_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.tmx", '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "t.dtd">\n<tmx version="1.4">', "translation memory"),
+        ("a.txt", '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "t.dtd">\n<tmx version="1.4">', "translation memory"),
         ("a.txt", "\ufeff<xliff version='1.2'>", "XLIFF"),
         ("a.en", "<!DOCTYPE html>\n<html>", "web page"),
         ("a.xml", "<?xml version='1.0'?><resources>", "XML"),
-        ("a.po", '# Italian\n#, fuzzy\nmsgid ""\nmsgstr ""\n', "catalogue"),
+        ("a.msg", '# Italian\n#, fuzzy\nmsgid ""\nmsgstr ""\n', "catalogue"),
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nHi.\n", "subtitles"),
         ("a.csv", b"PK\x03\x04", "damaged ZIP"),
         ("a.pdf", b"%PDF-1.7\n\xe2", "PDF"),

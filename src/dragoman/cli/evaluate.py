@@ -230,8 +230,8 @@ def score(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Pairs: a file (.tsv .csv .jsonl .parquet, also .gz), two aligned files, the beginning of their "
-            "names, or a pattern in quotes.",
+            help="Pairs: a file (.tsv .csv .xlsx .jsonl .parquet .tmx .xlf .po, also .gz), two aligned "
+            "files, the beginning of their names, or a pattern in quotes.",
             show_default="standard input, a source, a tab and a target a line",
         ),
     ] = None,

@@ -26,8 +26,9 @@ Adapter = Annotated[
 Data = Annotated[
     list[str],
     typer.Argument(
-        help="Parallel text: a file (.tsv .csv .jsonl .parquet, also .gz), two aligned files, the beginning of their "
-        "names, a pattern in quotes ('parts/*.tsv'), a folder with train.*, hub:NAME:CONFIG, or phrasebook.",
+        help="Parallel text: a file (.tsv .csv .xlsx .jsonl .parquet .tmx .xlf .po, also .gz), two aligned "
+        "files, the beginning of their names, a pattern in quotes ('parts/*.tsv'), a folder with train.*, "
+        "hub:NAME:CONFIG, or phrasebook.",
         show_default=False,
     ),
 ]

@@ -14,6 +14,7 @@ EXTRAS = {
     "tensorboard": "tensorboard",
     "parquet": "pyarrow",
     "hub": "datasets",
+    "documents": "openpyxl",
     "spacy": "spacy",
     "plots": "matplotlib",
     "baselines": "scikit-learn",

@@ -171,7 +171,7 @@ def _read_one(what: str | Path) -> Source:
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
         raise DataError(
             f"{what} does not exist{nearest(path, prefixes=True)}: train takes a recipe (.toml), data "
-            "(.tsv .csv .jsonl .parquet, two files, a "
+            "(.tsv .csv .xlsx .jsonl .parquet .tmx .xlf .po, two files, a "
             f"folder), an earlier run, or one of the recipes {', '.join(library())}"
         )
     return Source({"data": {"path": str(what)}}, COMMAND_LINE, name_of(str(what)))

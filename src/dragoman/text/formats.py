@@ -1,4 +1,5 @@
-"""A file as a table of numbered rows: cells (TSV, CSV) or records with keys (JSON lines, Parquet, the hub).
+"""A file as a table of numbered rows: cells (TSV, CSV, workbooks) or records with keys (JSON lines, Parquet, the hub,
+and the formats of `memories`).
 
 Each format is a function that yields a number and a row, one at a time. The number is that of the line on which the row
 begins, or of the row itself if there are no lines. `repairs` counts what is mended. A new format is a word in `Format`,
@@ -12,9 +13,11 @@ import io
 import json
 import logging
 import re
+import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -34,8 +37,9 @@ from dragoman.text.lines import (
     read_running,
     without_packing,
 )
+from dragoman.text.memories import po_records, tmx_records, xliff_records
 
-Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
+Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub", "tmx", "xliff", "po", "xlsx"]
 
 Row = tuple[int, Any]
 """A number, and cells or a record. A blank line of JSON lines is the record None."""
@@ -44,6 +48,7 @@ KeyPath = tuple[str | int, ...]
 
 ENDINGS: dict[str, Format] = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".parquet": "parquet"}
 ENDINGS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
+ENDINGS |= {".tmx": "tmx", ".po": "po", ".xlsx": "xlsx", ".xlf": "xliff", ".xliff": "xliff"}
 """How the names of files of each format end."""
 
 _HubParts = tuple[str, str, str, str]
@@ -75,6 +80,8 @@ limit for the whole process, by default 131,072; it is raised, and never lowered
 
 LARGEST_BLOCK = 1 << 26
 """Bytes of text that rows of a Parquet file may take at a time."""
+LARGEST_PART = 1 << 28
+"""Bytes of a part of a workbook. Its shared texts are held in memory."""
 
 
 class Table(NamedTuple):
@@ -121,9 +128,10 @@ def format_of(path: Path, format: Format | None = None) -> tuple[Format, str]:
         return format, "as given"
     if is_parquet:
         return "parquet", "its first bytes are those of Parquet"
-    if ENDINGS.get(without_packing(path).suffix.lower()) != "parquet":
+    known = ENDINGS.get(without_packing(path).suffix.lower())
+    if known not in NO_LINES:
         refuse_markup(path)
-    if known := ENDINGS.get(without_packing(path).suffix.lower()):
+    if known:
         return known, f"from the name {path.name}"
     first = next(read_lines(path, "replace"))
     if "\t" in first:
@@ -151,6 +159,8 @@ def open_table(
         reason += f", with {delimiter!r} between the cells" if format == "csv" and delimiter != "," else ""
         rows = partial(csv_rows, path, encoding_errors, delimiter=delimiter, quoted=quoted)
         return Table(str(path), (path,), format, reason, rows)
+    if format == "xlsx":
+        reason += workbook_sheets(path)
     return Table(str(path), (path,), format, reason, partial(ROWS_OF[format], path, encoding_errors))
 
 
@@ -390,6 +400,57 @@ def _longest(array: Any) -> int:
     return _longest(array.flatten()) if types.is_list(array.type) else 0
 
 
+def xlsx_rows(path: Path, _encoding_errors: EncodingErrors, _repairs: Counter[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of the first sheet of a workbook that has two columns. Cells hold what formulas last gave."""
+    with _workbook(path) as (sheet, _):
+        width = 0
+        for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
+            cells = list(map(written, values))
+            while cells and not cells[-1]:
+                cells.pop()
+            width = width or len(cells)
+            if cells:
+                yield number, cells + [""] * (width - len(cells))
+
+
+def workbook_sheets(path: Path) -> str:
+    """Which of several sheets is read, in words."""
+    with _workbook(path) as (sheet, names):
+        return f"; of its sheets ({', '.join(names)}), {sheet.title} is read" if len(names) > 1 else ""
+
+
+@contextmanager
+def _workbook(path: Path) -> Iterator[tuple[Any, list[str]]]:
+    """The sheet of a workbook that is read, a row in memory at a time, and the names of all."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise missing_extra("openpyxl", "documents") from None
+    with open_bytes(path) as file:
+        if not isinstance(getattr(file, "raw", None), io.FileIO):  # it is read from its end
+            raise DataError(f"{path} is a packed workbook; unpack it first, which costs little space")
+        try:
+            for part in zipfile.ZipFile(file).infolist():
+                if part.file_size > LARGEST_PART or part.file_size > max(LARGEST_BLOCK, 1000 * part.compress_size):
+                    raise ValueError(f"{part.filename} unpacks to {part.file_size >> 20:,} MiB")
+            with warnings.catch_warnings(action="ignore"):  # of styles that it does not know
+                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheets = [sheet for sheet in book.worksheets if _columns_of(sheet) > 1] or book.worksheets
+            if not sheets:
+                raise ValueError("it has no sheet of cells")
+            yield sheets[0], [sheet.title for sheet in book.worksheets]
+        except DataError:
+            raise
+        except Exception as error:  # the library raises whatever a broken part leads to
+            raise DataError(f"{path} is not a workbook (XLSX), or is damaged: {_first_line(error)[:200]}") from None
+
+
+def _columns_of(sheet: Any) -> int:
+    """How many cells the fullest of the first rows holds."""
+    rows = islice(sheet.iter_rows(values_only=True), _ROWS_OF_DELIMITER)
+    return max((sum(value is not None for value in row) for row in rows), default=0)
+
+
 def hub_records(parts: _HubParts, _repairs: Counter[str]) -> Iterator[Row]:
     """The rows of a split of a data set of the Hugging Face hub, or of a local folder laid out like one. Labels have
     names, not numbers; a hidden one is -1.
@@ -454,8 +515,16 @@ ROWS_OF: dict[Format, Callable[[Path, EncodingErrors, Counter[str]], Iterator[Ro
     "csv": csv_rows,
     "jsonl": json_records,
     "parquet": parquet_records,
+    "tmx": tmx_records,
+    "xliff": xliff_records,
+    "po": po_records,
+    "xlsx": xlsx_rows,
 }
-HOLD_RECORDS = ("jsonl", "parquet", "hub")
+MEMORIES = ("tmx", "xliff", "po")
+"""The formats whose records hold a text for each of their languages, not all of them the same."""
+NO_LINES = (*MEMORIES, "parquet", "xlsx")
+"""The formats that have rules of their own for what their bytes may be."""
+HOLD_RECORDS = ("jsonl", "parquet", "hub", *MEMORIES)
 """The formats whose rows are records with keys, not lists of cells."""
 
 

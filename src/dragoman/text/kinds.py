@@ -32,6 +32,7 @@ _MARKUP = {
     r'msgid "|msgctxt "': "a catalogue of a program's messages (PO)",
     r"WEBVTT\b|\d+\s*\n\d\d:\d\d:\d\d[,.]\d{3} -->": "a file of subtitles",
 }
+_FORMATS = {"TMX": ".tmx", "XLIFF": ".xlf", "PO": ".po"}
 _ADVICE = "save its text as plain text, or its pairs as TSV or CSV, in UTF-8"
 
 
@@ -61,7 +62,9 @@ def refusal_of_markup(head: bytes, path: Path) -> str:
     begin = before.end() if before else 0
     kinds = (kind for mark, kind in _MARKUP.items() if re.compile(mark, re.IGNORECASE).match(text, begin))
     kind = next(kinds, "an XML file" if text.startswith("<?xml") else "")
-    return f"{path} is {kind}; {_ADVICE}" if kind else ""
+    ending = next((ending for name, ending in _FORMATS.items() if f"({name})" in kind), "")
+    advice = f"as pairs, it is one file alone, with a name that ends in {ending}" if ending else _ADVICE
+    return f"{path} is {kind}; {advice}" if kind else ""
 
 
 def texts_in(path: Path) -> list[str]:

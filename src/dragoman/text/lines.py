@@ -99,7 +99,7 @@ def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> I
     held = last = ""  # a carriage return that may belong to a line end
     errors = "replace" if encoding_errors == "replace" else "strict"
     try:
-        with _reading(str(path)), io.TextIOWrapper(open_text(path), "utf-8-sig", errors, newline="") as file:
+        with reading(str(path)), io.TextIOWrapper(open_text(path), "utf-8-sig", errors, newline="") as file:
             while piece := file.read(_PIECE):
                 text = held + piece
                 held = "\r" if text.endswith("\r") else ""
@@ -136,7 +136,7 @@ def open_text(path: Path) -> Any:
 
 
 def _has_line_feed(path: Path) -> bool:
-    with open_bytes(path) as file, _reading(str(path)):
+    with open_bytes(path) as file, reading(str(path)):
         return file.readline(LONGEST_LINE_BYTES).endswith(b"\n")
 
 
@@ -169,7 +169,7 @@ def open_bytes(path: Path) -> Any:
         raise DataError(f"{path} cannot be read: permission denied") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    with _reading(str(path)):
+    with reading(str(path)):
         if not file.peek(1):
             file.close()
             raise DataError(f"{path} is empty")
@@ -191,7 +191,7 @@ def without_packing(path: Path) -> Path:
 
 
 def _open_member(archive: Path, path: Path) -> IO[bytes]:
-    with _reading(str(archive)), zipfile.ZipFile(archive) as opened:
+    with reading(str(archive)), zipfile.ZipFile(archive) as opened:
         try:
             return opened.open(path.relative_to(archive).as_posix())
         except (RuntimeError, NotImplementedError) as error:
@@ -206,7 +206,7 @@ def _unpacking(path: Path, packing: str | None) -> Any:
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[None]:
+def reading(name: str) -> Iterator[None]:
     """Turns what can go wrong while bytes come in into `DataError`."""
     try:
         yield
@@ -220,7 +220,7 @@ def _reading(name: str) -> Iterator[None]:
 
 def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     number = 0
-    with _reading(name):
+    with reading(name):
         while raw := file.readline(LONGEST_LINE_BYTES):
             number += 1
             if len(raw) == LONGEST_LINE_BYTES and not raw.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Parallel text in, as `Pair`s: two aligned files, TSV, CSV, JSON lines, Parquet, or the Hugging Face hub.
+"""Parallel text in, as `Pair`s: two aligned files, a table, a memory or a catalogue, or the Hugging Face hub.
 
 `open_pairs` finds out what an address is and which columns hold the pair, and says why. Iterating over the `Reading`
 that it returns streams the pairs in bounded memory, as often as wanted. `checks` judges them. Rows that do not fit are
@@ -25,6 +25,7 @@ from dragoman.text.columns import (
 )
 from dragoman.text.formats import (
     ENDINGS,
+    MEMORIES,
     ONE_OBJECT,
     Format,
     Table,
@@ -213,7 +214,8 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
     names, header, measured = named.names, named.header, named.measured()
     texts = sum(not column.are_marks for column in measured)
     if table.has_records:
-        if named.kind == "an object" and len(named.sample) == 1 and not 2 <= len(names) <= _MOST_TEXTS:
+        is_one = named.kind == "an object" and len(named.sample) == 1 and table.format not in MEMORIES
+        if is_one and not 2 <= len(names) <= _MOST_TEXTS:
             raise DataError(f"{table.name} is {ONE_OBJECT}")
     elif not (
         header.is_header

@@ -109,6 +109,7 @@ class DataReport(Settings):
     def notes(self) -> Iterator[str]:
         """What was dropped, in words."""
         yield from _sets(self.splits, "pairs")
+        yield from (f"{kind}: {count:,}" for kind, count in self.repairs.items())
         for reason, tally in self.dropped.items():
             yield f"dropped: {tally.pairs:,} pairs of {self.rows:,}: {reason}, first at {tally.first}"
 

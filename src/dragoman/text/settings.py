@@ -47,7 +47,8 @@ class ReadingSettings(Settings):
     target_column: Column | None = None
     """Column of the target, named likewise."""
     format: Format | None = None
-    """Format of the text: plain, tsv, csv, jsonl, parquet or hub; left out, it follows from the name."""
+    """Format of the text: plain, tsv, csv, xlsx, jsonl, parquet, tmx, xliff, po or hub; left out, it follows from
+    the name."""
     encoding_errors: EncodingErrors = "strict"
     """Text that is not valid UTF-8: strict stops and names the place; replace puts U+FFFD, and counts."""
 
@@ -67,9 +68,10 @@ class DataSettings(ReadingSettings):
     """Which text is read, how, and what is held out of it."""
 
     path: Address = PHRASEBOOK
-    """The training text: a file (.tsv .csv .jsonl .parquet, also .gz); two aligned files, as in ["a.en", "a.it"], or
-    what their names begin with; a pattern for many files, as in "parts/*.tsv" or ["parts/*.en", "parts/*.it"]; a folder
-    with train.* in it, or of prepared data; hub:NAME:CONFIG; or phrasebook, which is built in."""
+    """The training text: a file (.tsv .csv .xlsx .jsonl .parquet .tmx .xlf .po, also .gz); two aligned files, as
+    in ["a.en", "a.it"], or what their names begin with; a pattern for many files, as in "parts/*.tsv" or
+    ["parts/*.en", "parts/*.it"]; a folder with train.* in it, or of prepared data; hub:NAME:CONFIG; or phrasebook,
+    which is built in."""
     folder: str | None = None
     """Where the files of path, dev_path and test_path lie; left out, where their names say."""
     origin: str | None = None

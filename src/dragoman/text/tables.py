@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.columns import Statistics, measure
-from dragoman.text.formats import KeyPath, Table, kind_of, text_at, values_of
+from dragoman.text.formats import MEMORIES, KeyPath, Table, kind_of, text_at, values_of
 from dragoman.text.header import Header
 from dragoman.text.labels import written
+from dragoman.text.memories import LACKING
 
 Cells = tuple[str, ...]
 
@@ -61,6 +62,8 @@ class NamedTable(NamedTuple):
             where = f"{self.table.name}:{number}"
             if record is None:
                 yield number, None
+            elif self.table.format in MEMORIES and any(path[0] not in record for path in paths):
+                repairs[LACKING] += 1
             elif kind_of(record) != self.kind:
                 yield number, f"{where} is {kind_of(record)}, but the first row is {self.kind}"
             else:
