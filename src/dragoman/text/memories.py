@@ -186,7 +186,7 @@ def _records(
         DataError: the file is not well-formed, or too much of it is one entry.
     """
     try:
-        from lxml import etree
+        from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
         raise missing_extra("lxml", "documents") from None
     parser = etree.XMLPullParser(
