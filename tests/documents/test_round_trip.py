@@ -188,6 +188,7 @@ def test_encodings_stay(tmp_path: Path) -> None:
     [
         ("a.html", b"<p>Caff\xe8</p>", "is not UTF-8 at byte 7"),
         ("a.html", b"<meta charset=klingon><p>x</p>", "klingon, an unknown encoding"),
+        ("a.html", b"<p>x</p>" + 2_000 * b"<!-- ", "damaged: 2,000 times <!-- stands in it without -->"),
         ("a.srt", b"nothing", "is no file of subtitles"),
         ("a.md", b"", "is empty"),
     ],

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from dragoman.documents.document import Spliced, Where
 from dragoman.documents.inline import Part
 from dragoman.documents.reading import decoded
+from dragoman.errors import DataError
 
 _INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite data del dfn em font i img input ins label mark nobr q s small span strike"
@@ -28,6 +29,9 @@ _ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay,
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
 _BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
+_ENDS = {"<!--": "-->", "<?": ">"}
+_MOST_OPEN = 1_000
+"""Most comments and instructions that have no end."""
 
 
 class Event(NamedTuple):
@@ -167,6 +171,13 @@ def _read(html: str) -> str:
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
-    """A page and its texts."""
+    """A page and its texts.
+
+    Raises:
+        DataError: many comments in it have no end. The parser looks for the end of each in all that follows.
+    """
     text, encoding = decoded(content, path)
+    for begin, end in _ENDS.items():
+        if (count := text.count(begin, text.rfind(end) + 1)) > _MOST_OPEN:
+            raise DataError(f"{path} is damaged: {count:,} times {begin} stands in it without {end}")
     return Html(text, encoding, languages[1])
