@@ -63,13 +63,11 @@ def translate(
     text: Texts = None,
     input_file: Annotated[
         Path | None,
-        typer.Option(
-            "--input", help="Translate every line of this file; of a web page, Markdown or subtitles, its text."
-        ),
+        typer.Option("--input", help="Translate every line of this file; of a document, its text."),
     ] = None,
     document_format: Annotated[
         str | None,
-        typer.Option(help="What --input is: html, markdown or subtitles.", show_default="told by its name"),
+        typer.Option(help="What --input is: html, markdown, subtitles or catalogue.", show_default="told by its name"),
     ] = None,
     raw: Annotated[
         bool,

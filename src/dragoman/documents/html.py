@@ -176,7 +176,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
     Raises:
         DataError: many comments in it have no end. The parser looks for the end of each in all that follows.
     """
-    text, encoding = decoded(content, path)
+    text, encoding = decoded(content, path, declares=True)
     for begin, end in _ENDS.items():
         if (count := text.count(begin, text.rfind(end) + 1)) > _MOST_OPEN:
             raise DataError(f"{path} is damaged: {count:,} times {begin} stands in it without {end}")

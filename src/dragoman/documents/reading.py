@@ -27,6 +27,7 @@ FORMATS = {
     "html": Format("html", (".html", ".htm", ".xhtml")),
     "markdown": Format("markdown", (".md", ".markdown")),
     "subtitles": Format("subtitles", (".srt", ".vtt")),
+    "catalogue": Format("catalogue", (".po", ".pot")),
 }
 """By the name that `document_format` takes."""
 
@@ -57,14 +58,14 @@ def read_document(path: Path, languages: tuple[str, str], document_format: str |
     return import_module(f"dragoman.documents.{FORMATS[name].module}").read(content, path, languages)
 
 
-def decoded(content: bytes, path: Path) -> tuple[str, str]:
-    """The text of a file and its encoding: what its first bytes or it itself declare, else UTF-8. Line ends and a byte
-    order mark stay in the text.
+def decoded(content: bytes, path: Path, declares: bool = False) -> tuple[str, str]:
+    """The text of a file and its encoding: what its first bytes are in, or it itself `declares`, else UTF-8. Line ends
+    and a byte order mark stay in the text.
     """
     encoding = "utf-8"
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16-le" if content.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
-    elif not content.startswith(codecs.BOM_UTF8) and (found := _DECLARED.search(content, 0, 2_000)):
+    elif declares and not content.startswith(codecs.BOM_UTF8) and (found := _DECLARED.search(content, 0, 2_000)):
         encoding = found[1].decode("ascii")
         if encoding.lower().startswith("utf-16"):
             encoding = "utf-8"  # or else it could not have been read

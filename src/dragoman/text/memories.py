@@ -114,24 +114,10 @@ def po_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str
     Messages are in English, as gettext recommends, unless the header names another language (X-Source-Language).
 
     Raises:
-        DataError: it is too large, not in its own encoding, or broken; names the line.
+        DataError: as `read_catalogue`.
     """
-    try:
-        import polib
-    except ImportError:
-        raise missing_extra("polib", "documents") from None
     before = repairs.copy()
-    text = _decoded(path, encoding_errors, repairs)
-    for number, line in enumerate(text.split("\n"), 1):  # the library passes over what it does not understand
-        if not _LINE_OF_CATALOGUE.fullmatch(line.removesuffix("\r")):
-            raise DataError(f"{path}:{number} is not a line of a catalogue (PO): {line.strip()[:80]}")
-    try:
-        catalogue = polib.pofile(text)
-    except (OSError, ValueError, IndexError, AttributeError) as error:  # what the library raises for broken files
-        line = re.search(r"line (\d+)\)?(.*)", str(error), re.DOTALL)
-        where, what = (f":{line[1]}", line[2].lstrip(": \n")) if line else ("", str(error))
-        what = " ".join(what.split())[:80]
-        raise DataError(f"{path}{where} is not a line of a catalogue (PO){f': {what}' if what else ''}") from None
+    catalogue = read_catalogue(path, encoding_errors, repairs)
     header = catalogue.metadata
     source = _tag(header.get("X-Source-Language", "")) or "en"
     ending = without_packing(path).stem.rpartition(".")[2]
@@ -155,6 +141,30 @@ def po_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str
                 yield line, {source: entry.msgid_plural, target: forms[-1]}
     if not held:
         raise _nothing(path, repairs - before)
+
+
+def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Any:
+    """A catalogue, as polib has it.
+
+    Raises:
+        DataError: it is too large, not in its own encoding, or broken; names the line.
+        MissingExtra: polib is not installed.
+    """
+    try:
+        import polib
+    except ImportError:
+        raise missing_extra("polib", "documents") from None
+    text = _decoded(path, encoding_errors, repairs)
+    for number, line in enumerate(text.split("\n"), 1):  # the library passes over what it does not understand
+        if not _LINE_OF_CATALOGUE.fullmatch(line.removesuffix("\r")):
+            raise DataError(f"{path}:{number} is not a line of a catalogue (PO): {line.strip()[:80]}")
+    try:
+        return polib.pofile(text)
+    except (OSError, ValueError, IndexError, AttributeError) as error:  # what the library raises for broken files
+        line = re.search(r"line (\d+)\)?(.*)", str(error), re.DOTALL)
+        where, what = (f":{line[1]}", line[2].lstrip(": \n")) if line else ("", str(error))
+        what = " ".join(what.split())[:80]
+        raise DataError(f"{path}{where} is not a line of a catalogue (PO){f': {what}' if what else ''}") from None
 
 
 def _decoded(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> str:

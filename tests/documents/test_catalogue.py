@@ -1,0 +1,84 @@
+"""Catalogues of a program's messages: what is not translated yet is, and all else stays."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.documents.reading import read_document
+from dragoman.errors import DataError
+
+polib = pytest.importorskip("polib", reason="the extra documents is not installed")
+
+HEADER = """# Messages.
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals={forms}; plural=0;\\n"
+
+"""
+ENTRIES = """#: a.c:1
+#, c-format
+msgctxt "menu"
+msgid "Open %s\\n"
+msgstr ""
+
+msgid ""
+"One.\\n"
+"  Two.\\n"
+"\\n"
+"100 %"
+msgstr ""
+
+msgid "one dog"
+msgid_plural "%d dogs"
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "Save"
+msgstr "Salva"
+
+#, fuzzy
+msgid "cat"
+msgstr "cane"
+
+#~ msgid "old"
+#~ msgstr "vecchio"
+"""
+
+
+def written(tmp_path: Path, content: str, encoding: str = "utf-8", mark: str = "è ") -> Any:
+    path = tmp_path / "a.po"
+    path.write_bytes(content.encode(encoding))
+    document = read_document(path, ("en", "pt-BR"))
+    path.write_bytes(document.translated([mark + text for text in document.texts]))
+    return polib.pofile(str(path))
+
+
+def test_messages_that_lack_a_translation_get_one_line_by_line(tmp_path: Path) -> None:
+    catalogue = written(tmp_path, HEADER.format(forms=2) + ENTRIES)
+    first, second, dogs, save, cat, old = catalogue
+    assert (first.msgstr, first.msgctxt, first.flags) == ("è Open %s\n", "menu", ["c-format"])
+    assert second.msgstr == "è One.\n  è Two.\n\n100 %"
+    assert dogs.msgstr_plural == {0: "è one dog", 1: "è %d dogs"}
+    assert [save.msgstr, cat.msgstr, cat.fuzzy, old.msgstr, old.obsolete] == ["Salva", "cane", True, "vecchio", 1]
+    assert catalogue.metadata["Language"] == "pt_BR"
+
+
+@pytest.mark.parametrize(("forms", "plural"), [(1, ["%d dogs"]), (3, ["one dog", "%d dogs", "%d dogs"])])
+def test_a_language_has_as_many_plural_forms_as_its_header_says(tmp_path: Path, forms: int, plural: list[str]) -> None:
+    catalogue = written(tmp_path, HEADER.format(forms=forms) + ENTRIES, mark="")
+    assert [*catalogue[2].msgstr_plural.values()] == plural
+
+
+def test_an_encoding_stays_unless_it_lacks_a_character(tmp_path: Path) -> None:
+    latin = (HEADER.format(forms=2) + ENTRIES).replace("UTF-8", "ISO-8859-1").replace("Salva", "Città")
+    assert written(tmp_path, latin, "latin-1").metadata["Content-Type"] == "text/plain; charset=ISO-8859-1"
+    catalogue = written(tmp_path, latin, "latin-1", mark="犬 ")
+    assert catalogue.metadata["Content-Type"] == "text/plain; charset=UTF-8"
+    assert catalogue[0].msgstr == "犬 Open %s\n" and catalogue[3].msgstr == "Città"
+
+
+def test_a_damaged_catalogue_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a.po:7 is not a line of a catalogue"):
+        written(tmp_path, HEADER.format(forms=2) + "msgid The cat\n")
