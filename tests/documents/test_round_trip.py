@@ -85,7 +85,12 @@ intro
 Line one
 Line two
 """
-FILES = {"page.html": HTML, "text.md": MARKDOWN, "film.srt": SRT, "film.vtt": VTT}
+JSON = """{
+  "title": "My \\"page\\" é",\t"n": [1, 2.5, null, "Two\\nlines\\tof <b>text</b>", ""],
+  "branch": "{n, plural, one {not me} other {not me}}", "not me": {"deep": " Hello {name}! "}
+}
+"""
+FILES = {"page.html": HTML, "texts.json": JSON, "text.md": MARKDOWN, "film.srt": SRT, "film.vtt": VTT}
 
 
 @pytest.fixture(params=FILES)
@@ -166,6 +171,14 @@ def test_a_sentence_that_goes_on_over_cues_is_one_text_and_fills_each_cue(tmp_pa
     assert shown == ["<i>Ja.</i>", "Ja.\r\nJa.", "{\\an8}Ja.", "Ja.", "…"]
 
 
+def test_the_lines_of_values_are_the_texts_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(JSON.encode())
+    assert read(path).texts == ['My "page" é', "Two", "lines\tof <b>text</b>".replace("\t", " "), "Hello {name}!"]
+    path.write_text('{"a": "caf\\u00e9\\\\n"}')
+    assert translated(read(path), lambda text: f'"{text}"è') == '{"a": "\\"caf\\u00e9\\\\n\\"\\u00e8"}'
+
+
 def test_words_that_would_be_markup_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text("One\n\n- two\n")
@@ -191,6 +204,8 @@ def test_encodings_stay(tmp_path: Path) -> None:
         ("a.html", b"<p>x</p>" + 2_000 * b"<!-- ", "damaged: 2,000 times <!-- stands in it without -->"),
         ("a.srt", b"nothing", "is no file of subtitles"),
         ("a.md", b"", "is empty"),
+        ("a.json", b'{"a": }', "is not JSON: Expecting value"),
+        ("a.json", b"[" * 100_000, "is not JSON"),
     ],
 )
 def test_a_damaged_document_is_refused(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:

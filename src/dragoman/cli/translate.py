@@ -67,7 +67,9 @@ def translate(
     ] = None,
     document_format: Annotated[
         str | None,
-        typer.Option(help="What --input is: html, markdown, subtitles or catalogue.", show_default="told by its name"),
+        typer.Option(
+            help="What --input is: html, markdown, subtitles, catalogue or json.", show_default="told by its name"
+        ),
     ] = None,
     raw: Annotated[
         bool,

@@ -28,6 +28,7 @@ FORMATS = {
     "markdown": Format("markdown", (".md", ".markdown")),
     "subtitles": Format("subtitles", (".srt", ".vtt")),
     "catalogue": Format("catalogue", (".po", ".pot")),
+    "json": Format("json_texts", (".json",)),
 }
 """By the name that `document_format` takes."""
 
