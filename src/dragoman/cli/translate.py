@@ -68,7 +68,8 @@ def translate(
     document_format: Annotated[
         str | None,
         typer.Option(
-            help="What --input is: html, markdown, subtitles, catalogue or json.", show_default="told by its name"
+            help="What --input is: html, markdown, subtitles, catalogue, json or xliff.",
+            show_default="told by its name",
         ),
     ] = None,
     raw: Annotated[

@@ -29,6 +29,7 @@ FORMATS = {
     "subtitles": Format("subtitles", (".srt", ".vtt")),
     "catalogue": Format("catalogue", (".po", ".pot")),
     "json": Format("json_texts", (".json",)),
+    "xliff": Format("xliff", (".xlf", ".xliff")),
 }
 """By the name that `document_format` takes."""
 

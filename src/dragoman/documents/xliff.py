@@ -1,0 +1,150 @@
+"""XLIFF 1.2 and 2: units that are not translated yet. What is translated says that a person should look at it."""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dragoman.documents.document import Document
+from dragoman.documents.inline import Inline, Part, trimmed
+from dragoman.errors import DataError, missing_extra
+from dragoman.inference.sentences import has_words
+
+_AROUND = frozenset("g mrk pc".split())
+"""Elements around words that are translated; all others stand for something."""
+_PARSER = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
+
+
+class Tag(NamedTuple):
+    """One end of an element, or, alone, all of it."""
+
+    kind: str
+    element: Any
+
+
+class Unit(NamedTuple):
+    """A source and what it is translated into."""
+
+    element: Any
+    parts: Sequence[Part[Tag]]
+    """Of the source."""
+    trim: tuple[int, int]
+    inline: Inline[Tag]
+
+
+class Xliff(Document):
+    """A file of a translation tool."""
+
+    def __init__(self, tree: Any, target: str) -> None:
+        self._tree, self._target = tree, target
+        self._units = [unit for element in tree.iter("{*}trans-unit", "{*}segment") for unit in _units(element)]
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return [unit.inline.text for unit in self._units]
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        for unit, translation in zip(self._units, translations, strict=True):
+            source, target = unit.element.find("{*}source"), unit.element.find("{*}target")
+            if target is None:
+                target = source.makeelement(source.tag.replace("source", "target"))
+                target.tail = source.tail
+                after = unit.element.find("{*}seg-source")
+                (source if after is None else after).addnext(target)
+            before, behind = unit.parts[: unit.trim[0]], unit.parts[unit.trim[1] :]
+            outer = [[part.words if part.kind == "words" else part.piece for part in some] for some in (before, behind)]
+            first, last = unit.parts[unit.trim[0]].words, unit.parts[unit.trim[1] - 1].words
+            spaces = first[: len(first) - len(first.lstrip())], last[len(last.rstrip()) :]
+            _fill(target, [*outer[0], spaces[0], *unit.inline.parts(translation), spaces[1], *outer[1]])
+            if unit.element.tag.endswith("trans-unit"):
+                target.set("state", "needs-review-translation")
+                target.set("state-qualifier", "mt-suggestion")
+            else:
+                unit.element.set("state", "translated")
+        name = "trgLang" if self._tree.getroot().get("srcLang") else "target-language"
+        for element in [self._tree.getroot()] if name == "trgLang" else self._tree.iter("{*}file"):
+            if not element.get(name):
+                element.set(name, self._target)
+        written = BytesIO()
+        info = self._tree.docinfo
+        self._tree.write(
+            written, encoding=info.encoding or "UTF-8", xml_declaration=True, standalone=info.standalone or None
+        )
+        return written.getvalue()
+
+
+def _units(element: Any) -> Iterator[Unit]:
+    """The unit of an element, if there is something to translate."""
+    source, target = element.find("{*}source"), element.find("{*}target")
+    above = (node.get("translate") for node in (element, *element.iterancestors()))
+    if source is None or next(filter(None, above), "") == "no":
+        return
+    if target is not None and "".join(target.itertext()).strip():
+        return
+    parts = [*_parts(source)]
+    if any(part.kind == "words" and has_words(part.words) for part in parts):
+        trim = trimmed(parts)
+        yield Unit(element, parts, trim, Inline.of(parts[slice(*trim)]))
+
+
+def _parts(element: Any) -> Iterator[Part[Tag]]:
+    """The words and the elements in an element, in order."""
+    nothing = Tag("words", None)
+    if element.text:
+        yield Part("words", nothing, element.text)
+    for child in element:
+        if isinstance(child.tag, str) and child.tag.rpartition("}")[2] in _AROUND:
+            yield Part("open", Tag("open", child))
+            yield from _parts(child)
+            yield Part("close", Tag("close", child))
+        else:
+            yield Part("single", Tag("single", child))
+        if child.tail:
+            yield Part("words", nothing, child.tail)
+
+
+def _fill(target: Any, pieces: Sequence[str | Tag]) -> None:
+    """Gives an element these words and elements as its content."""
+    del target[:]
+    target.text = None
+    opened, last = [target], None
+    for piece in pieces:
+        if isinstance(piece, str):
+            if last is None:
+                opened[-1].text = (opened[-1].text or "") + piece
+            else:
+                last.tail = (last.tail or "") + piece
+        elif piece.kind == "close":
+            last = opened.pop()
+        else:
+            element = deepcopy(piece.element)
+            element.tail = None
+            opened[-1].append(element)
+            last = element
+            if piece.kind == "open":
+                del element[:]
+                element.text = last = None
+                opened.append(element)
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
+    """A file of XLIFF and its units.
+
+    Raises:
+        DataError: it is damaged or no XLIFF, or uses entities of its own.
+        MissingExtra: lxml is not installed.
+    """
+    try:
+        from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
+    except ImportError:
+        raise missing_extra("lxml", "documents") from None
+    try:
+        tree = etree.parse(BytesIO(content), etree.XMLParser(**_PARSER))
+    except etree.XMLSyntaxError as error:
+        raise DataError(f"{path}:{error.lineno or 1} is not well-formed XML: {error.msg}") from None
+    for entity in tree.iter(etree.Entity):
+        raise DataError(f"{path}:{entity.sourceline} uses the entity {entity.text}, which is not read; write its text")
+    if not tree.getroot().tag.endswith("xliff"):
+        raise DataError(f"{path} is XML, but no XLIFF: it is {tree.getroot().tag[:60]}")
+    return Xliff(tree, languages[1])

@@ -1,0 +1,69 @@
+"""XLIFF: units that lack a translation get one, with the elements of their source."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.documents.reading import read_document
+from dragoman.errors import DataError
+
+etree = pytest.importorskip("lxml.etree", reason="the extra documents is not installed")
+
+OLD = """<?xml version='1.0' encoding='UTF-8'?>
+<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
+  <file original="a" source-language="en" datatype="html"><body>
+    <trans-unit id="1"><source>I see <g id="1">the <g id="2">red</g></g> house<x id="3"/>.</source></trans-unit>
+    <trans-unit id="2"><source><g id="1">One &amp; two</g></source><target/></trans-unit>
+    <trans-unit id="3"><source>The cat</source><target>Il micio</target></trans-unit>
+    <trans-unit id="4" translate="no"><source>Not me</source></trans-unit>
+    <group translate="no"><trans-unit id="5"><source>Nor me</source></trans-unit></group>
+    <trans-unit id="6"><source>12 <x id="1"/></source></trans-unit>
+  </body></file>
+</xliff>"""
+NEW = (
+    '<xliff version="2.0" srcLang="en" xmlns="urn:oasis:names:tc:xliff:document:2.0"><file id="f"><unit id="1">'
+    '<segment><source>The <pc id="1">dog</pc> sleeps. <ph id="2"/></source></segment></unit></file></xliff>'
+)
+
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
+
+
+def translated(path: Path, content: str, old: str = "", new: str = "") -> tuple[list[str], str]:
+    path.write_text(content, encoding="utf-8")
+    document = read_document(path, ("en", "it"))
+    written = document.translated([text.replace(old, new) for text in document.texts])
+    etree.fromstring(written)
+    return [*document.texts], written.decode()
+
+
+def test_units_without_a_target_get_the_elements_of_their_source(tmp_path: Path) -> None:
+    texts, written = translated(tmp_path / "a.xlf", OLD, "the <g2>red</g2></g1> house", "casa <g2>rossa</g2></g1>")
+    assert texts == ["I see <g1>the <g2>red</g2></g1> house<g3/>.", "One & two"]
+    state = 'state="needs-review-translation" state-qualifier="mt-suggestion"'
+    assert f'<target {state}>I see <g id="1">casa <g id="2">rossa</g></g><x id="3"/>.</target>' in written
+    assert f'<target {state}><g id="1">One &amp; two</g></target>' in written
+    assert written.count("<target") == 3
+    assert "<target>Il micio</target>" in written
+    assert 'source-language="en" datatype="html" target-language="it"' in written
+
+
+def test_segments_of_the_second_version_say_that_they_are_translated(tmp_path: Path) -> None:
+    texts, written = translated(tmp_path / "b.xliff", NEW)
+    assert texts == ["The <g1>dog</g1> sleeps."]
+    assert '<segment state="translated">' in written and 'trgLang="it"' in written
+    assert '<target>The <pc id="1">dog</pc> sleeps. <ph id="2"/></target>' in written
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("<xliff><file>", "a.xlf:1 is not well-formed XML"),
+        ("<tmx/>", "is XML, but no XLIFF: it is tmx"),
+        ('<!DOCTYPE x [<!ENTITY s SYSTEM "/etc/hosts">]>\n<xliff>One &s;</xliff>', "a.xlf:2 uses the entity &s;"),
+        (f'<!DOCTYPE x [<!ENTITY l0 "laugh">{LAUGHS}]><xliff>&l11;</xliff>', "amplification"),
+        ("<xliff>" + 500 * "<g>", "is not well-formed XML"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, content: str, complaint: str) -> None:
+    with pytest.raises(DataError, match=complaint):
+        translated(tmp_path / "a.xlf", content)
