@@ -68,7 +68,7 @@ def translate(
     document_format: Annotated[
         str | None,
         typer.Option(
-            help="What --input is: html, markdown, subtitles, catalogue, json or xliff.",
+            help="What --input is: html, markdown, subtitles, catalogue, json, xliff or docx.",
             show_default="told by its name",
         ),
     ] = None,

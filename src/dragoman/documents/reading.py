@@ -30,6 +30,7 @@ FORMATS = {
     "catalogue": Format("catalogue", (".po", ".pot")),
     "json": Format("json_texts", (".json",)),
     "xliff": Format("xliff", (".xlf", ".xliff")),
+    "docx": Format("docx", (".docx",)),
 }
 """By the name that `document_format` takes."""
 

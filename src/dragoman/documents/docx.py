@@ -1,0 +1,208 @@
+"""Word documents (DOCX): paragraphs of the text, of tables, headers and footers, with the formats in them."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZipFile
+
+from dragoman.documents.document import Document
+from dragoman.documents.inline import Inline, Part, trimmed
+from dragoman.errors import DataError, missing_extra
+from dragoman.inference.sentences import has_words
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_SPACES = frozenset(f"{_W}{name}" for name in ("br", "cr", "tab"))
+LARGEST_UNPACKED = 300_000_000
+"""Most bytes of a document and its pictures."""
+_DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
+
+
+class Piece(NamedTuple):
+    """What stands between words: the format of a run begins (`run`), a link does, one of them ends, or something else
+    stands there alone.
+    """
+
+    kind: str
+    element: Any = None
+
+
+class Paragraph(NamedTuple):
+    """A paragraph, the format that most of its letters have, and its text."""
+
+    element: Any
+    format: Any
+    before: Sequence[Part[Piece]]
+    inline: Inline[Piece]
+    behind: Sequence[Part[Piece]]
+
+
+class Docx(Document):
+    """A Word document."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        roots = [part.element for part in document.part.package.iter_parts() if hasattr(part, "element")]
+        paragraphs = (paragraph for root in roots for paragraph in root.iter(f"{_W}p"))
+        self._paragraphs = [found for each in paragraphs if (found := _paragraph(each))]
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return [paragraph.inline.text for paragraph in self._paragraphs]
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        for paragraph, translation in zip(self._paragraphs, translations, strict=True):
+            if translation != paragraph.inline.text:
+                _fill(paragraph, translation)
+        written = BytesIO()
+        self._document.save(written)
+        return written.getvalue()
+
+
+def _paragraph(element: Any) -> Paragraph | None:
+    """What is translated of a paragraph; None if nothing is."""
+    letters = Counter[str]()
+    formats: dict[str, Any] = {}
+    for run in element.iter(f"{_W}r"):
+        key, formats_of_run = _format(run)
+        formats.setdefault(key, formats_of_run)
+        letters[key] += sum(len(text.text or "") for text in run.iter(f"{_W}t"))
+    if not letters:
+        return None
+    usual = letters.most_common(1)[0][0]
+    parts = [*_merged(_parts(element, usual))]
+    if not any(part.kind == "words" and has_words(part.words) for part in parts):
+        return None
+    first, last = trimmed(parts)
+    return Paragraph(element, formats[usual], parts[:first], Inline.of(parts[first:last]), parts[last:])
+
+
+def _format(run: Any) -> tuple[str, Any]:
+    """The format of a run, as text by which it can be compared, and as an element."""
+    found = run.find(f"{_W}rPr")
+    if found is None:
+        return "", None
+    found = deepcopy(found)
+    for name in ("lang", "noProof"):
+        for node in found.findall(f"{_W}{name}"):
+            found.remove(node)
+    return _key(found), found
+
+
+def _parts(element: Any, usual: str) -> Iterator[Part[Piece]]:
+    for child in element:
+        if child.tag in (f"{_W}pPr", *_DROPPED):
+            continue
+        if child.tag == f"{_W}hyperlink":
+            yield Part("open", Piece("link", child))
+            yield from _parts(child, usual)
+            yield Part("close", Piece("end"))
+        elif child.tag == f"{_W}r":
+            yield from _run(child, usual)
+        else:
+            yield Part("single", Piece("alone", child))
+
+
+def _run(run: Any, usual: str) -> Iterator[Part[Piece]]:
+    key, format = _format(run)
+    if key != usual:
+        yield Part("open", Piece("run", format))
+    for child in run:
+        if child.tag == f"{_W}t":
+            yield Part("words", Piece("words"), child.text or "")
+        elif child.tag not in (f"{_W}rPr", *_DROPPED):
+            if child.tag in _SPACES:
+                yield Part("words", Piece("words"), " ")  # so that words do not run together
+            alone = run.makeelement(run.tag)
+            alone.extend(deepcopy(node) for node in (format, child) if node is not None)
+            yield Part("single", Piece("alone", alone))
+    if key != usual:
+        yield Part("close", Piece("end"))
+
+
+def _merged(parts: Iterator[Part[Piece]]) -> Iterator[Part[Piece]]:
+    """The parts without the ends of runs behind which the same format begins again."""
+    held: Part[Piece] | None = None
+    opened: list[Piece] = []
+    ended = Piece("")
+    for part in parts:
+        if held is not None:
+            if part.piece.kind == "run" == ended.kind and _key(part.piece.element) == _key(ended.element):
+                opened.append(ended)
+                held = None
+                continue
+            yield held
+            held = None
+        if part.kind == "open":
+            opened.append(part.piece)
+        elif part.kind == "close":
+            ended, held = opened.pop(), part
+            continue
+        yield part
+    if held is not None:
+        yield held
+
+
+def _key(format: Any) -> str:
+    return "" if format is None else "".join(sorted(f"{node.tag}{sorted(node.attrib.items())}" for node in format))
+
+
+def _fill(paragraph: Paragraph, translation: str) -> None:
+    """Gives a paragraph these words and formats as its content."""
+    element = paragraph.element
+    for child in [child for child in element if child.tag != f"{_W}pPr"]:
+        element.remove(child)
+    containers, formats, opened = [element], [paragraph.format], list[str]()
+    ends = paragraph.before, paragraph.behind
+    around = [[part.words if part.kind == "words" else part.piece for part in some] for some in ends]
+    for piece in [*around[0], *paragraph.inline.parts(translation, with_empty=False), *around[1]]:
+        if isinstance(piece, str):
+            if piece:
+                containers[-1].append(_written(element, formats[-1], piece))
+        elif piece.kind == "end":
+            (formats if opened.pop() == "run" else containers).pop()
+        elif piece.kind == "alone":
+            containers[-1].append(deepcopy(piece.element))
+        else:
+            opened.append(piece.kind)
+            if piece.kind == "run":
+                formats.append(piece.element)
+            else:
+                link = element.makeelement(piece.element.tag, dict(piece.element.attrib))
+                containers[-1].append(link)
+                containers.append(link)
+
+
+def _written(element: Any, format: Any, words: str) -> Any:
+    """A run of these words."""
+    run, text = element.makeelement(f"{_W}r"), element.makeelement(f"{_W}t")
+    if format is not None:
+        run.append(deepcopy(format))
+    text.text = words
+    text.set(_SPACE, "preserve")
+    run.append(text)
+    return run
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
+    """A Word document and its paragraphs.
+
+    Raises:
+        DataError: it is damaged or no Word document.
+        MissingExtra: python-docx is not installed.
+    """
+    try:
+        import docx
+    except ImportError:
+        raise missing_extra("python-docx", "documents") from None
+    try:
+        if (size := sum(part.file_size for part in ZipFile(BytesIO(content)).infolist())) > LARGEST_UNPACKED:
+            raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
+        return Docx(docx.Document(BytesIO(content)))
+    except DataError:
+        raise
+    except Exception as error:  # the library raises whatever a broken part leads to
+        raise DataError(f"{path} is not a Word document (DOCX), or is damaged: {str(error)[:200]}") from None

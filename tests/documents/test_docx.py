@@ -1,0 +1,85 @@
+"""Word documents: the same paragraphs and formats in other words."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.documents.reading import read_document
+from dragoman.errors import DataError
+
+docx = pytest.importorskip("docx", reason="the extra documents is not installed")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    document = docx.Document()
+    document.add_heading("My page", 1)
+    paragraph = document.add_paragraph("I see ")
+    paragraph.add_run("the ").bold = True
+    paragraph.add_run("red").bold = True
+    paragraph.add_run(" house in the garden.")
+    document.add_paragraph().add_run("All of it is bold.").bold = True
+    document.add_paragraph("12")
+    document.add_paragraph("One\ttwo\nthree")
+    document.add_table(1, 2).cell(0, 1).text = "A cell"
+    document.sections[0].header.paragraphs[0].text = "A header"
+    path = tmp_path / "a.docx"
+    document.save(str(path))
+    return path
+
+
+def translated(path: Path, *changes: tuple[str, str]) -> tuple[list[str], Any]:
+    document = read_document(path, ("en", "it"))
+    translations = [*document.texts]
+    for old, new in changes:
+        translations = [text.replace(old, new) for text in translations]
+    path.write_bytes(document.translated(translations))
+    return [*document.texts], docx.Document(str(path))
+
+
+def runs(paragraph: Any) -> list[tuple[str, bool | None]]:
+    return [(run.text, run.bold) for run in paragraph.runs]
+
+
+def test_every_paragraph_is_a_text_and_runs_of_one_format_are_one(path: Path) -> None:
+    texts, _ = translated(path)
+    assert texts == [
+        "My page",
+        "I see <g1>the red</g1> house in the garden.",
+        "All of it is bold.",
+        "One <g1/>two <g2/>three",
+        "A cell",
+        "A header",
+    ]
+
+
+def test_formats_stand_where_the_tags_of_a_translation_do(path: Path) -> None:
+    changes = ("<g1>the red</g1> house", "la casa <g1>rossa</g1>"), ("All of it", "Tutto"), ("A cell", "Cella")
+    _, document = translated(path, *changes, ("A header", "Testata"), ("three", "tre"))
+    heading, seen, bold, number, lines = document.paragraphs
+    assert heading.style.name == "Heading 1"
+    assert runs(seen) == [("I see la casa ", None), ("rossa", True), (" in the garden.", None)]
+    assert runs(bold) == [("Tutto is bold.", True)]
+    assert (number.text, lines.text) == ("12", "One \ttwo \ntre")
+    assert document.tables[0].cell(0, 1).text == "Cella"
+    assert document.sections[0].header.paragraphs[0].text == "Testata"
+
+
+def test_a_document_whose_texts_stay_has_the_same_content(path: Path) -> None:
+    before = docx.Document(str(path)).element.xml
+    assert translated(path)[1].element.xml == before
+
+
+@pytest.mark.parametrize("content", [b"nothing", b"PK\x03\x04 nothing"])
+def test_a_damaged_document_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.docx"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="is not a Word document"):
+        read_document(path, ("en", "it"))
+
+
+def test_a_document_that_unpacks_to_too_much_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.documents.docx.LARGEST_UNPACKED", 10_000)
+    with pytest.raises(DataError, match="too much for one document"):
+        read_document(path, ("en", "it"))
