@@ -61,10 +61,12 @@ def new_file(path: Path | str) -> Generator[IO[bytes]]:
 
 
 @contextmanager
-def growing_file(path: Path | str, aside: Path | str) -> Generator[IO[bytes]]:
+def growing_file(
+    path: Path | str, aside: Path | str, convert: Callable[[bytes], bytes] | None = None
+) -> Generator[IO[bytes]]:
     """Opens the file `aside` to read it and to go on at its end, and locks it; if nothing stands there, it is made. It
-    becomes `path` when the block ends, and stays aside when the block raises. `path` is no link, and none at `aside` is
-    followed.
+    becomes `path` when the block ends, or what `convert` makes of it does, and stays aside when the block raises.
+    `path` is no link, and none at `aside` is followed.
 
     Raises:
         DiskFull: the disk is full.
@@ -86,6 +88,12 @@ def growing_file(path: Path | str, aside: Path | str) -> Generator[IO[bytes]]:
                 raise FolderInUse(f"{aside} was finished by another process just now")
             yield file
             flush_file(file)
+            if convert is not None:
+                file.seek(0)
+                write_file(path, convert(file.read()))
+        if convert is not None:
+            remove(aside)
+            return
         if path.exists():
             shutil.copymode(path, aside)
         os.replace(aside, path)

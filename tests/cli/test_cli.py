@@ -19,7 +19,7 @@ from dragoman.cli.bars import Bars, state_of
 from dragoman.cli.console import open_screen
 from dragoman.cli.main import app, main
 from dragoman.cli.train import show_demo_scores
-from dragoman.cli.translate import Work
+from dragoman.cli.work import Work
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.references import ReferenceSet
 from dragoman.evaluating.scores import write_scores

@@ -27,7 +27,7 @@ def test_command_and_function_write_the_same_document(run_folder: Path, page: Pa
     written = one.read_text()
     assert written.endswith("</p><pre>the cat</pre></html>")
     assert [written.count(tag) for tag in ('lang="it"', "<h1>", "<b>", "</b>", "<g1>")] == [1, 1, 1, 1, 0]
-    assert not [*page.parent.glob("*.texts*")]
+    assert {path.name for path in page.parent.iterdir()} == {"page.html", "one.html", "other.html"}
 
 
 def test_a_stopped_document_goes_on(run_folder: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,17 +45,20 @@ def test_a_stopped_document_goes_on(run_folder: Path, page: Path, monkeypatch: p
 
     monkeypatch.setattr(dragoman.Translator, "translate", once)
     assert main([*command, str(stopped)]) == 130
-    assert not stopped.exists()
+    assert {path.name for path in page.parent.glob("stopped*")} == {"stopped.html.part", "stopped.html.part.json"}
     chunks[:] = [1]
     assert main([*command, str(stopped)]) == 0
     assert stopped.read_bytes() == whole.read_bytes()
+    assert not [*page.parent.glob("*.part*")]
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ([], "is a document, so it needs --output"),
+        ([], "is a document, so it needs a file as its --output"),
+        (["--output", "/dev/null"], "needs a file as its --output"),
         (["--output", "x.html", "--format", "json"], "takes no JSON"),
+        (["--output", "x.html", "--n-best", "2"], "takes no decode.raw, --align or --n-best"),
         (["--raw", "--document-format", "html"], "--raw translates its lines"),
         (["--output", "x.html", "--document-format", "word"], "'word' is no format; give one of html, markdown"),
     ],

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from io import BytesIO, TextIOWrapper
@@ -62,6 +62,23 @@ def stopped(path: Path, lines: list[str], stop_after: int = 2) -> Path:
 
 LINES = [f"line {number}" for number in range(20)]
 WHOLE = "".join(f"{line.upper()}\n" for line in LINES)
+
+
+def test_what_is_made_of_all_lines_appears_in_their_place(tmp_path: Path) -> None:
+    out, fails = tmp_path / "out.txt", [True]
+
+    def convert(lines: Sequence[str]) -> bytes:
+        if fails.pop():
+            raise RuntimeError("stop")
+        return "|".join(lines).encode()
+
+    with pytest.raises(RuntimeError, match="stop"):
+        make(out, LINES, convert=convert)
+    assert not out.exists() and (tmp_path / "out.txt.part").read_text("utf-8") == WHOLE
+    fails[:] = [False]
+    make(out, LINES, convert=convert)
+    assert out.read_text("utf-8") == "|".join(line.upper() for line in LINES)
+    assert [*tmp_path.iterdir()] == [out]
 
 
 def test_what_was_done_is_kept_and_gone_on_with(tmp_path: Path) -> None:

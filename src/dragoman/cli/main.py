@@ -16,9 +16,10 @@ from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
+from dragoman.cli.predict import generate, predict
 from dragoman.cli.streams import prepare_streams
 from dragoman.cli.train import demo, fine_tune, prepare_data, train, train_tokenizer
-from dragoman.cli.translate import generate, predict, translate
+from dragoman.cli.translate import translate
 from dragoman.errors import Error, Interrupted
 from dragoman.memory import out_of_memory_as
 

@@ -32,7 +32,7 @@ from dragoman.cli.options import (
     keywords,
     one_or_two,
 )
-from dragoman.cli.translate import Work
+from dragoman.cli.work import Work
 from dragoman.errors import CheckpointError, ConfigError, GateFailed
 
 if TYPE_CHECKING:

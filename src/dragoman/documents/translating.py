@@ -26,8 +26,7 @@ def translate_document(
     """Translates the texts of a document, and writes the document with their translations; all else in it stays as it
     is. Returns the translations, in the order of the document.
 
-    The format is told by the name of the file, unless `document_format` is given. `settings` are as those of
-    `translate`.
+    The name of the file tells its format, unless `document_format` does. `settings` are as those of `translate`.
 
     Raises:
         CheckpointError, ConfigError, DecodeError, OutOfMemory: as `translate`.

@@ -15,7 +15,7 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -133,8 +133,14 @@ class ResumableFile:
 
 
 @contextmanager
-def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) -> Generator[ResumableFile]:
-    """Goes on with the file that is to become `path`, or begins it. It appears there, complete, when the block ends.
+def resumable_file(
+    path: Path,
+    asked: Mapping[str, Any],
+    fresh: bool = False,
+    convert: Callable[[Sequence[str]], bytes] | None = None,
+) -> Generator[ResumableFile]:
+    """Goes on with the file that is to become `path`, or begins it. It appears there, complete, when the block ends;
+    or what `convert` makes of its lines does.
 
     When the block raises, `path.part` stays with what is done, for a later call; if that is nothing, nothing stays.
     `asked` is all that decides what is made of a line. With `fresh`, what an earlier call left is thrown away.
@@ -149,7 +155,7 @@ def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) ->
     check_working_files(path)
     if is_plain_file(part) is None:
         _write_record(part, Record(asked=dict(asked)))
-    with growing_file(path, part) as file:
+    with growing_file(path, part, convert and (lambda made: convert(made.decode().split("\n")[:-1]))) as file:
         remove_partial(part.parent, record_of(part).name)
         record, written = _begun(part, file, asked, fresh)
         file.truncate(record.bytes)

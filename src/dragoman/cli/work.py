@@ -1,0 +1,198 @@
+"""A translator at work for the command line: what it reads, shows, writes and counts."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dragoman.cli.console import as_json, note, write, write_json_line, write_pieces, write_text
+from dragoman.cli.streams import read, standard_input, writer
+from dragoman.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from dragoman.documents.document import Document
+    from dragoman.inference.options import SearchOptions
+    from dragoman.inference.translation import Flag, Translation
+    from dragoman.inference.translator import Translator
+
+TYPED = "type a text and press Enter; Ctrl-D ends"
+PLACES = 10
+"""Lines that are named for each flag."""
+RANKED = "columns: line, rank, score, text; the nearer a score is to 0, the likelier the model finds the translation"
+
+
+@dataclass(frozen=True)
+class Work:
+    """A translator at work for the command line."""
+
+    progress: Progress
+    translator: "Translator"
+    options: "SearchOptions"
+    as_json: bool = False
+    known_words: frozenset[str] | None = None
+    """In lower case. Other words are named as unknown; if None, those that the vocabulary does not hold."""
+
+    def converse(self) -> "Flags":
+        """Translates lines as they are typed, until the end of input."""
+        note(TYPED)
+        return self.say(standard_input())
+
+    def say(self, texts: Iterable[str]) -> "Flags":
+        """Translates texts one by one, as they come."""
+        flags = Flags(Counter(), {})
+        for number, text in enumerate(texts, 1):
+            flags.add(number, self._say(number, text))
+        return flags
+
+    def _say(self, number: int, text: str) -> "Translation":
+        """Translates one text; on a terminal the words appear as they are found."""
+        if self.as_json or self.options.align or self.options.n_best > 1 or not sys.stdout.isatty():
+            (translation,) = self.translator.translate([text], self.options, silent)
+            write_text("\n".join(self._lines(number, translation)))
+        else:
+            translation = write_pieces(self.translator.stream(text, self.options))
+        if unknown := self._unknown_words(translation):
+            note(f"words that the model does not know: {', '.join(unknown)}")
+        for rank, each in enumerate((translation, *translation.alternatives), 1):
+            which = f"translation {rank} is " if translation.alternatives else ""
+            for flag, meaning in meanings(set(each.flags) - {"unknown"}).items():  # those words are named above
+                note(f"{which}flagged {flag}: {meaning}")
+        if translation.alternatives and not self.as_json:
+            note(RANKED)
+        return translation
+
+    def _unknown_words(self, translation: "Translation") -> Sequence[str]:
+        if self.known_words is None:
+            return translation.unknown_words
+        from dragoman.text.phrasebook import words
+
+        return [word for word in words(translation.source) if word not in self.known_words]
+
+    def compare(self, source: str, target: str) -> "Flags":
+        """Shows one sentence of a test set beside the model's translation."""
+        (translation,) = self.translator.translate([source], self.options, silent)
+        flags = Flags(Counter(), {})
+        flags.add(1, translation)
+        if self.as_json:
+            write_json_line({"target": target, **asdict(translation)})
+            return flags
+        write_text(f"source:     {source}\ntarget:     {target}\nprediction: {translation.text}")
+        if self.options.align:
+            write(f"alignment:  {pharaoh(translation)}")
+        return flags
+
+    def translate_all(self, texts: Iterable[str], output: Path | None, total: int | None = None) -> "Flags":
+        """Translates every line, many at a time, but at once what has arrived if nothing more is waiting. An output
+        file appears when it is complete.
+        """
+        flags = Flags(Counter(), {})
+        with writer(output) as write_lines:
+            count = self._translate(texts, lambda _, lines: write_lines(lines), total, flags)
+        self._note_flags(flags, count)
+        return flags
+
+    def complete(
+        self,
+        source: Path,
+        document: "Document | None",
+        output: Path,
+        asked: dict[str, Any],
+        fresh: bool,
+        total: int | None,
+    ) -> "Flags":
+        """The same for the lines of a file, or the texts of the document that it is, into a file that a later command
+        can complete.
+        """
+        from dragoman.inference.resumable import resumable_file
+        from dragoman.runs.signals import interrupted_by_signals
+
+        texts, convert, unit = read(source), None, "line"
+        if document is not None:
+            texts, convert, unit, total = document.texts, document.translated, "text", len(document.texts)
+        with resumable_file(output, asked, fresh, convert) as file, interrupted_by_signals(lambda: file.state):
+            flags = Flags(file.counts, file.places, unit)
+            count = self._translate(file.rest(texts, str(source)), file.add, total, flags, file.record.lines)
+        self._note_flags(flags, count)
+        return flags
+
+    def _translate(
+        self,
+        texts: Iterable[str],
+        keep: Callable[[Sequence[str], str], object],
+        total: int | None,
+        flags: "Flags",
+        done: int = 0,
+    ) -> int:
+        """Translates the texts after those that are done. Each chunk and its translations are handed to `keep`; flags
+        are counted. Returns how many texts are done now.
+        """
+        from dragoman.inference.segments import chunks
+
+        with self.progress.track("translate", total, f"{flags.unit}s") as advance:
+            if done:
+                advance(done)
+            for chunk in chunks(texts, len):
+                lines: list[str] = []
+                for translation in self.translator.translate(chunk, self.options, silent):
+                    done += 1
+                    flags.add(done, translation)
+                    lines += self._lines(done, translation)
+                keep(chunk, "".join(f"{line}\n" for line in lines))
+                advance(len(chunk))
+        return done
+
+    def _note_flags(self, flags: "Flags", lines: int) -> None:
+        for flag, meaning in meanings(flags.counts).items():
+            found = f"{flags.counts[flag]:,} of {lines:,} {flags.unit if lines == 1 else f'{flags.unit}s'}"
+            note(f"{found} flagged {flag}{flags.where(flag)}: {meaning}")
+        if self.options.n_best > 1 and not self.as_json:
+            note(RANKED)
+
+    def _lines(self, number: int, translation: "Translation") -> list[str]:
+        """What is printed for a text."""
+        if self.as_json:
+            return [as_json({"line": number, **asdict(translation)})]
+        lines: list[str] = []
+        for rank, each in enumerate((translation, *translation.alternatives), 1):
+            ranked = [str(number), str(rank), f"{each.score:.4f}"] if self.options.n_best > 1 else []
+            aligned = [pharaoh(each)] if self.options.align else []
+            text = each.text.replace("\t", " ") if ranked or aligned else each.text
+            lines.append("\t".join([*ranked, text, *aligned]))
+        return lines
+
+
+class Flags(NamedTuple):
+    """The flags of many texts."""
+
+    counts: Counter[str]
+    """How many texts have each."""
+    places: dict[str, list[int]]
+    """The first texts that have it, from 1."""
+    unit: str = "line"
+    """What a text is."""
+
+    def add(self, number: int, translation: "Translation") -> None:
+        flags = {flag for each in (translation, *translation.alternatives) for flag in each.flags}
+        self.counts.update(flags)
+        for flag in flags:
+            if len(places := self.places.setdefault(flag, [])) < PLACES:
+                places.append(number)
+
+    def where(self, flag: str) -> str:
+        """The texts that have a flag, in words."""
+        places = ", ".join(map(str, self.places.get(flag, ())))
+        return f" ({self.unit} {places}{', …' if self.counts[flag] > PLACES else ''})" if places else ""
+
+
+def pharaoh(translation: "Translation") -> str:
+    """An alignment as Pharaoh and most tools since write it: `0-0 1-2`, source word and target word."""
+    return " ".join(f"{source}-{target}" for source, target in translation.alignment)
+
+
+def meanings(flags: Iterable[str]) -> "dict[Flag, str]":
+    """What these flags mean, in their usual order."""
+    from dragoman.inference.translation import MEANINGS
+
+    return {flag: meaning for flag, meaning in MEANINGS.items() if flag in flags}
