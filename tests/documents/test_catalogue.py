@@ -1,4 +1,4 @@
-"""Catalogues of a program's messages: what is not translated yet is, and all else stays."""
+"""Catalogues of a program's messages: untranslated entries are translated, and all else stays."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A document comes back as it was when nothing is translated, and only its text is another when it is."""
+"""A document whose texts are copied comes back as it was; one whose texts are translated differs only in them."""
 
 import re
 import tempfile

@@ -1,4 +1,4 @@
-"""Terms: where they stand in a source, how a translation holds them, and what is told of those that it lacks."""
+"""Terms: they are found in a source, a translation holds them, and one that it lacks is flagged."""
 
 import random
 import re

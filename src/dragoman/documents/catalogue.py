@@ -1,4 +1,6 @@
-"""Catalogues of a program's messages (gettext, PO): what is not translated yet. Fuzzy entries wait for a person."""
+"""Catalogues of a program's messages (gettext, PO). Only what is not translated yet is translated, and no entry that is
+marked as fuzzy: a person should decide about it.
+"""
 
 import re
 from collections import Counter

@@ -1,6 +1,5 @@
-"""Inline markup of any format as short tags in a text: `<g1>` and `</g1>` around words, `<g2/>` between them.
-
-So a translator sees one kind of markup, however long or strange what stands for it is.
+"""Inline markup of any format as short tags in a text: `<g1>` and `</g1>` around words, `<g2/>` between them. What
+translates the text knows only these.
 """
 
 import re

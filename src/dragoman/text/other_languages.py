@@ -74,8 +74,8 @@ for _language, _listed in _SMALL_WORDS.items():
 
 
 class ColumnLanguage:
-    """The language of a column, by the `evidence` of its first rows; None if they disagree, or if the column is `told`
-    to be in another one, which may not be known here.
+    """The language of a column by the `evidence` of its first rows; None if they disagree, or if the column is said to
+    be in another language (`told`).
     """
 
     def __init__(self, told: str, evidence: Counter[str]) -> None:
@@ -88,7 +88,7 @@ class ColumnLanguage:
 
     @classmethod
     def told(cls, language: str) -> Self:
-        """The language that a column is told to be in, if its small words are known here."""
+        """The language that the column is said to be in, if its small words are known here."""
         name = language.partition("-")[0]
         return cls(language, Counter({name: _LEAST} if name in _SMALL_WORDS else ()))
 
