@@ -171,6 +171,17 @@ def test_a_sentence_that_goes_on_over_cues_is_one_text_and_fills_each_cue(tmp_pa
     assert shown == ["<i>Ja.</i>", "Ja.\r\nJa.", "{\\an8}Ja.", "Ja.", "…"]
 
 
+def test_markup_around_the_lines_of_a_sentence_stays_around_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.srt"
+    cue = "{}\n00:00:0{},000 --> 00:00:0{},900\n{}\n\n"
+    lines = "<i>If you</i>\n<i>are late,</i>", "<i>we will go</i>", "alone,\n<b>It&rsquo;s</b>", "{\\an8}cold"
+    path.write_text("".join(cue.format(number, number, number, text) for number, text in enumerate(lines)))
+    document = read(path)
+    assert document.texts == ["If you are late, we will go", "alone, It’s", "cold"]
+    shown = re.findall(r",900\n(.*?)\n\n", translated(document, lambda text: text[-4:]), re.DOTALL)
+    assert shown == ["<i>l</i>", "<i>go</i>", "It’s<b></b>", "{\\an8}cold"]
+
+
 def test_the_lines_of_values_are_the_texts_of_json(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(JSON.encode())

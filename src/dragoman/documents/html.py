@@ -3,14 +3,13 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from html import unescape
 from html.parser import HTMLParser
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Spliced, Where
-from dragoman.documents.inline import Part
+from dragoman.documents.inline import Part, unescaped
 from dragoman.documents.reading import decoded
 from dragoman.errors import DataError
 
@@ -25,7 +24,6 @@ _SHOWN = ("alt", "aria-label", "placeholder", "title")
 _BUTTONS = ("button", "reset", "submit")
 _DESCRIPTIONS = ("description", "og:description", "og:title", "twitter:description", "twitter:title")
 _LANGUAGE = re.compile(r"(<html\b[^>]{0,1000}?\blang\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
-_ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they stand for markup
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
 _BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
@@ -79,7 +77,7 @@ class Html(Spliced):
             is_inline = event.name in _INLINE or event.name in _CODE
             if event.kind in ("words", "other"):
                 raw = self.content[slice(*where)]
-                yield Part("words", where, _read(raw)) if event.kind == "words" else Part("single", where)
+                yield Part("words", where, unescaped(raw)) if event.kind == "words" else Part("single", where)
             elif event.kind == "end":
                 yield Part("close", where) if is_inline else None
             elif event.is_untranslated:
@@ -101,7 +99,7 @@ class Html(Spliced):
         attribute = rf"""(?<=[\s"'])(?:{"|".join(names)})\s*=\s*(?:"(?P<one>[^"]*)"|'(?P<other>[^']*)')"""
         for found in re.compile(attribute, re.IGNORECASE).finditer(self.content, *where):
             quoted = "one" if found["one"] is not None else "other"
-            self.add_inner(found.span(quoted), _read(found[quoted]))
+            self.add_inner(found.span(quoted), unescaped(found[quoted]))
 
 
 class _Parser(HTMLParser):
@@ -163,11 +161,6 @@ def _closes(events: Sequence[Event]) -> dict[int, int]:
         elif event.kind == "end" and opened[event.name]:
             closes[opened[event.name].pop()] = place
     return closes
-
-
-def _read(html: str) -> str:
-    """What a reader sees."""
-    return _ENTITY.sub(lambda entity: unescape(entity[0]), html)
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:

@@ -5,11 +5,13 @@ translates the text knows only these.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 _TAG = re.compile(r"</?g\d+>|<g\d+/>")
 _EMPTY = re.compile(r" ?<g(\d+)> *</g\1> ?")
 _SPACES = re.compile(r"[ \t\n\r\f]+")
+_ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they stand for markup
 
 M = TypeVar("M")
 
@@ -74,25 +76,22 @@ class Inline(Generic[M]):
         yield translation[end:]
 
 
+def unescaped(html: str) -> str:
+    """What a reader sees."""
+    return _ENTITY.sub(lambda entity: unescape(entity[0]), html)
+
+
 def trimmed(parts: Sequence[Part[M]]) -> tuple[int, int]:
     """The first of these parts, and the one behind the last, without spaces and markup that stand around all words."""
     closes = _closes(parts)
-    opens = {close: place for place, close in closes.items()}
-    first, last = 0, len(parts) - 1
-    while first <= last:
-        if parts[first].is_blank or (parts[first].kind != "words" and first not in closes):
-            first += 1
-        elif parts[last].is_blank or (parts[last].kind != "words" and last not in opens):
-            last -= 1
-        elif closes.get(first) == last:
-            first, last = first + 1, last - 1
-        elif closes.get(first) == first + 1:
-            first += 2
-        elif opens.get(last) == last - 1:
-            last -= 2
-        else:
-            break
-    return first, last + 1
+    others = closes | {close: place for place, close in closes.items()}
+    words = [place for place, part in enumerate(parts) if part.kind == "words" and not part.is_blank]
+    if not words:
+        return 0, 0
+    begin, end = words[0], words[-1]
+    first = (place for place in range(begin) if begin <= others.get(place, -1) <= end)
+    last = (place for place in range(len(parts) - 1, end, -1) if begin <= others.get(place, -1) <= end)
+    return next(first, begin), next(last, end) + 1
 
 
 def _closes(parts: Sequence[Part[M]]) -> dict[int, int]:

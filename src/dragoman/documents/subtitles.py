@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Document, Where
-from dragoman.documents.inline import Inline, Part, trimmed
+from dragoman.documents.inline import Inline, Part, trimmed, unescaped
 from dragoman.documents.reading import decoded
 from dragoman.errors import DataError, missing_extra
 from dragoman.inference.sentences import has_words
@@ -18,8 +18,9 @@ from dragoman.inference.sentences import has_words
 _TAG = re.compile(r"(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
 _BEGINNING = re.compile(r"[-–—♪♫#(\[*]")
 _END = re.compile(r"[.!?…:。！？♪♫)\]][\"'”’»]*\Z")
-_SPACE = re.compile(r" +(?![^<>]*>)")
-_MOST_LINES = 6
+_ADJOINING = re.compile(r"</(\w+)><\1>")
+_PIECE = re.compile(r"(?:<[^<>]*>|[^ ])+")
+_MOST_LINES = 12
 _LONGEST_PAUSE = 2.0
 """Lines and seconds between cues after which no sentence goes on."""
 NOTHING = "…"
@@ -27,30 +28,30 @@ NOTHING = "…"
 
 
 class Line(NamedTuple):
-    """A line of a cue."""
+    """A line of a cue, without the markup that stands around all of it."""
 
     where: Where
-    text: str
+    parts: Sequence[Part[str]]
+    around: str
+    """The markup before the first words of the cue."""
     begins_cue: bool
     pause: float = 0.0
     """Seconds between the cue before and the one that it begins."""
 
     @property
     def words(self) -> str:
-        return _TAG.sub("", self.text).strip()
+        return "".join(part.words for part in self.parts).strip()
 
 
 class Sentence(NamedTuple):
-    """Lines that are translated as one text, and the markup that stands around it."""
+    """Lines that are translated as one text."""
 
     lines: Sequence[Line]
-    before: str
     inline: Inline[str]
-    behind: str
 
     def dealt_out(self, translation: str) -> list[str]:
         """A translation in as many lines, each about as long for the whole as its source is."""
-        pieces = _SPACE.split(self.before + "".join(self.inline.parts(translation, with_empty=False)) + self.behind)
+        pieces = _PIECE.findall("".join(self.inline.parts(translation, with_empty=False))) or [""]
         ends = [*accumulate(len(piece) + 1 for piece in pieces)]
         sizes = [*accumulate(len(line.words) + 1 for line in self.lines)]
         dealt, first = list[str](), 0
@@ -75,7 +76,12 @@ class Subtitles(Document):
                 groups[-1].append(line)
             else:
                 groups.append([line])
-        self._sentences = [_sentence(group) for group in groups if any(has_words(line.words) for line in group)]
+        space = Part("words", " ", " ")
+        self._sentences = [
+            Sentence(group, Inline.of([part for line in group for part in (*line.parts, space)]))
+            for group in groups
+            if any(has_words(line.words) for line in group)
+        ]
 
     @property
     def texts(self) -> Sequence[str]:
@@ -87,34 +93,33 @@ class Subtitles(Document):
             if translation == sentence.inline.text:
                 continue
             for line, words in zip(sentence.lines, sentence.dealt_out(translation), strict=True):
-                if words:
-                    parts += [self._content[end : line.where[0]], words]
+                between = self._content[end : line.where[0]]
+                if not words:  # the line goes, and its markup stays
+                    between = _ADJOINING.sub("", "".join(tag[0] for tag in _TAG.finditer(between)))
+                parts += [between, words]
                 end = line.where[1]
         return "".join([*parts, self._content[end:]]).encode(self._encoding)
 
 
 def _goes_on(lines: Sequence[Line], line: Line) -> bool:
-    """Whether a sentence of these lines goes on in the next. From cue to cue, only without markup."""
+    """Whether a sentence of these lines goes on in the next. From cue to cue, only with the same markup around each."""
     if len(lines) == _MOST_LINES or _BEGINNING.match(line.words) or _END.search(lines[-1].words):
         return False
     if not line.begins_cue:
         return True
-    return line.pause <= _LONGEST_PAUSE and not any(_TAG.search(each.text) for each in (*lines, line))
+    if line.pause > _LONGEST_PAUSE or line.around != lines[-1].around:
+        return False
+    return all(part.kind == "words" for each in (*lines, line) for part in each.parts)
 
 
-def _sentence(lines: Sequence[Line]) -> Sentence:
-    parts: list[Part[str]] = []
-    for line in lines:
-        end = 0
-        for tag in _TAG.finditer(line.text):
-            words = line.text[end : tag.start()]
-            kind: Literal["open", "close", "single"] = "close" if tag[1] else "open" if tag[2] else "single"
-            parts += [Part("words", words, words), Part(kind, tag[0])]
-            end = tag.end()
-        parts += [Part("words", line.text[end:], line.text[end:]), Part("words", " ", " ")]
-    first, last = trimmed(parts)
-    before, behind = ("".join(part.piece for part in some) for some in (parts[:first], parts[last:]))
-    return Sentence(lines, before.lstrip(), Inline.of(parts[first:last]), behind.rstrip())
+def _parts(line: str) -> list[Part[str]]:
+    parts, end = list[Part[str]](), 0
+    for tag in _TAG.finditer(line):
+        words = line[end : tag.start()]
+        kind: Literal["open", "close", "single"] = "close" if tag[1] else "open" if tag[2] else "single"
+        parts += [Part("words", words, unescaped(words)), Part(kind, tag[0])]
+        end = tag.end()
+    return [*parts, Part("words", line[end:], unescaped(line[end:]))]
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
@@ -135,11 +140,17 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
         cues = from_buffer(StringIO(text.replace("\r\n", "\n")), format=kind).captions
     except MalformedFileError as error:
         raise DataError(f"{path} is no file of subtitles: {error}") from None
-    lines, end, before = list[Line](), 0, 0.0
+    lines, end, before, around = list[Line](), 0, 0.0, ""
     for cue in cues:
         for place, line in enumerate(cue.lines):
             begin = text.index(line, end if place else text.index("-->", end))
             end = begin + len(line)
-            lines.append(Line((begin, end), line, not place, 0.0 if place else cue.start_in_seconds - before))
+            parts = _parts(line)
+            first, last = trimmed(parts)
+            outer = ["".join(part.piece for part in some) for some in (parts[:first], parts[last:])]
+            where = begin + len(outer[0]), end - len(outer[1])
+            around = around if place else outer[0]
+            pause = 0.0 if place else cue.start_in_seconds - before
+            lines.append(Line(where, parts[first:last], around, not place, pause))
         before = cue.end_in_seconds
     return Subtitles(text, encoding, lines)
