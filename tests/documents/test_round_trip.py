@@ -155,11 +155,29 @@ def test_any_text_comes_back_to_the_byte(name: str, content: str) -> None:
         document.translated(["a different text" for _ in document.texts])
 
 
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("<a href=x>Home</a> | <b><a>My <i>page</i></a></b>", ["Home", "My <g1>page</g1>"]),
+        ("See <a href=x>one</a> <a href=y>two</a>", ["See <g1>one</g1> <g2>two</g2>"]),
+        ("<a href=x>One</a>.", ["<g1>One</g1>."]),
+        ("I <svg><title>not me</title></svg> you", ["I <g1/> you"]),
+        ("<label>One <input type=radio> two</label><label>three</label>", ["One", "two", "three"]),
+        ("<textarea placeholder='One'>Not me</textarea><p translate=no title='Not me'>Nor me</p>", ["One"]),
+        ("<b><i> </i></b><i>One</i> <b>two <!-- x --></b>", ["<g1>One</g1> <g2>two <g3/></g2>"]),
+    ],
+)
+def test_the_texts_of_a_page_are_what_belongs_together(tmp_path: Path, content: str, texts: list[str]) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(content)
+    assert read(path).texts == texts
+
+
 def test_a_page_says_that_it_is_in_the_language_of_its_translation(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
-    path.write_text('<html class="x" lang="en-GB"><p>One</p>')
+    path.write_text('<html xml:lang="en" lang="en-GB"><p>One</p>')
     document = read_document(path, ("en", "it"))
-    assert document.translated(document.texts) == b'<html class="x" lang="it"><p>One</p>'
+    assert document.translated(document.texts) == b'<html xml:lang="it" lang="it"><p>One</p>'
 
 
 def test_a_sentence_that_goes_on_over_cues_is_one_text_and_fills_each_cue(tmp_path: Path) -> None:

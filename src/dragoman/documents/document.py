@@ -1,8 +1,10 @@
 """What every format gives: the texts of a file, and the file again with their translations."""
 
+import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from dragoman.documents.inline import Inline, Part, trimmed
@@ -11,6 +13,7 @@ from dragoman.inference.sentences import has_words
 Where = tuple[int, int]
 """The beginning and end of a piece in its file."""
 WHITE = " \t\n\r\f"
+_LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
 
 
 class Document(ABC):
@@ -52,13 +55,20 @@ class Spliced(Document):
         return [block.inline.text for block in (*self._blocks, *self._inner)]
 
     def add(self, parts: Sequence[Part[Where]]) -> None:
-        """Adds a text, which stands behind all others, if it has words."""
-        parts = parts[slice(*trimmed(parts))]
-        if any(part.kind == "words" and has_words(part.words) for part in parts):
-            begin, end = parts[0].piece[0], parts[-1].piece[1]
+        """Adds a text, which stands behind all others, if it has words; of links side by side, as in a menu, each."""
+        ends = [
+            place
+            for place, part in enumerate(parts)
+            if part.kind in ("open", "close") and _LINK.match(self.content, part.piece[0])
+        ]
+        pieces = [parts[begin:end] for begin, end in pairwise([0, *ends, len(parts)])]
+        menu = pieces[1::2] if len(ends) > 2 and not any(map(_has_words, pieces[::2])) else [parts]
+        for some in filter(_has_words, menu):
+            some = some[slice(*trimmed(some))]
+            begin, end = some[0].piece[0], some[-1].piece[1]
             raw = self.content[begin:end]
             begin, end = end - len(raw.lstrip(WHITE)), begin + len(raw.rstrip(WHITE))
-            self._blocks.append(Block((begin, end), Inline.of(parts)))
+            self._blocks.append(Block((begin, end), Inline.of(some)))
 
     def add_inner(self, where: Where, words: str) -> None:
         """Adds a text that may stand in the markup of another one, such as an attribute's. They come in order too."""
@@ -99,3 +109,7 @@ class Spliced(Document):
             end = block.where[1]
         content = "".join([*parts, piece(end, len(self.content))])
         return content.encode(self._encoding, self._encode_errors)
+
+
+def _has_words(parts: Sequence[Part[Where]]) -> bool:
+    return any(part.kind == "words" and has_words(part.words) for part in parts)

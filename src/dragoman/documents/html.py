@@ -13,17 +13,16 @@ from dragoman.documents.inline import Part, unescaped
 from dragoman.documents.reading import decoded
 from dragoman.errors import DataError
 
-_INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite data del dfn em font i img input ins label mark nobr q s small span strike"
-    " strong sub sup time tt u wbr".split()
+_UNTRANSLATED = frozenset("code kbd math pre samp script style svg template textarea var".split())
+_INLINE = _UNTRANSLATED.difference(["pre"]).union(
+    "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q s small span strike strong sub sup"
+    " time tt u wbr".split()
 )
-_CODE = frozenset("code kbd samp var".split())
-"""Inline elements whose text is not translated."""
-_UNTRANSLATED = _CODE.union("math pre script style svg template textarea".split())
-_SHOWN = ("alt", "aria-label", "placeholder", "title")
+_SHOWN = ("alt", "aria-label", "label", "placeholder", "title")
 _BUTTONS = ("button", "reset", "submit")
 _DESCRIPTIONS = ("description", "og:description", "og:title", "twitter:description", "twitter:title")
-_LANGUAGE = re.compile(r"(<html\b[^>]{0,1000}?\blang\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
+_ROOT = re.compile(r"<html\b[^<>]{0,1000}>", re.IGNORECASE)
+_LANGUAGE = re.compile(r"(\blang\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
 _BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
@@ -41,19 +40,17 @@ class Event(NamedTuple):
     attributes: Mapping[str, str] = {}
 
     @property
-    def is_untranslated(self) -> bool:
-        return (
-            self.name in _UNTRANSLATED
-            or self.attributes.get("translate", "").lower() == "no"
-            or "notranslate" in self.attributes.get("class", "").split()
-        )
+    def is_kept(self) -> bool:
+        """Whether the page says that nothing in it is translated."""
+        classes = self.attributes.get("class", "").split()
+        return self.attributes.get("translate", "").lower() == "no" or "notranslate" in classes
 
 
 class Html(Spliced):
     """A page, which says that it is in the language of its translation."""
 
     def __init__(self, content: str, encoding: str, target: str) -> None:
-        content = _LANGUAGE.sub(lambda tag: tag[1] + target, content, count=1)
+        content = _ROOT.sub(lambda tag: _LANGUAGE.sub(rf"\g<1>{target}", tag[0]), content, count=1)
         super().__init__(content, encoding, "xmlcharrefreplace")
         events = _Parser(content).events
         group: list[Part[Where]] = []
@@ -74,18 +71,19 @@ class Html(Spliced):
         place = 0
         while place < len(events):
             event, where = events[place], (events[place].begin, ends[place])
-            is_inline = event.name in _INLINE or event.name in _CODE
+            is_inline = event.name in _INLINE
             if event.kind in ("words", "other"):
                 raw = self.content[slice(*where)]
                 yield Part("words", where, unescaped(raw)) if event.kind == "words" else Part("single", where)
             elif event.kind == "end":
                 yield Part("close", where) if is_inline else None
-            elif event.is_untranslated:
-                place = closes.get(place, place)
-                yield Part("single", (where[0], ends[place])) if is_inline else None
             else:
-                self._add_attributes(event, where)
-                yield Part("open" if place in closes else "single", where) if is_inline else None
+                is_kept, is_open = event.is_kept, place in closes
+                if not is_kept:
+                    self._add_attributes(event, where)
+                if is_kept or event.name in _UNTRANSLATED:
+                    place, is_open = closes.get(place, place), False
+                yield Part("open" if is_open else "single", (where[0], ends[place])) if is_inline else None
             place += 1
 
     def _add_attributes(self, event: Event, where: Where) -> None:
