@@ -215,6 +215,21 @@ def test_words_that_would_be_markup_are_escaped(tmp_path: Path) -> None:
     assert written == "1\\. a\\*b\\* \\<i> \\[x\\]\n\n- \\- \\_x\\_ a_b\n"
 
 
+def test_what_other_dialects_of_markdown_mark_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    content = (
+        "> [!NOTE]\n> one\n\n- [x] two[^1]!\n\n[^1]: three more\n[^b]: four $a_1$ https://x.org/b_(c)\\\n"
+        "five `$c` + $ <kbd>Ctrl</kbd>+<kbd>C</kbd> six\n\n## seven {#not_me}\n"
+    )
+    path.write_text(content)
+    document = read(path)
+    texts = ["one", "two<g1/>!", "three more", "four <g1/> <g2/>)", "five <g1/> + $ <g2/>+<g3/> six", "seven"]
+    assert document.texts == texts
+    for word in ("one", "two", "three more", "four", "five", "six", "seven"):
+        content = content.replace(word, f"{word}é __")
+    assert translated(document, lambda text: re.sub(r"[a-z]{3,}( more)?", r"\g<0>é __", text)) == content
+
+
 def test_encodings_stay(tmp_path: Path) -> None:
     path, declaration = tmp_path / "a.html", '<meta charset="iso-8859-1">'
     for encoding, declared in (("utf-16-le", ""), ("utf-16-be", ""), ("utf-8", ""), ("iso-8859-1", declaration)):

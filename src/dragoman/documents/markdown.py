@@ -26,8 +26,22 @@ _LOOKS = {
     "softbreak": r"[ \t]*\n[ \t]*",
 }
 """What pieces of a paragraph look like that do not say so themselves."""
-_SPECIAL = re.compile(r"[\\*`\[\]<|]|(?<!\w)_|_(?!\w)")
-_ITEM = re.compile(r"\A(\d+(?=[.)])|(?=[#>+-]))(.)(?=\s|\Z)")  # what would make an item or a heading of a text
+_KEPT = re.compile(
+    r"""(?<!\\)(?:
+        (?P<note>\[\^[^\]\s]{1,100}\]:)
+      | \[\^[^\]\s]{1,100}\] | \[!\w{1,20}\] | \A\[[ x]\](?=\s)
+      | \{[:\#.%{][^{}]{0,200}\}+
+      | https?://[^\s<>\[\]]*[\w/]
+      | \$(?![\s\d])[^$\n]{0,200}(?<!\s)\$(?!\w)
+      | <(?P<code>code|kbd|samp|var)\b[^<>]{0,200}>.{0,200}?</(?P=code)>
+    )""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+"""What stays as it is: footnotes and their marks, boxes of notes and tasks, attributes, addresses, formulas, code."""
+_WHOLE = ("code_inline", "image", "link_close")
+"""Pieces in which nothing else begins."""
+_SPECIAL = re.compile(r"[\\*`\[\]<|]|(?<!\w)_+(?=[^\s_])|(?<=[^\s_])_+(?!\w)")
+_ITEM = re.compile(r"\A(\d+(?=[.)])|(?=[#>+-]))(.)(?=\s)")  # what would make an item or a heading of a text
 
 
 class Markdown(Spliced):
@@ -45,12 +59,14 @@ class Markdown(Spliced):
         for token in parser.parse(content[begin:]):
             if token.type == "inline" and token.map and (where := self._places(token, place)):
                 place = where[-1]
-                self.add(self._parts(token, where))
+                for parts in self._texts(token, where):
+                    self.add(parts)
 
     def written(self, words: str, is_inner: bool) -> str:
         if is_inner:  # what stands for a picture, as it is written
             return re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", words)
-        return _ITEM.sub(r"\1\\\2", _SPECIAL.sub(r"\\\g<0>", words))
+        words = _SPECIAL.sub(lambda found: "".join(f"\\{character}" for character in found[0]), words)
+        return _ITEM.sub(r"\1\\\2", words)
 
     def _places(self, token: Token, begin: int) -> list[int]:
         """Where each character of a paragraph stands in the file, and where it ends; none if it cannot be found."""
@@ -64,25 +80,36 @@ class Markdown(Spliced):
             places += range(found, found + len(line) + 1)
         return places
 
-    def _parts(self, token: Token, places: Sequence[int]) -> list[Part[Where]]:
-        """The pieces of a paragraph; if they do not look as they should, all of it as words."""
-        parts, end = list[Part[Where]](), 0
+    def _texts(self, token: Token, places: Sequence[int]) -> list[list[Part[Where]]]:
+        """The texts of a paragraph, which hard breaks and footnotes part; if its pieces do not look as they should, all
+        of it as words.
+        """
+        texts, begin, end = [list[Part[Where]]()], 0, 0
+        kept = [*_KEPT.finditer(token.content)][::-1]
         pieces = iter(token.children or ())
         for piece in pieces:
             found = re.compile(_look(piece), re.DOTALL).match(token.content, end)
             if found is None:
-                return [Part("words", (places[0], places[-1]), token.content)]
-            where, end = (places[end], places[found.end()]), found.end()
+                return [[Part("words", (places[0], places[-1]), token.content)]]
+            begin, end = max(begin, end), found.end()
+            while kept and kept[-1].start() < end:
+                one = kept.pop()
+                if one.start() >= begin and piece.type not in _WHOLE and piece.markup != "autolink":
+                    words = Part("words", (places[begin], places[one.start()]), token.content[begin : one.start()])
+                    single = Part("single", (places[one.start()], places[one.end()]))
+                    texts += [[*texts.pop(), words], [single]] if one["note"] else [[*texts.pop(), words, single]]
+                    begin = one.end()
             if piece.type == "image" and found["alt"]:
                 self.add_inner((places[found.start("alt")], places[found.end("alt")]), found["alt"])
             if piece.markup == "autolink":
                 next(pieces)  # its text
                 next(pieces)  # its end
-            words = " " if piece.type == "softbreak" else piece.content
-            parts.append(Part(_kind(piece), where, words))
             if piece.type == "hardbreak":
-                parts.append(Part("words", (where[1], where[1]), " "))
-        return parts
+                texts.append([])
+            elif begin < end:
+                words = " " if piece.type == "softbreak" else piece.content[begin - end :]
+                texts[-1].append(Part(_kind(piece), (places[begin], places[end]), words))
+        return texts
 
 
 def _look(piece: Token) -> str:
