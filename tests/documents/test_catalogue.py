@@ -26,6 +26,9 @@ msgstr ""
 msgid ""
 "One.\\n"
 "  Two.\\n"
+"  -h, --help  Help  me\\n"
+"A sentence that is long enough to go\\n"
+"on in the next line\\n"
 "\\n"
 "100 %"
 msgstr ""
@@ -59,7 +62,10 @@ def test_messages_that_lack_a_translation_get_one_line_by_line(tmp_path: Path) -
     catalogue = written(tmp_path, HEADER.format(forms=2) + ENTRIES)
     first, second, dogs, save, cat, old = catalogue
     assert (first.msgstr, first.msgctxt, first.flags) == ("è Open %s\n", "menu", ["c-format"])
-    assert second.msgstr == "è One.\n  è Two.\n\n100 %"
+    assert second.msgstr == (
+        "è One.\n  è Two.\n  -h, --help  è Help  è me\n"
+        "è A sentence that is long enough to\ngo on in the next line\n\n100 %"
+    )
     assert dogs.msgstr_plural == {0: "è one dog", 1: "è %d dogs"}
     assert [save.msgstr, cat.msgstr, cat.fuzzy, old.msgstr, old.obsolete] == ["Salva", "cane", True, "vecchio", 1]
     assert catalogue.metadata["Language"] == "pt_BR"

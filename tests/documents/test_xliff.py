@@ -54,6 +54,17 @@ def test_segments_of_the_second_version_say_that_they_are_translated(tmp_path: P
     assert '<target>The <pc id="1">dog</pc> sleeps. <ph id="2"/></target>' in written
 
 
+def test_halves_are_pairs_and_protected_words_stay(tmp_path: Path) -> None:
+    source = (
+        'One <bpt id="1">b</bpt>two<ept id="1">/b</ept> <x id="START_LINK"/>three<x id="CLOSE_LINK"/> <sc id="2"/>four'
+        '<ec startRef="2"/> <mrk mtype="protected">not me</mrk> <mrk translate="no">nor me</mrk> five<?x y?>.'
+    )
+    content = f'<xliff><file><trans-unit id="1"><source>{source}</source></trans-unit></file></xliff>'
+    texts, written = translated(tmp_path / "a.xlf", content, "five", "six")
+    assert texts == ["One <g1>two</g1> <g2>three</g2> <g3>four</g3> <g4/> <g5/> five<g6/>."]
+    assert source.replace("five", "six") in written
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

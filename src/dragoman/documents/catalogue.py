@@ -6,12 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from dragoman.documents.document import Document
 from dragoman.inference.sentences import has_words
 from dragoman.text.memories import read_catalogue
 
+_BETWEEN = re.compile(
+    r"""(^[ ]*-{1,2}\w.*?(?:\t|[ ]{2,}) | \t+ | [ ]{2,} | ^[ ]+ | [ ]+$
+      | \n(?![a-z]) | (?<![^\n]{30})\n | (?<=[.:;!?])\n)""",
+    re.VERBOSE | re.MULTILINE,
+)
+"""What stands between two texts of a message: an option and the space behind it, space, or the end of a line, unless a
+long line goes on in the next with a small letter.
+"""
 _FORMS = re.compile(r"nplurals\s*=\s*(\d)")
 
 
@@ -28,8 +37,10 @@ class Catalogue(Document):
 
     @property
     def texts(self) -> Sequence[str]:
-        """The lines of all messages, because programs show them as lines."""
-        return [line.strip() for entry in self._entries for line in _lines(entry) if has_words(line)]
+        """The lines and columns of all messages, because programs show them as such."""
+        messages = (message for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
+        texts = (text for message in messages for text in _BETWEEN.split(message or "")[::2])
+        return [text.replace("\n", " ") for text in texts if has_words(text)]
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
@@ -51,17 +62,16 @@ class Catalogue(Document):
             return f"{self._catalogue}".encode()
 
 
-def _lines(entry: Any) -> list[str]:
-    return [*entry.msgid.split("\n"), *(entry.msgid_plural.split("\n") if entry.msgid_plural else ())]
-
-
 def _translated(message: str, translations: Iterator[str]) -> str:
-    """A message with the next translations for its lines, and its own spaces around them."""
-    lines = []
-    for line in message.split("\n"):
-        before, behind = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :]
-        lines.append(before + next(translations) + behind if has_words(line) else line)
-    return "\n".join(lines)
+    """A message with the next translations for its texts. What stood in several lines is broken again."""
+    pieces = _BETWEEN.split(message)
+    for place in range(0, len(pieces), 2):
+        lines, has_text = pieces[place].split("\n"), has_words(pieces[place])
+        if has_text:
+            pieces[place] = next(translations)
+        if has_text and len(lines) > 1:
+            pieces[place] = fill(pieces[place], max(map(len, lines)), break_long_words=False, break_on_hyphens=False)
+    return "".join(pieces)
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Catalogue:

@@ -1,10 +1,10 @@
 """XLIFF 1.2 and 2: units that are not translated yet. What is translated says that a person should look at it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
@@ -13,6 +13,11 @@ from dragoman.inference.sentences import has_words
 
 _AROUND = frozenset("g mrk pc".split())
 """Elements around words that are translated; all others stand for something."""
+_HALVES: Mapping[str, Literal["open", "close"]] = {
+    **dict.fromkeys(("bpt", "bx", "sc", "START"), "open"),
+    **dict.fromkeys(("ept", "ex", "ec", "CLOSE"), "close"),
+}
+"""What stands for one half of a pair, by the element's name or the beginning of its id."""
 _PARSER = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
 
 
@@ -71,7 +76,7 @@ class Xliff(Document):
         self._tree.write(
             written, encoding=info.encoding or "UTF-8", xml_declaration=True, standalone=info.standalone or None
         )
-        return written.getvalue()
+        return written.getvalue() + b"\n"
 
 
 def _units(element: Any) -> Iterator[Unit]:
@@ -94,12 +99,14 @@ def _parts(element: Any) -> Iterator[Part[Tag]]:
     if element.text:
         yield Part("words", nothing, element.text)
     for child in element:
-        if isinstance(child.tag, str) and child.tag.rpartition("}")[2] in _AROUND:
+        name = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
+        if name in _AROUND and child.get("translate") != "no" and child.get("mtype") != "protected":
             yield Part("open", Tag("open", child))
             yield from _parts(child)
             yield Part("close", Tag("close", child))
         else:
-            yield Part("single", Tag("single", child))
+            half = _HALVES.get(name) or _HALVES.get(child.get("id", "").partition("_")[0])
+            yield Part(half or "single", Tag("single", child))
         if child.tail:
             yield Part("words", nothing, child.tail)
 
