@@ -164,6 +164,7 @@ def test_any_text_comes_back_to_the_byte(name: str, content: str) -> None:
         ("I <svg><title>not me</title></svg> you", ["I <g1/> you"]),
         ("<label>One <input type=radio> two</label><label>three</label>", ["One", "two", "three"]),
         ("<textarea placeholder='One'>Not me</textarea><p translate=no title='Not me'>Nor me</p>", ["One"]),
+        ("One wri<wbr>tes", ["One writes"]),
         ("<b><i> </i></b><i>One</i> <b>two <!-- x --></b>", ["<g1>One</g1> <g2>two <g3/></g2>"]),
     ],
 )
@@ -246,6 +247,7 @@ def test_encodings_stay(tmp_path: Path) -> None:
         ("a.html", b"<p>Caff\xe8</p>", "is not UTF-8 at byte 7"),
         ("a.html", b"<meta charset=klingon><p>x</p>", "klingon, an unknown encoding"),
         ("a.html", b"<p>x</p>" + 2_000 * b"<!-- ", "damaged: 2,000 times <!-- stands in it without -->"),
+        ("a.html", b"<p>x</p>" + 100_000 * b"<a ", "damaged: 100,000 times < stands in it without >"),
         ("a.srt", b"nothing", "is no file of subtitles"),
         ("a.md", b"", "is empty"),
         ("a.json", b'{"a": }', "is not JSON: Expecting value"),

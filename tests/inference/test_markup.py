@@ -127,6 +127,7 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
         ("Say <b>no</b>. Go", "Di no. Va", [(0, 0), (1, 1), (1, 2), (3, 3)], "Di <b>no</b>. Va"),
         # spaces
         ("Press<b> the red </b>now", "Premi il rosso ora", [(0, 0), (2, 2), (3, 3)], "Premi il<b> rosso </b>ora"),
+        ("I know <b><i/></b> why", "So perché", [(1, 0), (2, 1)], "So <b><i/></b> perché"),
         ("<p>In.</p><p>Out</p>", "Dentro. Fuori", [(0, 0), (2, 2)], "<p>Dentro.</p><p>Fuori</p>"),
         ("It is <b>3.50</b>", "Costa 3,50", [(2, 1)], "Costa <b>3,50</b>"),
         # another kind of code

@@ -16,7 +16,7 @@ from dragoman.errors import DataError
 _UNTRANSLATED = frozenset("code kbd math pre samp script style svg template textarea var".split())
 _INLINE = _UNTRANSLATED.difference(["pre"]).union(
     "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q s small span strike strong sub sup"
-    " time tt u wbr".split()
+    " time tt u".split()
 )
 _SHOWN = ("alt", "aria-label", "label", "placeholder", "title")
 _BUTTONS = ("button", "reset", "submit")
@@ -26,9 +26,9 @@ _LANGUAGE = re.compile(r"(\blang\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
 _BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
-_ENDS = {"<!--": "-->", "<?": ">"}
+_ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<![": "]>", "<": ">"}
 _MOST_OPEN = 1_000
-"""Most comments and instructions that have no end."""
+"""Most comments and tags that have no end."""
 
 
 class Event(NamedTuple):
@@ -72,7 +72,9 @@ class Html(Spliced):
         while place < len(events):
             event, where = events[place], (events[place].begin, ends[place])
             is_inline = event.name in _INLINE
-            if event.kind in ("words", "other"):
+            if event.name == "wbr":
+                pass  # no place for it in other words
+            elif event.kind in ("words", "other"):
                 raw = self.content[slice(*where)]
                 yield Part("words", where, unescaped(raw)) if event.kind == "words" else Part("single", where)
             elif event.kind == "end":
@@ -165,7 +167,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
     """A page and its texts.
 
     Raises:
-        DataError: many comments in it have no end. The parser looks for the end of each in all that follows.
+        DataError: many comments or tags in it have no end. The parser looks for that of each in all that follows.
     """
     text, encoding = decoded(content, path, declares=True)
     for begin, end in _ENDS.items():

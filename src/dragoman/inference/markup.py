@@ -72,8 +72,7 @@ def without_tags(text: str, protect: Sequence[str] = ()) -> Markup:
     closing = {*closes.values()}
     ends = dict(tag.span() for tag in tags)
     plain, owed, end = "", "", 0
-    level: list[Pair] = []
-    opened: list[tuple[str, int, list[Pair]]] = []
+    level, opened = list[Pair](), list[tuple[str, int, list[Pair]]]()
     for place, tag in enumerate(tags):
         plain, end = plain + text[end : tag.start()], tag.end()
         following = end
@@ -84,14 +83,16 @@ def without_tags(text: str, protect: Sequence[str] = ()) -> Markup:
         may_part = bool(tag[3]) or _name(tag) in _PARTING
         is_alone = place not in closes and place not in closing
         left = right = after = ""
-        if may_part and not any(has_space) and _are_words(before, behind):
-            owed = " "  # for the model; the translation has none there
+        # The space is for the model; the translation has none there.
+        owed = " " if may_part and not any(has_space) and _are_words(before, behind) else owed
         # A tag belongs to the word before it, or to the one behind it, and takes the space between both with it.
         if place in closing or (is_alone and (behind in _CLOSING or has_space == (False, True))):
             if text[tag.start() - 1 : tag.start()].isspace():
                 left, plain, owed = _SPACED, plain[:-1], "" if has_space[1] or behind in _CLOSING else before
             if end == following and owed:
                 right, after, owed = _TOUCHES_BEHIND, owed, ""
+            elif end == following and opened and opened[-1][1] == len(plain) and before.isspace() and behind.isspace():
+                right, end = _SPACED, end + 1  # nothing stands between the tags, so they belong to the word behind them
         else:
             if text[end : end + 1].isspace():
                 right, end = _SPACED, end + 1
