@@ -231,6 +231,15 @@ def test_what_other_dialects_of_markdown_mark_stays(tmp_path: Path) -> None:
     assert translated(document, lambda text: re.sub(r"[a-z]{3,}( more)?", r"\g<0>é __", text)) == content
 
 
+def test_emphasis_that_is_left_out_glues_and_parts_no_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("*a* b *c*. *d*")
+    written = translated(read(path), lambda _: "<g1></g1> Uno<g2></g2> due<g3> </g3>.")
+    assert written.split() == ["Uno", "due", "."]
+    written = translated(read(path), lambda _: "<g1>Uno</g1> <g2></g2>, due<g3></g3>.")
+    assert written == "*Uno* , due."
+
+
 def test_encodings_stay(tmp_path: Path) -> None:
     path, declaration = tmp_path / "a.html", '<meta charset="iso-8859-1">'
     for encoding, declared in (("utf-16-le", ""), ("utf-16-be", ""), ("utf-8", ""), ("iso-8859-1", declaration)):

@@ -57,11 +57,11 @@ def test_segments_of_the_second_version_say_that_they_are_translated(tmp_path: P
 def test_halves_are_pairs_and_protected_words_stay(tmp_path: Path) -> None:
     source = (
         'One <bpt id="1">b</bpt>two<ept id="1">/b</ept> <x id="START_LINK"/>three<x id="CLOSE_LINK"/> <sc id="2"/>four'
-        '<ec startRef="2"/> <mrk mtype="protected">not me</mrk> <mrk translate="no">nor me</mrk> five<?x y?>.'
+        '<ec startRef="2"/> <mrk mtype="protected">not me</mrk> <mrk translate="no">nor me</mrk> five<?x y?><!-- z -->.'
     )
     content = f'<xliff><file><trans-unit id="1"><source>{source}</source></trans-unit></file></xliff>'
     texts, written = translated(tmp_path / "a.xlf", content, "five", "six")
-    assert texts == ["One <g1>two</g1> <g2>three</g2> <g3>four</g3> <g4/> <g5/> five<g6/>."]
+    assert texts == ["One <g1>two</g1> <g2>three</g2> <g3>four</g3> <g4/> <g5/> five<g6/><g7/>."]
     assert source.replace("five", "six") in written
 
 
@@ -73,6 +73,7 @@ def test_halves_are_pairs_and_protected_words_stay(tmp_path: Path) -> None:
         ('<!DOCTYPE x [<!ENTITY s SYSTEM "/etc/hosts">]>\n<xliff>One &s;</xliff>', "a.xlf:2 uses the entity &s;"),
         (f'<!DOCTYPE x [<!ENTITY l0 "laugh">{LAUGHS}]><xliff>&l11;</xliff>', "amplification"),
         ("<xliff>" + 500 * "<g>", "is not well-formed XML"),
+        ("<xliff>\0", r"out of allowed range , line 1"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, content: str, complaint: str) -> None:

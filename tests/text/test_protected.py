@@ -19,7 +19,7 @@ CODE = r"""
 {name} {0} {} %s %d %1$s %(count)d %-5.2f %1 %% ${x} {{x}} $HOME %PATH% <b> </b> <br/> &amp; &#39; `ls`
 https://a.org/b?c=d&e http://x www.a.it a.b@c.org example.com docs.python.org/3/ /etc/passwd ~/notes ./run ../a/b
 C:\Users\me report.pdf a_b foo() --help --name=x #tag @tom
-%PRODUCTNAME $(ARG1) __init__
+%PRODUCTNAME $(ARG1) __init__ %c%s icons/arrow-left.svg
 """.split()
 NO_CODE = """
 50% and/or e.g. i.e. 5 % C# #1 a@ A&B AT&T x<y don't T-shirt 3/4 p.m. -- - -I … U.S. Mr. (a) [b] won't.it 1990s

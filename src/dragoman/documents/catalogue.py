@@ -49,7 +49,9 @@ class Catalogue(Document):
             if entry.msgid_plural:
                 others = _translated(entry.msgid_plural, following)
                 count = self._forms or len(entry.msgstr_plural) or 2
-                entry.msgstr_plural = {form: others if form or count == 1 else one for form in range(count)}
+                # With three forms, the first also stands for 21, so it must not lack the number.
+                is_unlike = count == 1 or (count > 2 and entry.msgid.count("%") < entry.msgid_plural.count("%"))
+                entry.msgstr_plural = {form: others if form or is_unlike else one for form in range(count)}
             else:
                 entry.msgstr = one
         header = self._catalogue.metadata

@@ -9,7 +9,7 @@ from html import unescape
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 _TAG = re.compile(r"</?g\d+>|<g\d+/>")
-_EMPTY = re.compile(r" ?<g(\d+)> *</g\1> ?")
+_EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they stand for markup
 
@@ -65,7 +65,9 @@ class Inline(Generic[M]):
             tags = [*self.markup]
             first_close = next((place for place, tag in enumerate(tags) if tag.startswith("</")), len(tags))
             translation = "".join([*tags[:first_close], words, *tags[first_close:]])
-        while not with_empty and (fuller := _EMPTY.sub(" ", translation)) != translation:
+        while not with_empty and (fuller := _EMPTY.sub(lambda one: (one[1] or one[3] or one[4])[:1], translation)):
+            if fuller == translation:
+                break
             translation = fuller
         end = 0
         for match in _TAG.finditer(translation):

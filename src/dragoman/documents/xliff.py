@@ -105,7 +105,7 @@ def _parts(element: Any) -> Iterator[Part[Tag]]:
             yield from _parts(child)
             yield Part("close", Tag("close", child))
         else:
-            half = _HALVES.get(name) or _HALVES.get(child.get("id", "").partition("_")[0])
+            half = _HALVES.get(name) or _HALVES.get((child.get("id") or "").partition("_")[0])
             yield Part(half or "single", Tag("single", child))
         if child.tail:
             yield Part("words", nothing, child.tail)
@@ -149,7 +149,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
     try:
         tree = etree.parse(BytesIO(content), etree.XMLParser(**_PARSER))
     except etree.XMLSyntaxError as error:
-        raise DataError(f"{path}:{error.lineno or 1} is not well-formed XML: {error.msg}") from None
+        raise DataError(f"{path}:{error.lineno or 1} is not well-formed XML: {' '.join(error.msg.split())}") from None
     for entity in tree.iter(etree.Entity):
         raise DataError(f"{path}:{entity.sourceline} uses the entity {entity.text}, which is not read; write its text")
     if not tree.getroot().tag.endswith("xliff"):
