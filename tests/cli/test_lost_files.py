@@ -114,7 +114,7 @@ def test_what_would_be_lost_is_refused_and_stays(
     assert standing(place, run_folder) == before
 
 
-@pytest.mark.parametrize("command", ["translate RUN --input", "score RUN"])
+@pytest.mark.parametrize("command", ["translate RUN --raw --input", "score RUN"])
 def test_nothing_is_printed_onto_what_is_read(
     command: str, run_folder: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

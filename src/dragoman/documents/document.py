@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ Where = tuple[int, int]
 """The beginning and end of a piece in its file."""
 WHITE = " \t\n\r\f"
 _LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
+_LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
 
 
 class Document(ABC):
@@ -113,3 +114,13 @@ class Spliced(Document):
 
 def _has_words(parts: Sequence[Part[Where]]) -> bool:
     return any(part.kind == "words" and has_words(part.words) for part in parts)
+
+
+def lines_in(text: str) -> list[str]:
+    """The lines of a text that have words, without the spaces around them."""
+    return [line for line in _LINE.findall(text) if has_words(line)]
+
+
+def with_lines(text: str, translations: Iterator[str]) -> str:
+    """A text with the next translations for those lines of it, and its own spaces around them."""
+    return _LINE.sub(lambda line: next(translations) if has_words(line[0]) else line[0], text)

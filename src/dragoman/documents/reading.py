@@ -31,6 +31,7 @@ FORMATS = {
     "json": Format("json_texts", (".json",)),
     "xliff": Format("xliff", (".xlf", ".xliff")),
     "docx": Format("docx", (".docx",)),
+    "csv": Format("table", (".csv", ".tsv", ".tab")),
 }
 """By the name that `document_format` takes."""
 

@@ -59,7 +59,7 @@ SURROGATES = "lone surrogates replaced"
 _LONGEST_LIST = 4  # of texts inside a record; longer ones hold words or whole rows
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
-_DELIMITER_GIVEN = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+DELIMITER_GIVEN = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # pairs of them, a whole character, among the hits
@@ -272,7 +272,7 @@ def csv_delimiter(path: Path, encoding_errors: EncodingErrors, quoted: bool = Tr
 
 def _given_delimiter(path: Path, encoding_errors: EncodingErrors) -> str | None:
     """The delimiter that the first line names for a spreadsheet, as in `sep=;`."""
-    first = _DELIMITER_GIVEN.fullmatch(next(read_lines(path, encoding_errors)))
+    first = DELIMITER_GIVEN.fullmatch(next(read_lines(path, encoding_errors)))
     return first[1] if first else None
 
 

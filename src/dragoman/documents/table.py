@@ -1,0 +1,101 @@
+"""Tables, CSV and TSV: the text in their cells, line by line."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.documents.document import Document, Where, lines_in, with_lines
+from dragoman.documents.reading import decoded
+from dragoman.errors import DataError
+from dragoman.text.formats import DELIMITER_GIVEN, ENDINGS, csv_delimiter, quoted_cells
+
+
+class Cell(NamedTuple):
+    """A cell, without the quotes around it."""
+
+    where: Where
+    is_quoted: bool
+
+
+class Layout(NamedTuple):
+    """How the cells of a table are written."""
+
+    delimiter: str
+    has_quotes: bool
+    """Whether quotes around a cell are no text."""
+
+    def rows(self, content: str, path: Path) -> Iterator[list[Cell]]:
+        """The cells of each row.
+
+        Raises:
+            DataError: a quoted cell does not end as it should.
+        """
+        between = re.escape(self.delimiter)
+        quoted = r'"([^"]*+(?:""[^"]*+)*+)"|(?!")' if self.has_quotes else "((?!))|"
+        pattern = re.compile(rf"(?:{quoted}((?:[^{between}\r\n]|\r(?!\n))*+))({between}|\r?\n|\Z)")
+        row, place = list[Cell](), int(content.startswith("\ufeff"))
+        end = content.find("\n") + 1 or len(content)
+        if DELIMITER_GIVEN.fullmatch(content[place:end].rstrip("\r\n")):
+            place = end
+        while place < len(content) or row:
+            found = pattern.match(content, place)
+            if found is None:
+                number = content.count("\n", 0, place) + 1
+                raise DataError(
+                    f"{path}:{number} has a cell whose quote is never closed, or with text behind a closing quote; put "
+                    "all of a cell in quotes, and double those in it"
+                )
+            is_quoted = found[1] is not None
+            row.append(Cell(found.span(1 if is_quoted else 2), is_quoted))
+            place = found.end()
+            if found[3] != self.delimiter:
+                yield row
+                row = []
+
+    def written(self, text: str, is_quoted: bool) -> str:
+        """A text as a cell that was quoted or not; with quotes, if it needs them now."""
+        if not self.has_quotes:
+            return re.sub(r"[\t\r\n]", " ", text)
+        doubled = text.replace('"', '""')
+        needs_quotes = not is_quoted and any(sign in text for sign in (self.delimiter, '"', "\r", "\n"))
+        return f'"{doubled}"' if needs_quotes else doubled
+
+
+class Table(Document):
+    """A table. All but the text of its cells stays as it is, to the byte."""
+
+    def __init__(self, content: str, encoding: str, layout: Layout, path: Path) -> None:
+        self._content, self._encoding, self._layout = content, encoding, layout
+        cells = (cell for row in layout.rows(content, path) for cell in row)
+        self._cells = [cell for cell in cells if lines_in(self._text(cell))]
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return [line for cell in self._cells for line in lines_in(self._text(cell))]
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        following = iter(translations)
+        parts, end = list[str](), 0
+        for cell in self._cells:
+            translation = with_lines(text := self._text(cell), following)
+            if translation != text:
+                parts += [self._content[end : cell.where[0]], self._layout.written(translation, cell.is_quoted)]
+                end = cell.where[1]
+        return "".join([*parts, self._content[end:]]).encode(self._encoding)
+
+    def _text(self, cell: Cell) -> str:
+        raw = self._content[slice(*cell.where)]
+        return raw.replace('""', '"') if cell.is_quoted else raw
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str]) -> Table:
+    """A table and the text in its cells.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    is_tsv = ENDINGS.get(path.suffix.lower()) == "tsv"
+    delimiter = "\t" if is_tsv else csv_delimiter(path, "strict")
+    has_quotes = delimiter != "\t" or quoted_cells(path, "strict") > 0
+    return Table(*decoded(content, path), Layout(delimiter, has_quotes), path)
