@@ -48,6 +48,14 @@ def test_every_pair_comes_back_as_the_tokenizers_encode_it(folder, tokenizers):
         assert corpus.target.lengths(np.array([number])).tolist() == [len(ids[1])]
 
 
+def test_each_side_is_encoded_by_its_own_tokenizer(tmp_path):
+    apart = learn_tokenizers(lambda: PAIRS, TokenizerSettings(joint=False))
+    corpus = encode_corpus(PAIRS, apart, tmp_path / "corpus")
+    source, target = PAIRS[0]
+    assert corpus.pair(0)[0].tolist() == apart.source.encode(source) != apart.target.encode(source)
+    assert corpus.pair(0)[1].tolist() == apart.target.encode(target) != apart.source.encode(target)
+
+
 def test_ids_are_mapped_not_read(folder):
     corpus = EncodedCorpus.open(folder)
     assert isinstance(corpus.target.ids, np.memmap)
