@@ -1,13 +1,12 @@
 """Beams of one width, continued side by side: what `beam` does for one request, as arrays for many."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from dragoman.decoding.beam import Beam
-from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.hypothesis import Candidate, Fate, Hypothesis, Outputs, SearchObserver
 from dragoman.decoding.sampling import draw
 from dragoman.decoding.steppers import Best, Step
@@ -37,47 +36,27 @@ class Next(NamedTuple):
     total: Float[np.ndarray, "R"]
 
 
-def expand(total: Float[np.ndarray, "B W"], best: Best, bank: Int[np.ndarray, "R C"] | None = None) -> Expansion:
+def expand(total: Float[np.ndarray, "B W"], best: Best) -> Expansion:
     """Continues W hypotheses of each of B beams by the best tokens of their rows; R = B * W.
 
     `total` holds their log-probabilities so far, minus infinity for an empty place. Returns as many continuations as a
-    search can use: one if W is 1, else 2 W, because W of them may end. If each token leads to a `bank`, these take
-    turns.
+    search can use: one if W is 1, else 2 W, because W of them may end.
     """
     width, count = total.shape[1], best.token.shape[1]
     if width == 1:
         return Expansion(total + best.log_prob, np.zeros_like(best.token), best.token, best.log_prob)
     candidates = (total.reshape(-1, 1) + best.log_prob).reshape(-1, width * count)
-    order = np.argsort(-candidates, axis=1, kind="stable")
-    if bank is not None:
-        banks = np.where(candidates == -np.inf, -1, bank.reshape(candidates.shape))
-        order = np.take_along_axis(order, by_turns(np.take_along_axis(banks, order, 1)), 1)
-    order = order[:, : 2 * width]
+    order = np.argsort(-candidates, axis=1, kind="stable")[:, : 2 * width]
     flat = order + np.arange(len(order))[:, None] * (width * count)
     return Expansion(candidates.take(flat), order // count, best.token.take(flat), best.log_prob.take(flat))
 
 
-def by_turns(bank: Int[np.ndarray, "B N"]) -> Int[np.ndarray, "B N"]:
-    """The order in which one continuation of each bank comes, the fullest first, then another of each, and so on; those
-    of the bank -1 come last.
-    """
-    place = np.arange(bank.shape[1])
-    grouped = np.argsort(-bank, axis=1, kind="stable")
-    bank = np.take_along_axis(bank, grouped, 1)
-    is_first = np.diff(bank, axis=1, prepend=-2) != 0
-    turn = place - np.maximum.accumulate(np.where(is_first, place, 0), axis=1)
-    turn[bank < 0] = bank.shape[1]
-    return np.take_along_axis(grouped, np.argsort(turn, axis=1, kind="stable"), 1)
-
-
 class BeamBatch:
-    """Beams of one width that all search or all draw, and all have constraints or none. Their rows follow one another
-    in `Outputs`, from `first` on.
-    """
+    """Beams of one width that all search or all draw. Their rows follow one another in `Outputs`, from `first` on."""
 
     def __init__(self, beams: Sequence[Beam], first: int) -> None:
         self.beams, self.first, self.end = beams, first, beams[0].end
-        self.width, self.draws, self.is_constrained = beams[0].request.kind
+        self.width, self.draws = beams[0].request.kind
         self.rows = slice(first, first + self.width * len(beams))
         self.limits = np.array([beam.request.limit for beam in beams])
         self._undecided = {b for b, beam in enumerate(beams) if beam.ended}
@@ -89,12 +68,12 @@ class BeamBatch:
     @property
     def is_usual(self) -> bool:
         """Whether its next step may be one that a `Step` takes by itself."""
-        return not self.draws and not self.is_constrained and not self._undecided
+        return not self.draws and not self._undecided
 
     @property
     def candidates(self) -> int:
         """How many tokens of each row a step looks at."""
-        return 1 if self.width == 1 else 2 * self.width + self.is_constrained
+        return 1 if self.width == 1 else 2 * self.width
 
     def drawn(self, step: Step, outputs: Outputs) -> Best:
         """The token that each row draws."""
@@ -103,46 +82,13 @@ class BeamBatch:
         samplings = [beam.request.sampling for beam in self.beams if beam.request.sampling is not None]
         return draw(step, np.arange(self.rows.start, self.rows.stop), samplings, uniforms)
 
-    def constrained(self, step: Step, outputs: Outputs, best: Best) -> Best:
-        """The best tokens of each row and those that advance a constraint, without the ends that `beam` forbids."""
-        written = [*self._written(outputs)]
-        lists = [[] if rule is None else rule.wanted(tokens) for rule, tokens in written]
-        count = max(map(len, lists))
-        wanted = np.array([[*tokens, *[self.end] * (count - len(tokens))] for tokens in lists], np.int64)
-        log_prob, token = best
-        further = step.at(np.arange(self.rows.start, self.rows.stop)[:, None], wanted)
-        is_same = token[:, :, None] == wanted[:, None]
-        further[is_same.any(1) | (wanted == self.end)] = -np.inf
-        order = np.argsort(-further, axis=1, kind="stable")
-        lacks = np.array([rule is not None and bool(rule.progress(tokens).missing) for rule, tokens in written])
-        would_end = lacks & (token[:, 0] == self.end) & (log_prob[:, 0] > -np.inf)  # which NaN is not
-        is_forbidden = (lacks[:, None] & (token == self.end)) | (would_end[:, None] & ~is_same.any(2))
-        log_prob = np.where(is_forbidden & ~np.isnan(log_prob), np.float32(-np.inf), log_prob)
-        parts = (log_prob, np.take_along_axis(further, order, 1)), (token, np.take_along_axis(wanted, order, 1))
-        return Best(*(np.concatenate(part, axis=1) for part in parts))
-
-    def _banks(self, outputs: Outputs, best: Best) -> Int[np.ndarray, "R C"]:
-        """The bank to which each of these tokens leads."""
-        banks = np.zeros(best.token.shape, np.int64)
-        for bank, tokens, (rule, written) in zip(banks, best.token, self._written(outputs), strict=True):
-            if rule is not None:
-                bank[:] = rule.banks(written, tokens)
-        return banks
-
-    def _written(self, outputs: Outputs) -> Iterator[tuple[Constraints | None, tuple[int, ...]]]:
-        """The constraints and the tokens of each row; an empty place has no constraints."""
-        for row in range(self.rows.start, self.rows.stop):
-            rule = self.beams[(row - self.first) // self.width].request.constraints
-            yield rule if outputs.totals[row] > -np.inf else None, tuple(outputs.written(row).tolist())
-
     def advance(self, outputs: Outputs, best: Best, observer: SearchObserver | None) -> Next:
         """How every row goes on by its best tokens. Hypotheses that end are set aside with their beams.
 
         As many live as the beam is wide, or fewer; then the other rows are empty places.
         """
         width = self.width
-        banks = self._banks(outputs, best) if self.is_constrained else None
-        expansion = expand(outputs.totals[self.rows].reshape(-1, width), best, banks)
+        expansion = expand(outputs.totals[self.rows].reshape(-1, width), best)
         is_live = (expansion.total > -np.inf) & (expansion.token != self.end)
         is_nan = np.isnan(best.log_prob[:, 0])
         if observer is not None or not is_live[:, :width].all() or is_nan.any():

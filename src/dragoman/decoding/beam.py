@@ -3,14 +3,8 @@
 Each step continues the live hypotheses of a request by every token and looks at the best 2 * width continuations in
 order. Those among the first `width` that end are set aside. The first `width` of those that do not end live on. A beam
 of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to the likelier token, then to the lower id.
-
-With constraints, a hypothesis that lacks one can't end; where it would, it goes on with one. The continuations that are
-looked at are the best 2 * width + 1 of each hypothesis and those that advance a constraint. They take turns by how many
-tokens of constraints they hold, their bank: first the best of each bank, the fullest bank first, then the second of
-each, and so on.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from dragoman.decoding.hypothesis import Hypothesis, common_beginning, length_penalty
@@ -21,7 +15,7 @@ Follow = Callable[[tuple[int, ...]], Sequence[float]]
 
 
 class Beam:
-    """The ended hypotheses of one request, and the live ones, in the order of `take`, while plain Python searches."""
+    """The ended hypotheses of one request, and the live ones, likeliest first, while plain Python searches."""
 
     def __init__(self, request: Request, end: int, ticket: int = 0) -> None:
         """`ticket` tells the beams of an engine apart."""
@@ -46,40 +40,13 @@ class Beam:
         ranked = sorted(
             (-(parent.total + log_prob), place, -log_prob, token)
             for place, parent in enumerate(self.live)
-            for token, log_prob in self._allowed(parent.tokens, follow)
+            for token, log_prob in enumerate(follow(parent.tokens))
+            if log_prob > float("-inf")
         )
-        continuations = [
-            self.live[place].continued(token, -cost, -total, self.end) for total, place, cost, token in ranked
-        ]
-        if self.request.constraints is not None:
-            continuations = self._by_turns(continuations)
-        return continuations[: 1 if width == 1 else 2 * width]
-
-    def _allowed(self, tokens: tuple[int, ...], follow: Follow) -> list[tuple[int, float]]:
-        """The tokens that are looked at after a beginning, and their log-probabilities."""
-        allowed = [(token, log_prob) for token, log_prob in enumerate(follow(tokens)) if log_prob > float("-inf")]
-        if self.request.constraints is None:
-            return allowed
-        wanted = self.request.constraints.wanted(tokens)
-        is_complete = not self.request.constraints.progress(tokens).missing
-        allowed.sort(key=lambda one: -one[1])
-        width, would_end = self.request.beam_size, bool(allowed) and allowed[0][0] == self.end
         return [
-            (token, log_prob)
-            for rank, (token, log_prob) in enumerate(allowed)
-            if token in wanted or (rank <= 2 * width and (is_complete or not (would_end or token == self.end)))
+            self.live[place].continued(token, -cost, -total, self.end)
+            for total, place, cost, token in ranked[: 1 if width == 1 else 2 * width]
         ]
-
-    def _by_turns(self, continuations: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """One of each bank, the fullest first, then another of each, and so on."""
-        constraints, taken = self.request.constraints, Counter[int]()
-        assert constraints is not None, "others have one bank"
-        turns: list[tuple[int, int, int]] = []
-        for place, hypothesis in enumerate(continuations):
-            bank = constraints.progress(hypothesis.tokens).bank
-            turns.append((taken[bank], -bank, place))
-            taken[bank] += 1
-        return [continuations[place] for *_, place in sorted(turns)]
 
     def take(self, continuations: Sequence[Hypothesis]) -> None:
         """Sets aside what has ended, and lets the best of the others live."""
@@ -93,13 +60,13 @@ class Beam:
             return True  # all have ended, or the longest length is reached
         if live[0].tokens and self.request.stops is not None and self.request.stops(live[0].tokens):
             return True  # it says so itself
-        return self.settled(max(hypothesis.total for hypothesis in live))
+        return self.settled(live[0].total)
 
     def settled(self, total: float) -> bool:
         """Whether so many have ended that a live hypothesis of this `total`, the best of them, is not waited for."""
         request = self.request
-        if request.early_stopping and len(self.ended) >= request.enough:
-            return True
+        if request.early_stopping and len(self.ended) >= request.beam_size:
+            return True  # as many have ended as the beam is wide
         if len(self.ended) < request.n_best:
             return False
         worst = self.best()[-1].score(request.length_penalty)

@@ -241,9 +241,6 @@ class LogitStep:
         functions().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
         return best
 
-    def at(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        return self.logits[rows, tokens] - self.norms[rows]
-
     def write_next(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
         search, parents = self._arrays.describe(outputs, limits, end), self._arrays.parents
         made = _address(self.logits), _address(self.norms), self.logits.shape[1]

@@ -303,9 +303,10 @@ class Engine:
         for batch in self._batches:
             if batch.draws or best is None:
                 yield batch, batch.drawn(step, self._outputs)
-                continue
-            own = best if len(self._batches) == 1 else Best(*(part[batch.rows, : batch.candidates] for part in best))
-            yield batch, batch.constrained(step, self._outputs, own) if batch.is_constrained else own
+            elif len(self._batches) == 1:
+                yield batch, best
+            else:
+                yield batch, Best(*(part[batch.rows, : batch.candidates] for part in best))
 
     def _leave(self, outcomes: dict[int, Outcome], parent: Int[np.ndarray, "R"], moves: bool) -> list[Result]:
         """Lets the requests go that ended so. `parent` says from which row of the stepper each row of the outputs goes

@@ -40,9 +40,6 @@ class TensorStep:
         value, token = best_tokens(self.log_prob, min(count, self.log_prob.size(1)))
         return Best(value.cpu().numpy(), token.cpu().numpy())
 
-    def at(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        return self.log_prob[self._here(rows), self._here(tokens)].cpu().numpy()
-
     def write_next(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> None:
         return None  # PyTorch knows no shorter way
 

@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 
-from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.processors import LogitsProcessor
 from dragoman.decoding.sampling import Sampling, source_hash
 from dragoman.errors import DecodeError
@@ -40,28 +39,15 @@ class Request:
     """The most tokens that a row of a language model holds at a time; None: all of them."""
     stops: Callable[[Sequence[int] | np.ndarray], bool] | None = None
     """Whether an output that was written so far is complete, although it has no end symbol; asked after each token."""
-    constraints: Constraints | None = None
-    """What an output must hold before it may end."""
 
     def __post_init__(self) -> None:
         if self.beam_size > 1 and (self.sampling is not None or self.stops is not None):
             raise DecodeError(f"a sample, or an output that stops, has one row, but beam_size is {self.beam_size}")
-        if self.constraints is not None and self.beam_size < 2:
-            raise DecodeError("constraints share a beam, so beam_size must be at least 2, but is 1")
 
     @property
-    def kind(self) -> tuple[int, bool, bool]:
-        """What requests have in common that are continued together: their width, and whether they draw samples, or have
-        constraints.
-        """
-        return self.beam_size, self.sampling is not None, self.constraints is not None
-
-    @property
-    def enough(self) -> int:
-        """How many hypotheses must have ended before `early_stopping` ends a search: as many as the beam is wide; half
-        as many with constraints, because hypotheses that can't end yet share the beam.
-        """
-        return self.beam_size if self.constraints is None else self.beam_size // 2
+    def kind(self) -> tuple[int, bool]:
+        """What requests have in common that are continued together: their width, and whether they draw samples."""
+        return self.beam_size, self.sampling is not None
 
     @property
     def room(self) -> int:

@@ -35,10 +35,6 @@ class Step(Protocol):
         """The best `count` tokens of each row, or all if there are fewer. NaN anywhere in a row is seen in it."""
         ...
 
-    def at(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """The log-probabilities of these tokens. The arrays fit each other, as in `forbid`."""
-        ...
-
     def write_next(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
         """Writes the best next token of every row, for B requests of equally many rows, if this can be done at once and
         nothing ends by it: no hypothesis, no request at its limit, none with NaN. Returns from which row each row goes

@@ -89,8 +89,6 @@ class _Reasons:
         width = self.request.beam_size
         if hypothesis.ended:
             return f"dropped: it ended, but as candidate {rank} of its step, and only the first {width} may end"
-        if self.request.constraints is not None:
-            return f"dropped: {width} others were kept, among them the best of each number of tokens of terms"
         step = self.steps[len(hypothesis.tokens) - 1]
         last = min(each.hypothesis.total for each in step if each.fate == "live")
         return (
@@ -100,12 +98,12 @@ class _Reasons:
 
     def _stopped(self) -> str:
         """Why the search ended while hypotheses lived."""
-        ended, enough = sum(each.fate == "ended" for step in self.steps for each in step), self.request.enough
+        ended, width = sum(each.fate == "ended" for step in self.steps for each in step), self.request.beam_size
         if self.forbidden:
             return "the rules forbid every further token"
         if len(self.steps) == self.request.limit:
             return f"{self.request.limit} tokens are the longest that is allowed"
-        if ended >= enough:
-            return f"{ended} had ended, and a beam of {self.request.beam_size} looks for no more than {enough}"
+        if ended >= width:
+            return f"{ended} had ended, and a beam of {width} looks for no more than {width}"
         score = self.best.score(self.request.length_penalty)
         return f"nothing that it could become would pass the winner's score {score:.4f}"

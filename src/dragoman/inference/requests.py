@@ -1,9 +1,9 @@
 """What the search is asked for each segment: its ids and their symbols, its longest output, what it may not write."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
-from dragoman.decoding.constraints import WordEdges
 from dragoman.decoding.processors import (
     Ban,
     EachOnce,
@@ -19,23 +19,17 @@ from dragoman.inference.banned_words import BannedWords, NoBannedEnd
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segment, Segments
 from dragoman.inference.sentences import is_blank
-from dragoman.inference.terms import SpelledTerms, compiled, word_edges
-from dragoman.store.description import Languages
+from dragoman.inference.terms import compiled
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
-
-WIDEST = 8
-"""The beam of a text with terms is wider by their tokens, up to this; benchmarks/terms.py measures others."""
 
 
 class RequestBuilder:
     """Makes the requests of one model, which has this many `positions`; None if it has no limit."""
 
-    def __init__(self, tokenizers: Tokenizers, languages: Languages, framing: Framing, positions: int | None) -> None:
+    def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None) -> None:
         self.tokenizers, self.framing, self.positions = tokenizers, framing, positions
-        self._terms = lru_cache(maxsize=8)(
-            lambda terms: SpelledTerms(compiled(terms), tokenizers.target, languages.target, self._edges)
-        )
+        self._check_forms = lru_cache(maxsize=8)(self._refuse_unwritable)
         self._banned_words = lru_cache(maxsize=8)(
             lambda phrases: BannedWords(phrases, tokenizers.target, framing.target_end)
         )
@@ -47,27 +41,43 @@ class RequestBuilder:
         return min(options.max_source_tokens, self.positions - self.framing.source_symbols)
 
     def of(self, texts: Sequence[Segments], options: SearchOptions) -> list[list[Request]]:
-        """The requests of each text, one for each segment that is translated."""
-        prefix = self._prefix(options)
-        usual = self._processors(options)
-        forced, speaking = (*usual, ForcedPrefix(prefix)), (*usual, self._not_blank)
-        ids = self.tokenizers.target.placeholders
+        """The requests of each text, one for each segment that is translated.
 
-        def request(segment: Segment, is_first: bool) -> Request:
-            own = [ids[one] for one in segment.read if one in ids] if segment.form is not None else []
-            kept = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
-            if is_first and prefix:
-                return self._request(segment, options, (*forced, *kept), len(prefix))
-            return self._request(segment, options, (*speaking, *kept))
+        Raises:
+            DecodeError: the vocabulary cannot write the prefix or a form of a term.
+        """
+        self._check_forms(options.terms)
+        prefix, usual = self._prefix(options), self._processors(options)
+        forced = ForcedPrefix(prefix) if prefix else self._not_blank
+        return [
+            [
+                self._request(segment, options, (*usual, forced), len(prefix))
+                if segment is text.all[0]
+                else self._request(segment, options, (*usual, self._not_blank))
+                for segment in text.translated
+            ]
+            for text in texts
+        ]
 
-        return [[request(segment, segment is text.all[0]) for segment in text.translated] for text in texts]
+    def continued(
+        self, beginnings: Sequence[tuple[Segment, Sequence[int]]], options: SearchOptions, further: int | None = None
+    ) -> list[Request]:
+        """Requests whose outputs begin with these tokens; with so many `further` ones at most."""
+        usual, requests = self._processors(options), list[Request]()
+        for segment, prefix in beginnings:
+            first = ForcedPrefix(prefix) if prefix else self._not_blank
+            request = self._request(segment, options, (*usual, first), len(prefix))
+            requests.append(request if further is None else replace(request, limit=len(prefix) + further))
+        return requests
 
     def _request(
         self, segment: Segment, options: SearchOptions, processors: tuple[LogitsProcessor, ...], prefix_tokens: int = 0
     ) -> Request:
-        constraints = self._terms(options.terms).constraints(segment.read) if options.terms else None
-        size = 0 if constraints is None else constraints.size
-        longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens + size
+        ids = self.tokenizers.target.placeholders
+        own = [ids[one] for one in segment.read if one in ids] if segment.form is not None else []
+        kept = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
+        processors = (*processors, *kept)
+        longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
         limit = max(longest, options.minimum_length + 1)
         limit = min(limit, self.positions or limit)
         if options.banned_words:
@@ -76,13 +86,12 @@ class RequestBuilder:
         return Request(
             self.framing.source(segment.ids),
             limit,
-            max(options.beam_size, min(options.beam_size + size, WIDEST)) if sampling is None else 1,
+            options.beam_size if sampling is None else 1,
             options.n_best if sampling is None else 1,
             options.length_penalty,
             processors,
             sampling,
             early_stopping=options.early_stopping,
-            constraints=constraints,
         )
 
     def _processors(self, options: SearchOptions) -> list[LogitsProcessor]:
@@ -98,10 +107,6 @@ class RequestBuilder:
         return processors
 
     @cached_property
-    def _edges(self) -> WordEdges:
-        return word_edges(self.tokenizers.target)
-
-    @cached_property
     def _no_placeholder(self) -> list[Ban]:
         ids = self.tokenizers.target.placeholders
         return [Ban([*ids.values()])] if ids else []
@@ -112,6 +117,15 @@ class RequestBuilder:
         unwritten = {token for token in range(target.size) if target.is_special(token) and not target.decode([token])}
         spellings = [b"" if token in unwritten else target.spelling(token) for token in range(target.size)]
         return NotBlank(spellings, self.framing.target_end, is_blank)
+
+    def _refuse_unwritable(self, terms: tuple[tuple[str, ...], ...]) -> None:
+        """Refuses forms that the vocabulary cannot write."""
+        target = self.tokenizers.target
+        forms = [form for forms in compiled(terms).forms for form in forms]
+        for form, ids in zip(forms, target.encode_batch(forms), strict=True):
+            if target.unknown in ids or not ids:
+                words = ", ".join(target.unknown_words(form)) or "all of it"
+                raise DecodeError(f"decode.terms: the vocabulary cannot write the form {form!r}; it lacks {words}")
 
     def _prefix(self, options: SearchOptions) -> list[int]:
         """The ids that every translation begins with."""

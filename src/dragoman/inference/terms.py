@@ -1,6 +1,4 @@
-"""Terms: words of a source that have a fixed translation. Finds them in a text, spells their forms in tokens for the
-constraints of a search, and says which of them a translation lacks.
-"""
+"""Terms: words of a source that have a fixed translation. Finds them in a text, and says which a translation lacks."""
 
 import re
 from collections import Counter, defaultdict
@@ -8,16 +6,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
-from dragoman.decoding.constraints import Constraints, Form, WordEdges
-from dragoman.errors import DataError, DecodeError
+from dragoman.errors import DataError
 from dragoman.inference.banned_words import begins_in_word, ends_in_word
-from dragoman.text.casing import capitalised
 from dragoman.text.formats import format_of, open_table
 from dragoman.text.header import names_columns
 from dragoman.text.protected import Span, code_in
-from dragoman.tokenizing.tokenizer import Tokenizer
 
 _INFLECTED = 4
 """The letters of a word that may have an ending, at least; in shorter ones an ending makes too many other words."""
@@ -71,51 +64,15 @@ class Terms:
                 needed[number] -= 1
         return [self.sources[number] for number, count in needed.items() if count]
 
-
-def word_edges(tokenizer: Tokenizer) -> WordEdges:
-    """Which tokens of a vocabulary go on with a word, and after which ones a word may go on."""
-    spelled = [b"" if tokenizer.is_special(one) else tokenizer.spelling_in_line(one) for one in range(tokenizer.size)]
-    return WordEdges(np.array([*map(begins_in_word, spelled)]), np.array([*map(ends_in_word, spelled)]))
+    def begins_with_form(self, number: int, text: str) -> bool:
+        """Whether a text begins with a form of this term."""
+        return _pattern(self.forms[number]).match(text) is not None
 
 
 @lru_cache(maxsize=8)
 def compiled(terms: tuple[tuple[str, ...], ...]) -> Terms:
     """These terms, ready to be found."""
     return Terms(terms)
-
-
-class SpelledTerms:
-    """Terms whose forms are spelled in the tokens of a vocabulary.
-
-    Raises:
-        DecodeError: the vocabulary cannot write a form.
-    """
-
-    def __init__(self, terms: Terms, tokenizer: Tokenizer, language: str, edges: WordEdges) -> None:
-        self._terms, self._tokenizer, self._language = terms, tokenizer, language
-        forms = [form for forms in terms.forms for form in forms]
-        for form, ids in zip(forms, tokenizer.encode_batch(forms), strict=True):
-            if tokenizer.unknown in ids or not ids:
-                words = ", ".join(tokenizer.unknown_words(form)) or "all of it"
-                raise DecodeError(f"decode.terms: the vocabulary cannot write the form {form!r}; it lacks {words}")
-        self._edges = edges
-        self._spelled = lru_cache(maxsize=4_096)(self._spell)
-
-    def constraints(self, read: str) -> Constraints | None:
-        """What the translation of a text that is `read` must hold; None if no term stands in it."""
-        found = [self._terms.forms[number] for _, number in self._terms.found(read)]
-        spelled = [[ids for form in forms for ids in self._spelled(form)] for forms in found]
-        return Constraints(spelled, self._edges) if spelled else None
-
-    def _spell(self, form: str) -> list[Form]:
-        """A form as it begins a text, with a capital too, follows a word, and follows an apostrophe."""
-        capital = capitalised(form, self._language)
-        spelled: dict[Form, None] = {}
-        for before, written in (("", form), ("", capital), ("a", f"a {form}"), ("'", f"'{form}")):
-            beginning, ids = self._tokenizer.encode_batch([before, written])
-            if ids[: len(beginning)] == beginning:
-                spelled[tuple(ids[len(beginning) :])] = None
-        return list(spelled)
 
 
 def read_terms(path: Path) -> list[tuple[str, ...]]:

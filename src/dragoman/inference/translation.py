@@ -155,7 +155,12 @@ class Writer:
         """Whether the words of these translations must be linked to those of their source."""
         if options.align or segments.markup:
             return True
-        return any(any(map(self.left_out, segments.translated, parts)) for parts in chosen)
+        terms = compiled(options.terms)
+        return any(
+            self.left_out(segment, part) or (options.terms and terms.missing(segment.read, self.text(part.tokens)))
+            for parts in chosen
+            for segment, part in zip(segments.translated, parts, strict=True)
+        )
 
     def choose(
         self, hypotheses: Sequence[Sequence[Hypothesis]], options: SearchOptions

@@ -22,6 +22,7 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import TOKENS_AT_ONCE, SegmentLinks, align
+from dragoman.inference.forced_terms import TermWriter
 from dragoman.inference.forms import Form, Forms
 from dragoman.inference.markup import Markup, without_tags
 from dragoman.inference.options import SearchOptions
@@ -106,7 +107,7 @@ class Translator:
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
         self.options = options_of(stored, SearchOptions)
         self.framing = stored.files.framing
-        self.requests = RequestBuilder(self.tokenizers, self.languages, self.framing, stored.config.max_positions)
+        self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
         conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
         source, target = conventions.source, conventions.target
         known = self.tokenizers.source.placeholders.keys() & self.tokenizers.target.placeholders.keys()
@@ -151,7 +152,7 @@ class Translator:
         translator.runtime.others = [Runtime(other, device, precision, progress=progress) for other in others]
         limits = [stored.config.max_positions for stored in (first, *others)]
         positions = min((limit for limit in limits if limit is not None), default=None)
-        translator.requests = RequestBuilder(translator.tokenizers, first.languages, translator.framing, positions)
+        translator.requests = RequestBuilder(translator.tokenizers, translator.framing, positions)
         return translator
 
     def translate(
@@ -236,12 +237,13 @@ class Translator:
         """Yields the translation of one text as it is made, in pieces that no longer change; returns the whole.
 
         A word comes when it is finished and every hypothesis that can still win agrees on it. A sentence with names,
-        numbers or code comes as a whole, and so does any with `risk_samples`, and a text with markup. Joined, the
-        pieces are the text that `translate` gives.
+        numbers or code comes as a whole, and so does any with `risk_samples`, and a text with markup or terms. Joined,
+        the pieces are the text that `translate` gives.
         """
         options = (options or self.options).but(**settings)
         (segments,) = self.read([text], options)
-        if segments.markup:
+        terms = compiled(options.terms)
+        if segments.markup or any(terms.found(segment.read) for segment in segments.translated):
             (translation,) = self.translate([text], options, progress=False)
             yield translation.text
             return translation
@@ -354,9 +356,11 @@ class Translator:
     def _aligned(
         self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
     ) -> list[Translation]:
-        """The translation of each line, from what was chosen for its segments; with its words linked to those of its
-        source if that is needed.
+        """The translation of each line, from what was chosen for its segments, with its terms; with its words linked to
+        those of its source if that is needed.
         """
+        if options.terms:
+            chosen = self._with_terms(lines, chosen, options)
         linked = [self.writer.needs_links(line, ways, options) for line, ways in zip(lines, chosen, strict=True)]
         pairs = [
             pair
@@ -370,6 +374,30 @@ class Translator:
             self.writer.translation(line, ways, options, links if is_linked else None)
             for line, ways, is_linked in zip(lines, chosen, linked, strict=True)
         ]
+
+    def _with_terms(
+        self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
+    ) -> list[list[tuple[Hypothesis, ...]]]:
+        """What was chosen for the segments of each line, with the terms that it lacks; the best first again."""
+        pairs = [
+            pair
+            for line, ways in zip(lines, chosen, strict=True)
+            for hypotheses in ways
+            for pair in zip(line.translated, hypotheses, strict=True)
+        ]
+        search, link = partial(self._found, options=options), partial(self._links, options=options)
+        writer = TermWriter(self.requests, self.languages.target, search, link)
+        written = iter(writer.with_terms(pairs, options))
+        different = [{tuple(next(written) for _ in way): None for way in ways} for ways in chosen]
+        return [
+            sorted(ways, key=lambda way: -sum(part.score(options.length_penalty) for part in way)) for ways in different
+        ]
+
+    def _found(self, requests: Sequence[Request], options: SearchOptions) -> list[list[Hypothesis]]:
+        """What is found for each of these requests."""
+        with self._computing(options), closing(self._search([[one] for one in requests], options, None)) as searched:
+            found = dict(searched)
+        return [hypotheses for number in range(len(requests)) for hypotheses in found[number]]
 
     def _links(self, pairs: Sequence[tuple[Segment, Hypothesis]], options: SearchOptions) -> SegmentLinks:
         tokens_at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
