@@ -29,12 +29,13 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<![": "]>", "<": ">"}
 _MOST_OPEN = 1_000
 """Most comments and tags that have no end."""
+Kind = Literal["start", "end", "words", "other"]
 
 
 class Event(NamedTuple):
     """What the parser finds at a place."""
 
-    kind: Literal["start", "end", "words", "other"]
+    kind: Kind
     begin: int
     name: str = ""
     attributes: Mapping[str, str] = {}
@@ -112,12 +113,7 @@ class _Parser(HTMLParser):
         self.feed(content)
         self.close()
 
-    def _found(
-        self,
-        kind: Literal["start", "end", "words", "other"],
-        name: str = "",
-        attributes: Mapping[str, str] | None = None,
-    ) -> None:
+    def _found(self, kind: Kind, name: str = "", attributes: Mapping[str, str] | None = None) -> None:
         line, column = self.getpos()
         self.events.append(Event(kind, self._lines[line - 1] + column, name, attributes or {}))
 
@@ -136,20 +132,14 @@ class _Parser(HTMLParser):
     def handle_entityref(self, name: str) -> None:
         self._found("words")
 
-    def handle_charref(self, name: str) -> None:
-        self._found("words")
-
     def handle_comment(self, data: str) -> None:
         self._found("other")
 
     def handle_decl(self, decl: str) -> None:
         self._found("other")
 
-    def unknown_decl(self, data: str) -> None:
-        self._found("other")
-
-    def handle_pi(self, data: str) -> None:
-        self._found("other")
+    handle_charref = handle_entityref
+    unknown_decl = handle_pi = handle_comment
 
 
 def _closes(events: Sequence[Event]) -> dict[int, int]:
