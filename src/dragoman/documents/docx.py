@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from io import BytesIO
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
@@ -15,15 +16,16 @@ from dragoman.inference.sentences import has_words
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-_SPACES = frozenset(f"{_W}{name}" for name in ("br", "cr", "tab"))
+_BREAKS = frozenset(f"{_W}{name}" for name in ("br", "cr", "tab"))
+_AROUND = frozenset(f"{_W}{name}" for name in ("hyperlink", "ins", "sdt", "sdtContent", "smartTag"))
 LARGEST_UNPACKED = 300_000_000
 """Most bytes of a document and its pictures."""
 _DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
 
 
 class Piece(NamedTuple):
-    """What stands between words: the format of a run begins (`run`), a link does, one of them ends, or something else
-    stands there alone.
+    """What stands between words: a `run` of another format begins, a link or the like does (`around`), one of them ends
+    (`end`), a line or column does (`break`), or something else stands there alone.
     """
 
     kind: str
@@ -31,13 +33,16 @@ class Piece(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, the format that most of its letters have, and its text."""
+    """A paragraph, the format that most of its letters have, its texts, and what stands before, between and behind."""
 
     element: Any
     format: Any
-    before: Sequence[Part[Piece]]
-    inline: Inline[Piece]
-    behind: Sequence[Part[Piece]]
+    inlines: Sequence[Inline[Piece]]
+    between: Sequence[Sequence[Part[Piece]]]
+
+    @property
+    def texts(self) -> list[str]:
+        return [inline.text for inline in self.inlines]
 
 
 class Docx(Document):
@@ -51,12 +56,14 @@ class Docx(Document):
 
     @property
     def texts(self) -> Sequence[str]:
-        return [paragraph.inline.text for paragraph in self._paragraphs]
+        return [text for paragraph in self._paragraphs for text in paragraph.texts]
 
     def translated(self, translations: Sequence[str]) -> bytes:
-        for paragraph, translation in zip(self._paragraphs, translations, strict=True):
-            if translation != paragraph.inline.text:
-                _fill(paragraph, translation)
+        following = iter(translations)
+        for paragraph in self._paragraphs:
+            texts = [*islice(following, len(paragraph.inlines))]
+            if texts != paragraph.texts:
+                _fill(paragraph, texts)
         written = BytesIO()
         self._document.save(written)
         return written.getvalue()
@@ -73,11 +80,17 @@ def _paragraph(element: Any) -> Paragraph | None:
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
-    parts = [*_merged(_parts(element, usual))]
-    if not any(part.kind == "words" and has_words(part.words) for part in parts):
-        return None
-    first, last = trimmed(parts)
-    return Paragraph(element, formats[usual], parts[:first], Inline.of(parts[first:last]), parts[last:])
+    inlines, between = list[Inline[Piece]](), [list[Part[Piece]]()]
+    for _, some in groupby(_merged(_parts(element, usual)), key=lambda part: part.piece.kind == "break"):
+        parts = [*some]
+        if any(part.kind == "words" and has_words(part.words) for part in parts):
+            first, last = trimmed(parts)
+            between[-1] += parts[:first]
+            inlines.append(Inline.of(parts[first:last]))
+            between.append(parts[last:])
+        else:
+            between[-1] += parts
+    return Paragraph(element, formats[usual], inlines, between) if inlines else None
 
 
 def _format(run: Any) -> tuple[str, Any]:
@@ -96,8 +109,8 @@ def _parts(element: Any, usual: str) -> Iterator[Part[Piece]]:
     for child in element:
         if child.tag in (f"{_W}pPr", *_DROPPED):
             continue
-        if child.tag == f"{_W}hyperlink":
-            yield Part("open", Piece("link", child))
+        if child.tag in _AROUND:
+            yield Part("open", Piece("around", child))
             yield from _parts(child, usual)
             yield Part("close", Piece("end"))
         elif child.tag == f"{_W}r":
@@ -108,19 +121,21 @@ def _parts(element: Any, usual: str) -> Iterator[Part[Piece]]:
 
 def _run(run: Any, usual: str) -> Iterator[Part[Piece]]:
     key, format = _format(run)
-    if key != usual:
-        yield Part("open", Piece("run", format))
+    begin, end = (Part("open", Piece("run", format)),), (Part("close", Piece("end")),)
+    if key == usual:
+        begin = end = ()
+    yield from begin
     for child in run:
         if child.tag == f"{_W}t":
             yield Part("words", Piece("words"), child.text or "")
         elif child.tag not in (f"{_W}rPr", *_DROPPED):
-            if child.tag in _SPACES:
-                yield Part("words", Piece("words"), " ")  # so that words do not run together
             alone = run.makeelement(run.tag)
             alone.extend(deepcopy(node) for node in (format, child) if node is not None)
-            yield Part("single", Piece("alone", alone))
-    if key != usual:
-        yield Part("close", Piece("end"))
+            if child.tag in _BREAKS:
+                yield from (*end, Part("single", Piece("break", alone)), *begin)
+            else:
+                yield Part("single", Piece("alone", alone))
+    yield from end
 
 
 def _merged(parts: Iterator[Part[Piece]]) -> Iterator[Part[Piece]]:
@@ -150,21 +165,23 @@ def _key(format: Any) -> str:
     return "" if format is None else "".join(sorted(f"{node.tag}{sorted(node.attrib.items())}" for node in format))
 
 
-def _fill(paragraph: Paragraph, translation: str) -> None:
+def _fill(paragraph: Paragraph, translations: Sequence[str]) -> None:
     """Gives a paragraph these words and formats as its content."""
     element = paragraph.element
     for child in [child for child in element if child.tag != f"{_W}pPr"]:
         element.remove(child)
     containers, formats, opened = [element], [paragraph.format], list[str]()
-    ends = paragraph.before, paragraph.behind
-    around = [[part.words if part.kind == "words" else part.piece for part in some] for some in ends]
-    for piece in [*around[0], *paragraph.inline.parts(translation, with_empty=False), *around[1]]:
+    pieces = list[str | Piece]()
+    for between, inline, text in zip_longest(paragraph.between, paragraph.inlines, translations):
+        pieces += [part.words if part.kind == "words" else part.piece for part in between]
+        pieces += inline.parts(text, with_empty=False) if inline else ()
+    for piece in pieces:
         if isinstance(piece, str):
             if piece:
                 containers[-1].append(_written(element, formats[-1], piece))
         elif piece.kind == "end":
             (formats if opened.pop() == "run" else containers).pop()
-        elif piece.kind == "alone":
+        elif piece.kind in ("alone", "break"):
             containers[-1].append(deepcopy(piece.element))
         else:
             opened.append(piece.kind)
