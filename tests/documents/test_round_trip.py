@@ -204,7 +204,9 @@ def test_markup_around_the_lines_of_a_sentence_stays_around_them(tmp_path: Path)
 def test_the_lines_of_values_are_the_texts_of_json(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(JSON.encode())
-    assert read(path).texts == ['My "page" é', "Two", "lines\tof <b>text</b>".replace("\t", " "), "Hello {name}!"]
+    assert read(path).texts == ['My "page" é', "Two", "lines", "of <b>text</b>", "Hello {name}!"]
+    path.write_text('{"é": "x\\ud83d"}')
+    assert translated(read(path), str.upper) == '{"é": "X\ufffd"}'
     path.write_text('{"a": "caf\\u00e9\\\\n"}')
     assert translated(read(path), lambda text: f'"{text}"è') == '{"a": "\\"caf\\u00e9\\\\n\\"\\u00e8"}'
 
@@ -255,6 +257,8 @@ def test_encodings_stay(tmp_path: Path) -> None:
     [
         ("a.html", b"<p>Caff\xe8</p>", "is not UTF-8 at byte 7"),
         ("a.html", b"<meta charset=klingon><p>x</p>", "klingon, an unknown encoding"),
+        ("a.html", b"<meta charset=idna><p>x</p>", "idna, an unknown encoding"),
+        ("a.html", b"<meta charset=punycode><p>x</p>", "punycode, an unknown encoding"),
         ("a.html", b"<p>x</p>" + 2_000 * b"<!-- ", "damaged: 2,000 times <!-- stands in it without -->"),
         ("a.html", b"<p>x</p>" + 100_000 * b"<a ", "damaged: 100,000 times < stands in it without >"),
         ("a.srt", b"nothing", "is no file of subtitles"),

@@ -10,12 +10,12 @@ from dragoman.documents.reading import decoded
 from dragoman.errors import DataError
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?')
-_LINE = re.compile(r"\\[nr]|((?:(?!\\[nr])(?:[^\\]|\\.))+)")
+_LINE = re.compile(r"\\[nrt]|((?:(?!\\[nrt])(?:[^\\]|\\.))++)")
 _BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 
 
 class Json(Spliced):
-    """A file of JSON, each line of its texts by itself."""
+    """A file of JSON, each line and column of its texts by itself."""
 
     def __init__(self, content: str, encoding: str) -> None:
         super().__init__(content, encoding)
@@ -25,7 +25,8 @@ class Json(Spliced):
                 continue
             for line in _LINE.finditer(content, *string.span(1)):
                 if line[1]:
-                    self.add([Part("words", line.span(), json.loads(f'"{line[1]}"'))])
+                    words = json.loads(f'"{line[1]}"').encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                    self.add([Part("words", line.span(), words)])
 
     def written(self, words: str, is_inner: bool) -> str:
         return json.dumps(words, ensure_ascii=self._is_ascii)[1:-1]

@@ -74,9 +74,10 @@ def decoded(content: bytes, path: Path, declares: bool = False) -> tuple[str, st
         if encoding.lower().startswith("utf-16"):
             encoding = "utf-8"  # or else it could not have been read
     try:
+        "é".encode(encoding, "xmlcharrefreplace")
         return content.decode(encoding), encoding
-    except LookupError:
-        raise DataError(f"{path} says that it is {encoding}, an unknown encoding; convert it to UTF-8") from None
     except UnicodeDecodeError as error:
         what = advice(lambda: open_bytes(path)) if encoding == "utf-8" else "it says so itself, so mend it"
         raise DataError(f"{path} is not {encoding.upper()} at byte {error.start:,}; {what}") from None
+    except (LookupError, UnicodeError):
+        raise DataError(f"{path} says that it is {encoding}, an unknown encoding; convert it to UTF-8") from None
