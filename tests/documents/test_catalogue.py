@@ -85,6 +85,11 @@ def test_an_encoding_stays_unless_it_lacks_a_character(tmp_path: Path) -> None:
     assert catalogue[0].msgstr == "犬 Open %s\n" and catalogue[3].msgstr == "Città"
 
 
+def test_a_message_for_the_names_of_translators_stays_empty(tmp_path: Path) -> None:
+    entries = 'msgid "translator-credits"\nmsgstr ""\n\nmsgid "Save"\nmsgstr ""\n'
+    assert [entry.msgstr for entry in written(tmp_path, HEADER.format(forms=2) + entries)] == ["", "è Save"]
+
+
 def test_a_damaged_catalogue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.po:7 is not a line of a catalogue"):
         written(tmp_path, HEADER.format(forms=2) + "msgid The cat\n")

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.markup import MOST_TAGS, with_tags, without_tags
+from dragoman.inference.markup import with_tags
+from dragoman.inference.protection import found_by
 from dragoman.inference.words import split_words
+from dragoman.text.tags import MOST_TAGS, without_tags
 
 WORDS = st.lists(st.sampled_from("one two red-ish l'amica, x 3.5 & (é) <name> . ".split()), max_size=4).map(" ".join)
 LINKS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=12).map(
@@ -139,7 +141,8 @@ def test_tags_stand_around_what_translates_the_words_between_them(source, transl
 
 
 def test_a_tag_that_an_expression_protects_is_code_and_so_are_many():
-    assert without_tags("<b>a</b> <i>b</i>", ["<i>.*</i>"]).plain == "a <i>b</i>"
+    text = "<b>a</b> <i>b</i>"
+    assert without_tags(text, found_by(["<i>.*</i>"], text)).plain == "a <i>b</i>"
     assert not without_tags("<b>a</b>" * (MOST_TAGS // 2 + 1)).pairs
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.documents.document import Document
 from dragoman.inference.sentences import has_words
-from dragoman.text.memories import read_catalogue
+from dragoman.text.memories import CREDITS, read_catalogue
 
 _BETWEEN = re.compile(
     r"""(^[ ]*-{1,2}\w.*?(?:\t|[ ]{2,}) | \t+ | [ ]{2,} | ^[ ]+ | [ ]+$
@@ -30,7 +30,9 @@ class Catalogue(Document):
     def __init__(self, catalogue: Any, target: str) -> None:
         self._catalogue, self._target = catalogue, target
         self._entries = [
-            entry for entry in catalogue if not (entry.obsolete or entry.fuzzy or entry.translated()) and entry.msgid
+            entry
+            for entry in catalogue
+            if entry.msgid not in ("", *CREDITS) and not (entry.obsolete or entry.fuzzy or entry.translated())
         ]
         forms = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
         self._forms = int(forms[1]) if forms else 0

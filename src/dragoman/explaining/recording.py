@@ -22,7 +22,6 @@ from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_steps, read_written
 from dragoman.explaining.why import Why, contributions_of, why
 from dragoman.inference.alignment import AlignmentChoice, Word, align_words
-from dragoman.inference.markup import without_tags
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segments
 from dragoman.inference.teacher_forcing import ForcedText, Seen, plain_attention, teacher_force
@@ -34,6 +33,7 @@ from dragoman.progress import silent
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import use_threads
+from dragoman.text.tags import without_tags
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 WIDTHS = (1, 2, 4, 8)

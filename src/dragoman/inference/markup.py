@@ -1,115 +1,14 @@
 """What a translation gets by its links to the words of its source: tags, such as `<b>` and `</b>`, around the words
-that translate those between them (Zenkel et al. 2021), and what the search left out.
-
-Tags are taken out of a text before it is translated; so are `**` around words, and the mark of an accelerator.
+that translate those between them (Zenkel et al. 2021), and what the search left out. `text.tags` takes them out.
 """
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
-from dragoman.inference.protection import found_by
-from dragoman.inference.sentences import spaceless
 from dragoman.inference.words import places_of_words
 from dragoman.text.protected import apart, code_in, numbers_in
-
-_ACCELERATOR = r"(?<![\w&_~])(?:[&_](?=[^\W\d_][^\W_]*(?![\w;]))|~(?=[A-Z][^\W_]*(?!\w)))"
-_TAG = re.compile(rf"<(/?)([A-Za-z0-9][\w:.-]{{0,50}})(?:\s[^<>]{{0,1000}}?)?(/?)>|(\*\*)|({_ACCELERATOR})")
-ACCELERATORS = "&_~"
-"""Marks before the letter of a name that opens it from the keyboard."""
-_HINTS = ("<", "**", *ACCELERATORS)
-_PARTING = frozenset(
-    "blockquote body br dd div dt h1 h2 h3 h4 h5 h6 head hr html li ol p pre table tbody td th tr ul".split()
-)
-"""Tags of HTML between which a word ends."""
-_HTML = _PARTING.union(
-    "a abbr b big center code del em font i img ins kbd label q s small span strike strong sub sup tt u wbr".split()
-)
-"""Those that are markup also where nothing closes them."""
-_MARKS = tuple(".,;:!?…")
-_CLOSING = ("", *_MARKS, *")]}”»")
-"""What a tag alone stands behind the word before for."""
-_TOUCHES_BEFORE, _TOUCHES_BEHIND, _SPACED = "\ud800", "\ud801", "\ud802"
-"""Beside a tag that touches what stands there, or has a space there. No text has these characters."""
-MOST_TAGS = 200
-"""In a text with more, tags are no markup but code."""
-
-Range = tuple[int, int]
-"""The first character of a part of a text, and the one behind its last."""
-
-
-class Pair(NamedTuple):
-    """Two tags and the part of the text between them, counted without tags. Of a tag that stands alone, and of an
-    accelerator's mark, the other tag is empty, and so is the part.
-    """
-
-    begin: int
-    end: int
-    tags: tuple[str, str]
-    inside: "tuple[Pair, ...]" = ()
-
-
-class Markup(NamedTuple):
-    """A text without its tags."""
-
-    plain: str
-    pairs: tuple[Pair, ...] = ()
-    """Those that stand in no other, in order."""
-
-
-def without_tags(text: str, protect: Sequence[str] = ()) -> Markup:
-    """Takes out all tags, and the mark of an accelerator if there is one. What the expressions of `protect` find stays,
-    and so does a tag that is not closed and none of HTML: it mostly stands for a word.
-
-    >>> without_tags("See <b>the <i>house</i></b>.<br/>Go").plain, without_tags("Save _As <name>").plain
-    ('See the house. Go', 'Save As <name>')
-    """
-    tags, closes = _tags_in(text, protect)
-    if not tags or len(tags) > MOST_TAGS:
-        return Markup(text)
-    closing = {*closes.values()}
-    ends = dict(tag.span() for tag in tags)
-    plain, owed, end = "", "", 0
-    level, opened = list[Pair](), list[tuple[str, int, list[Pair]]]()
-    for place, tag in enumerate(tags):
-        plain, end = plain + text[end : tag.start()], tag.end()
-        following = end
-        while following in ends and not (place in closes and text.startswith("</", following)):
-            following = ends[following]
-        before, behind = plain[-1:], text[following : following + 1]
-        has_space = not before.strip(), not behind.strip()
-        may_part = bool(tag[3]) or _name(tag) in _PARTING
-        is_alone = place not in closes and place not in closing
-        left = right = after = ""
-        # The space is for the model; the translation has none there.
-        owed = " " if may_part and not any(has_space) and _are_words(before, behind) else owed
-        # A tag belongs to the word before it, or to the one behind it, and takes the space between both with it.
-        if place in closing or (is_alone and (behind in _CLOSING or has_space == (False, True))):
-            if text[tag.start() - 1 : tag.start()].isspace():
-                left, plain, owed = _SPACED, plain[:-1], "" if has_space[1] or behind in _CLOSING else before
-            if end == following and owed:
-                right, after, owed = _TOUCHES_BEHIND, owed, ""
-            elif end == following and opened and opened[-1][1] == len(plain) and before.isspace() and behind.isspace():
-                right, end = _SPACED, end + 1  # nothing stands between the tags, so they belong to the word behind them
-        else:
-            if text[end : end + 1].isspace():
-                right, end = _SPACED, end + 1
-            if owed := behind if has_space == (False, True) else owed:
-                left, plain, owed = _TOUCHES_BEFORE, plain + owed, ""
-        written = left + tag[0] + right
-        if is_alone:
-            level.append(Pair(len(plain), len(plain), (written, "")))
-        elif place in closes:
-            opened.append((written, len(plain), level))
-            level = []
-        else:
-            first, begin, around = opened.pop()
-            around.append(Pair(min(begin, len(plain)), len(plain), (first, written), tuple(level)))
-            level = around
-        plain += after
-    return Markup(plain + text[end:], tuple(level))
+from dragoman.text.tags import ACCELERATORS, CLOSING, MARKS, SPACED, TOUCHES_BEFORE, TOUCHES_BEHIND, Markup, Pair, Range
 
 
 def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int]]) -> str:
@@ -119,6 +18,7 @@ def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int
     words that are linked to those, and as few others as can be; where there are none, it stands empty beside what
     translates the next word or the last. Pairs are nested as in the source.
 
+    >>> from dragoman.text.tags import without_tags
     >>> with_tags(without_tags("I see <b>the red</b> house."), "Vedo la casa rossa.", [(1, 0), (2, 1), (3, 3), (4, 2)])
     'Vedo <b>la casa rossa</b>.'
     """
@@ -228,9 +128,9 @@ class _Placing:
         inside, outside = self._source[pair.begin : pair.end].rstrip()[-1:], self._source[pair.end :][:1]
         begin, end = place
         following = self._target[end : end + 2]
-        if inside in _MARKS and following[:1] in _MARKS and not following[1:].isalnum():
+        if inside in MARKS and following[:1] in MARKS and not following[1:].isalnum():
             end = min(end + len(following[:1]), next(last for first, last in free if first <= begin and end <= last))
-        elif inside not in _MARKS and outside in _MARKS and self._target[begin + 1 : end][-1:] == outside:
+        elif inside not in MARKS and outside in MARKS and self._target[begin + 1 : end][-1:] == outside:
             end -= len(outside)
         return begin, end
 
@@ -243,7 +143,7 @@ class _Placing:
             *(self._words[self._first_of[n]][0] for n in behind),
             *(self._words[self._last_of[n]][1] for n in before),
         ]
-        if pair.begin == pair.end and self._source[pair.end :][:1].strip() in _CLOSING and self._source[: pair.begin]:
+        if pair.begin == pair.end and self._source[pair.end :][:1].strip() in CLOSING and self._source[: pair.begin]:
             places.reverse()
         is_mark = pair.tags[0] in ACCELERATORS
         if is_mark:
@@ -260,64 +160,11 @@ class _Placing:
         return place, place
 
 
-def _tags_in(text: str, protect: Sequence[str]) -> tuple[list[re.Match[str]], dict[int, int]]:
-    """The tags of a text, and the number of the tag that closes each one that is closed."""
-    if not any(hint in text for hint in _HINTS):
-        return [], {}
-    found = [*_TAG.finditer(text)]
-    if protect and found:
-        kept = found_by(protect, text)
-        found = [tag for tag in found if not any(one.begin < tag.end() and tag.start() < one.end for one in kept)]
-    closes = _closes(found)
-    paired = {*closes, *closes.values()}
-    marks = [tag for tag in found if tag[5]]
-    if len(marks) > 1 or any(span.begin <= mark.start() < span.end for mark in marks for span in code_in(text)):
-        marks = []
-    tags = [tag for number, tag in enumerate(found) if number in paired or tag in marks or _is_single(tag)]
-    return tags, _closes(tags)
-
-
-def _name(tag: re.Match[str]) -> str:
-    return (tag[2] or tag[4] or "").lower()
-
-
-def _is_single(tag: re.Match[str]) -> bool:
-    """Whether a tag of no pair is markup all the same."""
-    return bool(tag[2] and (tag[1] or tag[3] or _name(tag) in _HTML))
-
-
-def _are_words(before: str, behind: str) -> bool:
-    """Whether these characters end a word and begin the next, in a script that puts spaces between words."""
-    ends_word = before.isalnum() or before in _CLOSING
-    return ends_word and behind not in _CLOSING and not spaceless(before) and not spaceless(behind)
-
-
 def _spaced(text: str) -> str:
     """The text with the spaces that its tags ask for."""
-    text = re.sub(f" ?{_TOUCHES_BEFORE}|{_TOUCHES_BEHIND} ?", "", text)
-    text = re.sub(rf"(?<=\s){_SPACED}+|{_SPACED}+(?=\s)|\A{_SPACED}+|{_SPACED}+\Z", "", text)
-    return re.sub(f"{_SPACED}+", " ", text)
-
-
-def _closes(tags: Sequence[re.Match[str]]) -> dict[int, int]:
-    """The number of the tag that closes each one that is closed."""
-    opened, closes = list[tuple[str, int]](), dict[int, int]()
-    count = Counter[str]()
-    for place, tag in enumerate(tags):
-        name = _name(tag)
-        if not name or tag[3]:
-            continue
-        if tag[1] or (tag[4] and count[name]):
-            while count[name]:
-                last, first = opened.pop()
-                count[last] -= 1
-                if last == name:
-                    closes[first] = place
-                    break
-        else:
-            opened.append((name, place))
-            count[name] += 1
-    return closes
+    text = re.sub(f" ?{TOUCHES_BEFORE}|{TOUCHES_BEHIND} ?", "", text)
+    text = re.sub(rf"(?<=\s){SPACED}+|{SPACED}+(?=\s)|\A{SPACED}+|{SPACED}+\Z", "", text)
+    return re.sub(f"{SPACED}+", " ", text)
 
 
 def _gaps(room: Range, taken: Sequence[Range]) -> list[Range]:

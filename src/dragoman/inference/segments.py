@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DecodeError
 from dragoman.inference.forms import Form
-from dragoman.inference.markup import Markup
 from dragoman.inference.sentences import has_words, part_copies, space_in_line, split_sentences, split_to_fit
+from dragoman.text.tags import Markup
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 Split = Literal["sentence", "long", "never"]

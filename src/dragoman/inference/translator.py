@@ -24,9 +24,8 @@ from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import TOKENS_AT_ONCE, SegmentLinks, align
 from dragoman.inference.forced_terms import TermWriter
 from dragoman.inference.forms import Form, Forms
-from dragoman.inference.markup import Markup, without_tags
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.protection import hide
+from dragoman.inference.protection import found_by, hide
 from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
 from dragoman.inference.segments import LONGEST_WHOLE, Segment, Segments, giant, read_segments
@@ -39,6 +38,7 @@ from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import choose_threads
 from dragoman.text.conventions import UNKNOWN_CONVENTIONS
+from dragoman.text.tags import Markup, without_tags
 
 if TYPE_CHECKING:
     from dragoman.model.transformer import EncoderDecoder
@@ -325,7 +325,9 @@ class Translator:
         split = languages.split(given, options.target_language)
         longest = self.requests.longest_source(options) - bool(languages.ids)
         as_typed = options.raw or bool(options.prefix)
-        marked = [Markup(one.text) if as_typed else without_tags(one.text, options.protect) for one in split]
+        marked = [
+            Markup(text) if as_typed else without_tags(text, found_by(options.protect, text)) for text, _ in split
+        ]
         plain = [markup.plain for markup in marked]
         form = (lambda _: None) if as_typed else self._form(options)
         lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations, form)
@@ -435,7 +437,9 @@ class Translator:
         read, written = [], []
         for wanted, target in zip(self.target_languages.split(sources, options.target_language), targets, strict=True):
             if not options.raw:
-                plain, target = (without_tags(text, options.protect).plain for text in (wanted.text, target))
+                plain, target = (
+                    without_tags(text, found_by(options.protect, text)).plain for text in (wanted.text, target)
+                )
                 wanted = wanted._replace(text=plain)
             form = None if options.raw else self._form(options)(wanted.text.strip())
             if form is None:

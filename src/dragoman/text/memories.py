@@ -16,6 +16,7 @@ from dragoman.errors import DataError, missing_extra
 from dragoman.text.languages import is_code
 from dragoman.text.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
 from dragoman.text.protected import code_in
+from dragoman.text.tags import without_tags
 
 Texts = dict[str, str]
 """Language -> text."""
@@ -29,6 +30,8 @@ OBSOLETE = "obsolete entries left out"
 OTHER_REGIONS = "texts in another region's form of a language read with it"
 FURTHER = "further texts in the same language left out"
 
+CREDITS = ("translator-credits", "translator_credits", "Your names", "Your emails")
+"""Messages of a catalogue in whose place the names of its translators stand."""
 LARGEST_ENTRY = 1 << 23
 """Bytes of XML without the end of an entry. They take up to 50 times as much memory."""
 LARGEST_CATALOGUE = 1 << 25
@@ -61,17 +64,19 @@ def tmx_records(path: Path, _encoding_errors: EncodingErrors, repairs: Counter[s
             if segment is None or not (tag := _tag(variant.get(_LANGUAGE) or variant.get("lang") or "")):
                 continue
             language = tag.partition("-")[0]
+            if not (text := _text(segment, path)):
+                continue
             name = names.setdefault(tag if language == "zh" else language, tag)
             if tag in columns or name in found:
                 name = tag
             repairs[OTHER_REGIONS] += name != tag
             repairs[FURTHER] += name in found
             columns.add(name)
-            found.setdefault(name, _text(segment, path))
+            found.setdefault(name, text)
         first = [name for name in found if name == original] or [
             name for name in found if name.partition("-")[0] == original.partition("-")[0]
         ]
-        if not any(found.values()):
+        if not found:
             repairs[UNTRANSLATED] += 1
         else:
             yield {name: found[name] for name in (*first[:1], *found)}
@@ -131,14 +136,16 @@ def po_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str
             repairs[OBSOLETE] += 1
         elif entry.fuzzy:
             repairs[FUZZY] += 1
+        elif entry.msgid in CREDITS:
+            repairs[NOT_TO_TRANSLATE] += 1
         elif not all(forms):
             repairs[UNTRANSLATED] += 1
         else:
             held += 1
-            line = entry.linenum or 1
-            yield line, {source: entry.msgid, target: forms[0]}
-            if entry.msgid_plural:
-                yield line, {source: entry.msgid_plural, target: forms[-1]}
+            pairs = [(entry.msgid, forms[0]), (entry.msgid_plural, forms[-1])]
+            for pair in pairs if entry.msgid_plural else pairs[:1]:
+                texts = (without_tags(text).plain for text in pair)
+                yield entry.linenum or 1, dict(zip((source, target), texts, strict=True))
     if not held:
         raise _nothing(path, repairs - before)
 
@@ -242,19 +249,23 @@ def _forget(unit: Any) -> None:
             del parent[: parent.index(node)]
 
 
-def _nothing(path: Path, left_out: Counter[str]) -> DataError:
+class Untranslated(DataError):
+    """Nothing in a file is translated."""
+
+
+def _nothing(path: Path, left_out: Counter[str]) -> Untranslated:
     counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
-    return DataError(f"{path} holds no translated entries{f' ({counts})' if counts else ''}")
+    return Untranslated(f"{path} holds no translated entries{f' ({counts})' if counts else ''}")
 
 
 def _text(element: Any, path: Path) -> str:
-    """The text of a segment without the code of its original document, with single spaces.
+    """The text of a segment without tags and the code of its original document, with single spaces.
 
     A pair of tags is dropped, because `translate` takes pairs out of a text and puts them back; the words between them
     stay. A code that stands alone stays if it is a variable or the like (`%s`, `{0}`), because a sentence lacks a word
     without it: training makes it a placeholder (`protected`). Others are dropped, and a line break becomes a space.
     """
-    return " ".join("".join(_pieces(element, path)).split())
+    return " ".join(without_tags("".join(_pieces(element, path))).plain.split())
 
 
 def _pieces(element: Any, path: Path) -> Iterator[str]:
