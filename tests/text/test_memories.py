@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import prepare_data
 from dragoman.errors import DataError
-from dragoman.text import memories
+from dragoman.text import formats, memories
 from dragoman.text.columns import Naming
 from dragoman.text.readers import open_pairs
 
@@ -109,6 +109,41 @@ def test_every_format_gives_the_same_pairs_and_counts_what_it_leaves_out(tmp_pat
     assert [language[:2] for language in reading.languages] == ["en", "it"]
 
 
+def test_files_of_several_formats_are_read_one_after_another(tmp_path):
+    one, other = (write(tmp_path / name, FILES[name]) for name in ("a.xlsx", "a.po"))
+    assert [(pair.source, pair.target) for pair in open_pairs((one, other))] == PAIRS * 2
+    write(tmp_path / "b.tmx", tmx(unit(it="Il cane.", en="The dog.").replace("<tu>", '<tu srclang="it">')))
+    write(tmp_path / "c.po", f'{HEADER}msgid "a"\nmsgstr ""\n')
+    reading = open_pairs(str(tmp_path / "*"))
+    assert sorted((pair.source, pair.target) for pair in reading) == sorted([*PAIRS * 2, ("The dog.", "Il cane.")])
+    assert any("1 of 4 files left out: " in doubt and "c.po holds no translated" in doubt for doubt in reading.doubts)
+
+
+def test_tags_and_accelerators_are_taken_out_of_all_texts_as_translate_does(tmp_path):
+    entry = 'msgid "Save <b>_All</b> <file>"\nmsgstr "Salva <b>_tutto</b> <file>"\n'
+    path = write(tmp_path / "a.po", f'{HEADER}msgid "translator-credits"\nmsgstr "Ada"\n\n{entry}')
+    reading = open_pairs(path)
+    assert [(pair.source, pair.target) for pair in reading] == [("Save All <file>", "Salva tutto <file>")]
+    assert reading.repairs[memories.NOT_TO_TRANSLATE] == 1
+    path = write(tmp_path / "a.tmx", tmx(unit(en="See &lt;g0>the dog&lt;/g0>.", it="Vedi &lt;g0>il cane&lt;/g0>.")))
+    assert pairs_of(path) == [("See the dog.", "Vedi il cane.")]
+
+
+def test_a_text_that_is_empty_is_none(tmp_path):
+    reading = open_pairs(write(tmp_path / "a.tmx", tmx(unit(en="dog", it="cane") + unit(en="a", it=""))))
+    assert len(list(reading)) == 1 and reading.repairs[memories.LACKING] == 1
+    rows = [("English", "Italiano"), *PAIRS, ("a", "")]
+    reading = open_pairs(write(tmp_path / "a.xlsx", workbook(rows)))
+    assert len(list(reading)) == 2 and reading.repairs[memories.UNTRANSLATED] == 1
+
+
+def test_a_workbook_may_have_a_title_and_columns_without_a_name(tmp_path):
+    rows = [("Texts of 2026",), ("English", "Italiano"), (*PAIRS[0], "a remark"), PAIRS[1]]
+    reading = open_pairs(write(tmp_path / "a.xlsx", workbook(rows)))
+    assert [(pair.source, pair.target) for pair in reading] == PAIRS
+    assert reading.repairs[formats.TITLES] == 1
+
+
 @pytest.mark.parametrize("name", [name for name in FILES if name != "a.xlsx"])
 def test_packed_files_are_read(tmp_path, name):
     assert pairs_of(write(tmp_path / f"{name}.gz", gzip.compress(FILES[name]))) == PAIRS
@@ -126,6 +161,8 @@ def test_one_of_several_languages_is_chosen(tmp_path):
     with pytest.raises(DataError, match="several columns may be the pair: 'en' and 'de'.*data.source_column"):
         open_pairs(path)
     assert pairs_of(path, Naming(source_language="de", target_language="it"))[0] == ("Hund", "cane")
+    assert pairs_of(path, Naming("en", "it"))[0] == ("dog", "cane")
+    path = write(tmp_path / "b.tmx", tmx(unit(de="Hund", en_GB="dog", it_IT="cane") * 3))
     assert pairs_of(path, Naming("en", "it"))[0] == ("dog", "cane")
 
 

@@ -563,12 +563,12 @@ def test_a_pair_of_patterns_reads_aligned_files(tmp_path):
     assert "3 match" in refusal(patterns) and "but 2 match" in refusal(patterns)
 
 
-def test_files_of_a_pattern_are_of_one_kind(tmp_path):
+def test_files_of_a_pattern_have_the_direction_of_the_first(tmp_path):
     write(tmp_path / "a.tsv", "en\tit\nHi.\tCiao.\n")
+    write(tmp_path / "b.csv", csv_text([("it", "en"), *(pair[::-1] for pair in PAIRS)]))
+    assert texts(tmp_path / "[ab].?sv") == [("Hi.", "Ciao."), *PAIRS]
     write(tmp_path / "b.tsv", "en\tde\nHi.\tHallo.\n")
-    assert "must have the same languages, but" in refusal(tmp_path / "*.tsv")
-    write(tmp_path / "b.csv", csv_text([("en", "it"), *PAIRS]))
-    assert "must have the same format, but" in refusal(tmp_path / "[ab].?sv")
+    assert "a.tsv goes from en to it; say which columns to take ('en', 'de')" in refusal(tmp_path / "*.tsv")
     assert "no file matches" in refusal(tmp_path / "*.jsonl")
 
 

@@ -22,7 +22,7 @@ from dragoman.evaluating.direction import prepared_languages, refuse_other_langu
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import USES, find_model, read_config
 from dragoman.text.columns import Naming
-from dragoman.text.formats import Format, side_lines
+from dragoman.text.formats import Format, refuse_markup, side_lines
 from dragoman.text.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
 from dragoman.text.lines import EncodingErrors, read_lines, without_packing
 from dragoman.text.prepared import read_pairs
@@ -105,6 +105,8 @@ def read_references(
     faults: Counter[str] = Counter()
     rows = ([pair.source, pair.target] for pair in _counted(reading, faults))
     test_set = replace(_gather(path, rows, keep_empty=True), files=reading.files)
+    for kind, count in (+reading.repairs).items():
+        log.info("%s: %s: %d", path.name, kind, count)
     for fault, count in faults.items():
         log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(test_set))
     return _with_languages(test_set, reading.named, naming._replace(expected=reading.languages))
@@ -161,6 +163,8 @@ def _read_aligned(
     source: Path, references: Sequence[Path], naming: Naming, encoding_errors: EncodingErrors
 ) -> ReferenceSet:
     _refuse_other_endings(source, references, naming)
+    for path in (source, *references):
+        refuse_markup(path)
     sources = tuple(side_lines(source, encoding_errors))
     streams = []
     for path in references:

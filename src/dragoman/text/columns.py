@@ -271,7 +271,8 @@ def listed(names: Sequence[str]) -> str:
 
 
 def position_of(name: str, names: Sequence[str], where: str) -> int:
-    """The position of the column that the user names: exactly, by its number, or in another case.
+    """The position of the column that the user names: exactly, by its number, in another case, or, as
+    in `en` for `en-GB`, by its language.
 
     Raises:
         DataError: there is none, or several in another case.
@@ -280,6 +281,7 @@ def position_of(name: str, names: Sequence[str], where: str) -> int:
         [position for position, other in enumerate(names) if other == name],
         [int(name) - 1] if name.isdecimal() and 1 <= int(name) <= len(names) else [],
         [position for position, other in enumerate(names) if other.casefold() == name.casefold()],
+        [position for position, other in enumerate(names) if other.casefold().startswith(f"{name.casefold()}-")],
     ):
         if len(positions) > 1:
             numbers = " and ".join(str(position + 1) for position in positions)

@@ -48,13 +48,14 @@ KeyPath = tuple[str | int, ...]
 
 ENDINGS: dict[str, Format] = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".parquet": "parquet"}
 ENDINGS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
-ENDINGS |= {".tmx": "tmx", ".po": "po", ".xlsx": "xlsx", ".xlf": "xliff", ".xliff": "xliff"}
+ENDINGS |= {".tmx": "tmx", ".po": "po", ".pot": "po", ".xlsx": "xlsx", ".xlf": "xliff", ".xliff": "xliff"}
 """How the names of files of each format end."""
 
 _HubParts = tuple[str, str, str, str]
 """The parts of `hub:NAME:CONFIG@REVISION#SPLIT`; empty where nothing is said."""
 
 SURROGATES = "lone surrogates replaced"
+TITLES = "rows with one cell above the table left out"
 
 _LONGEST_LIST = 4  # of texts inside a record; longer ones hold words or whole rows
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
@@ -400,16 +401,20 @@ def _longest(array: Any) -> int:
     return _longest(array.flatten()) if types.is_list(array.type) else 0
 
 
-def xlsx_rows(path: Path, _encoding_errors: EncodingErrors, _repairs: Counter[str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows of the first sheet of a workbook that has two columns. Cells hold what formulas last gave."""
+def xlsx_rows(path: Path, _encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of the first sheet of a workbook that has two columns, without a title above them. Cells hold what
+    formulas last gave.
+    """
     with _workbook(path) as (sheet, _):
-        width = 0
+        fullest, width = _shape(sheet)
+        may_be_title = fullest > 1
         for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
             cells = list(map(written, values))
             while cells and not cells[-1]:
                 cells.pop()
-            width = width or len(cells)
-            if cells:
+            if cells and (may_be_title := may_be_title and sum(map(bool, cells)) == 1):
+                repairs[TITLES] += 1
+            elif cells:
                 yield number, cells + [""] * (width - len(cells))
 
 
@@ -435,7 +440,7 @@ def _workbook(path: Path) -> Iterator[tuple[Any, list[str]]]:
                     raise ValueError(f"{part.filename} unpacks to {part.file_size >> 20:,} MiB")
             with warnings.catch_warnings(action="ignore"):  # of styles that it does not know
                 book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            sheets = [sheet for sheet in book.worksheets if _columns_of(sheet) > 1] or book.worksheets
+            sheets = [sheet for sheet in book.worksheets if _shape(sheet)[0] > 1] or book.worksheets
             if not sheets:
                 raise ValueError("it has no sheet of cells")
             yield sheets[0], [sheet.title for sheet in book.worksheets]
@@ -445,10 +450,11 @@ def _workbook(path: Path) -> Iterator[tuple[Any, list[str]]]:
             raise DataError(f"{path} is not a workbook (XLSX), or is damaged: {_first_line(error)[:200]}") from None
 
 
-def _columns_of(sheet: Any) -> int:
-    """How many cells the fullest of the first rows holds."""
+def _shape(sheet: Any) -> tuple[int, int]:
+    """How many cells the fullest of the first rows holds, and how many columns the widest takes."""
     rows = islice(sheet.iter_rows(values_only=True), _ROWS_OF_DELIMITER)
-    return max((sum(value is not None for value in row) for row in rows), default=0)
+    filled = [[0, *(column for column, value in enumerate(row, 1) if value is not None)] for row in rows] or [[0]]
+    return max(map(len, filled)) - 1, max(row[-1] for row in filled)
 
 
 def hub_records(parts: _HubParts, _repairs: Counter[str]) -> Iterator[Row]:

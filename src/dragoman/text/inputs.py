@@ -93,7 +93,10 @@ def files_in(folder: Path) -> dict[str, Address]:
             raise DataError(
                 f"{folder} was saved by the datasets library; save its rows with to_parquet, and name that file"
             )
-        raise DataError(f"{folder} is a folder, and holds no file named train.*; name a file in it, or name them so")
+        raise DataError(
+            f"{folder} is a folder, and holds no file named train.*; name a file in it, or name them so, "
+            f"or name all of a kind by a pattern in quotes, as in '{folder}/*.po'"
+        )
     return sets
 
 

@@ -19,9 +19,11 @@ _BINARY = {
     b"\x28\xb5\x2f\xfd": "packed by zstd, which is not read here",
     PARQUET: "a Parquet file",
 }
+_ADVICE = "save its text as plain text, or its pairs as TSV or CSV, in UTF-8"
+_ALONE = "as pairs, it is one file alone, with a name that ends in"
 _IN_ZIP = {
-    "word/": "a Word document",
-    "xl/": "an Excel workbook",
+    "word/": f"a Word document; {_ADVICE}",
+    "xl/": f"an Excel workbook; {_ALONE} .xlsx",
 }
 # What may stand before the first mark of a text.
 _BEFORE_MARKUP = re.compile(r"(?:\s|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE (?!html).*?>)*", re.DOTALL | re.IGNORECASE)
@@ -33,7 +35,6 @@ _MARKUP = {
     r"WEBVTT\b|\d+\s*\n\d\d:\d\d:\d\d[,.]\d{3} -->": "a file of subtitles",
 }
 _FORMATS = {"TMX": ".tmx", "XLIFF": ".xlf", "PO": ".po"}
-_ADVICE = "save its text as plain text, or its pairs as TSV or CSV, in UTF-8"
 
 
 def refusal(head: bytes, path: Path) -> str:
@@ -63,7 +64,7 @@ def refusal_of_markup(head: bytes, path: Path) -> str:
     kinds = (kind for mark, kind in _MARKUP.items() if re.compile(mark, re.IGNORECASE).match(text, begin))
     kind = next(kinds, "an XML file" if text.startswith("<?xml") else "")
     ending = next((ending for name, ending in _FORMATS.items() if f"({name})" in kind), "")
-    advice = f"as pairs, it is one file alone, with a name that ends in {ending}" if ending else _ADVICE
+    advice = f"{_ALONE} {ending}" if ending else _ADVICE
     return f"{path} is {kind}; {advice}" if kind else ""
 
 
@@ -76,7 +77,7 @@ def texts_in(path: Path) -> list[str]:
 def _kind_of_zip(path: Path) -> str:
     names = _names_in(path)
     if kind := _document(names):
-        return f"{kind}; {_ADVICE}"
+        return kind
     listed = ", ".join(map(repr, names[:5])) + ", …" * (len(names) > 5)
     return f"a ZIP archive ({listed}); unpack it, and name a file" if names else "a damaged ZIP archive; fetch it again"
 

@@ -26,6 +26,7 @@ from dragoman.text.columns import (
 from dragoman.text.formats import (
     ENDINGS,
     MEMORIES,
+    NO_LINES,
     ONE_OBJECT,
     Format,
     Table,
@@ -39,6 +40,7 @@ from dragoman.text.header import judge_header
 from dragoman.text.kinds import texts_in
 from dragoman.text.languages import differing, language_of
 from dragoman.text.lines import EncodingErrors, stored_in, without_packing
+from dragoman.text.memories import UNTRANSLATED, Untranslated
 from dragoman.text.tables import NamedTable, name_columns
 
 RAGGED = "not as many cells as the first row"
@@ -99,8 +101,8 @@ def open_pairs(
     Raises:
         DataError: nothing readable is there, or nothing tells which columns are the pair.
     """
-    if several := matching(address):
-        return _joined(address, [open_pairs(file, naming, format, encoding_errors) for file in several])
+    if several := matching(address) or _tables(address):
+        return _joined(address, several, naming, lambda file, known: open_pairs(file, known, format, encoding_errors))
     if not isinstance(address, str):
         return _open_aligned((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
     if address.startswith(HUB):
@@ -126,19 +128,33 @@ def _open_file(path: Path, naming: Naming, format: Format | None, encoding_error
     return _open_table(open_table(path, chosen, reason, encoding_errors, naming.quoted), naming, path.name)
 
 
-def _joined(address: Address, readings: Sequence[Reading]) -> Reading:
-    """The readings of all files that one pattern matches, read one after another as if they were one file."""
+def _tables(address: Address) -> list[Address]:
+    """Two files that are no two sides, because one is of a format without lines: a memory and a catalogue, say."""
+    formats = [ENDINGS.get(without_packing(Path(name)).suffix.lower()) for name in address]
+    return [*address] if all(formats) and not set(formats).isdisjoint(NO_LINES) else []
+
+
+def _joined(
+    address: Address, files: Sequence[Address], naming: Naming, read: Callable[[Address, Naming], Reading]
+) -> Reading:
+    """The readings of several files, read one after another as if they were one, in the direction of the first. Those
+    in which nothing is translated yet are left out.
+    """
+    readings, nothing = list[Reading](), list[Untranslated]()
+    for file in files:
+        try:
+            readings.append(read(file, naming))
+        except Untranslated as error:
+            nothing.append(error)
+        if naming.expected is None and readings:
+            naming = naming._replace(expected=readings[0].languages, owner=readings[0].name)
+    if not readings:
+        raise nothing[0]
     first = readings[0]
-    for reading in readings[1:]:
-        for what in ("format", "languages"):
-            if getattr(reading, what) != getattr(first, what):
-                raise DataError(
-                    f"all files that one pattern matches must have the same {what}, but {first.name} has "
-                    f"{getattr(first, what)} and {reading.name} has {getattr(reading, what)}"
-                )
+    doubts = [f"{len(nothing)} of {len(files)} files left out: {nothing[0]}"] if nothing else []
     return replace(
         first,
-        doubts=tuple(doubt for reading in readings for doubt in reading.doubts),
+        doubts=(*doubts, *(doubt for reading in readings for doubt in reading.doubts)),
         name=address if isinstance(address, str) else " and ".join(address),
         files=tuple(file for reading in readings for file in reading.files),
         reasons={**first.reasons, "format": f"{first.reasons['format']}; the first of {len(readings)} files"},
@@ -328,6 +344,9 @@ def _pairs(named: NamedTable, positions: tuple[int, int], repairs: Counter[str])
             yield Pair("", "", f"{name}:{number}", fault)
             continue
         source, target = row or ("", "")
+        if table.format == "xlsx" and not (source.strip() and target.strip()):
+            repairs[UNTRANSLATED] += 1
+            continue
         yield Pair(source, target, f"{name}:{number}")
     if broken > MOST_BROKEN * rows:
         share = f"{broken:,} of {rows:,} rows" if broken > 1 else f"1 of {rows:,} rows"
