@@ -52,8 +52,16 @@ def translate(
     document_format: Annotated[
         str | None,
         typer.Option(
-            help="What --input is: html, markdown, subtitles, catalogue, json, xliff or docx.",
+            help="What --input is: html, markdown, subtitles, catalogue, json, xliff, docx, xlsx, csv or text.",
             show_default="told by its name",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Translate only this column of a table, or these keys of JSON: a name, or a pattern as '*.title'; may "
+            "be repeated.",
+            show_default="all",
         ),
     ] = None,
     raw: Annotated[
@@ -108,7 +116,7 @@ def translate(
     progress = open_screen(quiet)
     refuse_contradictions(text, input_file, item, output, fresh)
     refused = flags_named(fail_on or ())
-    is_document = is_whole(input_file, document_format, raw)
+    is_document = is_whole(input_file, document_format, raw, only)
     resumes = output is not None and can_resume(input_file, output)
     if is_document and (not resumes or output_format == "json"):
         raise ConfigError(f"{input_file} is a document, so it needs a file as its --output, and takes no JSON")
@@ -139,7 +147,7 @@ def translate(
     if pair is not None:
         flags = work.compare(*pair)
     elif input_file is not None and output is not None and resumes:
-        document = read_document(input_file, (source, target), document_format) if is_document else None
+        document = read_document(input_file, (source, target), document_format, only or ()) if is_document else None
         asked = what_decides([model, *(ensemble or ())], adapter, translator, options, output_format)
         flags = work.complete(input_file, document, output, asked, fresh, total)
     elif input_file is not None:
@@ -170,13 +178,16 @@ def refuse_contradictions(
         raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
 
 
-def is_whole(input_file: Path | None, document_format: str | None, raw: bool) -> bool:
+def is_whole(input_file: Path | None, document_format: str | None, raw: bool, only: Sequence[str] | None) -> bool:
     """Whether a file is translated as a whole document."""
     from dragoman.documents.reading import format_of
 
     if document_format is not None and (input_file is None or raw):
         raise ConfigError("--document-format says what --input is, and --raw translates its lines; give --input alone")
-    return input_file is not None and not raw and bool(document_format or format_of(input_file))
+    is_document = input_file is not None and not raw and bool(document_format or format_of(input_file))
+    if only and not is_document:
+        raise ConfigError("--only names columns or keys of a document; give one as --input")
+    return is_document
 
 
 def flags_named(names: Iterable[str]) -> "list[Flag]":

@@ -2,14 +2,17 @@
 
 import codecs
 import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dragoman.documents.document import Document
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, missing_extra
 from dragoman.text.encodings import advice
-from dragoman.text.lines import open_bytes
+from dragoman.text.lines import open_bytes, without_packing
 
 LARGEST = 100_000_000
 """Most bytes of a document, which is read as a whole."""
@@ -31,21 +34,29 @@ FORMATS = {
     "json": Format("json_texts", (".json",)),
     "xliff": Format("xliff", (".xlf", ".xliff")),
     "docx": Format("docx", (".docx",)),
+    "xlsx": Format("workbook", (".xlsx",)),
     "csv": Format("table", (".csv", ".tsv", ".tab")),
+    "text": Format("plain", ()),
 }
 """By the name that `document_format` takes."""
+SELECTIVE = ("json", "csv", "xlsx")
+"""Formats of which only some keys or columns may be translated."""
 
 
 def format_of(path: Path) -> str | None:
     """The format that a file's name tells; None for a file of lines."""
-    return next((name for name, each in FORMATS.items() if path.suffix.lower() in each.suffixes), None)
+    suffix = without_packing(path).suffix.lower()
+    return next((name for name, each in FORMATS.items() if suffix in each.suffixes), None)
 
 
-def read_document(path: Path, languages: tuple[str, str], document_format: str | None = None) -> Document:
-    """A file as the texts in it, which are translated from one of these languages into the other.
+def read_document(
+    path: Path, languages: tuple[str, str], document_format: str | None = None, only: Sequence[str] = ()
+) -> Document:
+    """A file as the texts in it, which are translated from one of these languages into the other; of a table `only`
+    these columns, or of JSON these keys, each a name or a pattern such as `*.title`.
 
     Raises:
-        ConfigError: there is no such format, or the name of the file tells none.
+        ConfigError: there is no such format, the name of the file tells none, or it takes no `only`.
         DataError: the file cannot be read, is larger than `LARGEST` bytes or is damaged.
         MissingExtra: what reads the format is not installed.
     """
@@ -55,11 +66,57 @@ def read_document(path: Path, languages: tuple[str, str], document_format: str |
             f"{path}: {'no format is known by its name' if name is None else f'{name!r} is no format'}; "
             f"give one of {', '.join(FORMATS)}"
         )
+    if only and name not in SELECTIVE:
+        raise ConfigError(f"only {' and '.join(SELECTIVE)} have columns or keys to choose from; {path} is {name}")
     with open_bytes(path) as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
-    return import_module(f"dragoman.documents.{FORMATS[name].module}").read(content, path, languages)
+    return import_module(f"dragoman.documents.{FORMATS[name].module}").read(
+        content, path, languages, *([only] if only else [])
+    )
+
+
+def chosen(names: Sequence[str], only: Sequence[str], path: Path) -> list[bool]:
+    """Which of these columns, or of these keys with those above them and dots between, a pattern of `only` means.
+
+    Raises:
+        DataError: a pattern means none.
+    """
+    meant = [[fnmatchcase(name, one) or fnmatchcase(name, f"*.{one}") for name in names] for one in only]
+    for pattern, found in zip(only, meant, strict=True):
+        if not any(found):
+            known = ", ".join(dict.fromkeys(filter(None, names))) or "none"
+            raise DataError(f"{path} has no column or key {pattern!r}, only {known[:500]}")
+    return [any(each) for each in zip(*meant, strict=True)]
+
+
+def xml_tree(content: bytes, path: Path) -> Any:
+    """A file of XML as a tree of lxml.
+
+    Raises:
+        DataError: it is damaged, or uses entities of its own.
+        MissingExtra: lxml is not installed.
+    """
+    try:
+        from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
+    except ImportError:
+        raise missing_extra("lxml", "documents") from None
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    try:
+        tree = etree.parse(BytesIO(content), parser)
+    except etree.XMLSyntaxError as error:
+        raise DataError(f"{path}:{error.lineno or 1} is not well-formed XML: {' '.join(error.msg.split())}") from None
+    for entity in tree.iter(etree.Entity):
+        raise DataError(f"{path}:{entity.sourceline} uses the entity {entity.text}, which is not read; write its text")
+    return tree
+
+
+def xml_bytes(tree: Any) -> bytes:
+    """A tree of lxml as a file, in the encoding that it had."""
+    written, info = BytesIO(), tree.docinfo
+    tree.write(written, encoding=info.encoding or "UTF-8", xml_declaration=True, standalone=info.standalone or None)
+    return written.getvalue()
 
 
 def decoded(content: bytes, path: Path, declares: bool = False) -> tuple[str, str]:

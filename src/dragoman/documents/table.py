@@ -1,12 +1,13 @@
 """Tables, CSV and TSV: the text in their cells, line by line."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.documents.document import Document, Where, lines_in, with_lines
-from dragoman.documents.reading import decoded
+from dragoman.documents.reading import chosen, decoded
 from dragoman.errors import DataError
 from dragoman.text.formats import DELIMITER_GIVEN, ENDINGS, csv_delimiter, quoted_cells
 
@@ -65,9 +66,13 @@ class Layout(NamedTuple):
 class Table(Document):
     """A table. All but the text of its cells stays as it is, to the byte."""
 
-    def __init__(self, content: str, encoding: str, layout: Layout, path: Path) -> None:
+    def __init__(self, content: str, encoding: str, layout: Layout, path: Path, only: Sequence[str]) -> None:
         self._content, self._encoding, self._layout = content, encoding, layout
-        cells = (cell for row in layout.rows(content, path) for cell in row)
+        rows = layout.rows(content, path)
+        wanted: Iterable[bool] = repeat(True)
+        if only:
+            wanted = chosen([self._text(cell) for cell in next(rows, [])], only, path)
+        cells = (cell for row in rows for cell, is_wanted in zip(row, wanted, strict=False) if is_wanted)
         self._cells = [cell for cell in cells if lines_in(self._text(cell))]
 
     @property
@@ -89,13 +94,13 @@ class Table(Document):
         return raw.replace('""', '"') if cell.is_quoted else raw
 
 
-def read(content: bytes, path: Path, languages: tuple[str, str]) -> Table:
-    """A table and the text in its cells.
+def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Table:
+    """A table and the text in its cells; `only` are the columns that are translated, by the names in the first row.
 
     Raises:
-        DataError: it is damaged.
+        DataError: it is damaged, or has no such column.
     """
     is_tsv = ENDINGS.get(path.suffix.lower()) == "tsv"
     delimiter = "\t" if is_tsv else csv_delimiter(path, "strict")
     has_quotes = delimiter != "\t" or quoted_cells(path, "strict") > 0
-    return Table(*decoded(content, path), Layout(delimiter, has_quotes), path)
+    return Table(*decoded(content, path), Layout(delimiter, has_quotes), path, only)

@@ -1,5 +1,6 @@
 """A document in, a document out."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ def translate_document(
     output: Path | str,
     options: SearchOptions | None = None,
     document_format: str | None = None,
+    only: Sequence[str] = (),
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
@@ -26,17 +28,18 @@ def translate_document(
     """Translates the texts of a document, and writes the document with their translations; all else in it stays as it
     is. Returns the translations, in the order of the document.
 
-    The name of the file tells its format, unless `document_format` does. `settings` are as those of `translate`.
+    The name of the file tells its format, unless `document_format` does. `only` names the columns of a table, or the
+    keys of JSON, that are translated, by patterns such as `*.title`. `settings` are as those of `translate`.
 
     Raises:
         CheckpointError, ConfigError, DecodeError, OutOfMemory: as `translate`.
-        ConfigError: no format is known by the name.
+        ConfigError: no format is known by the name, or it takes no `only`.
         DataError: the document cannot be read, or the output would overwrite it.
     """
     source, output = Path(source), Path(output)
     check_output(output, source)
     translator = Translator.load(model, device, precision, progress, threads=threads)
-    document = read_document(source, translator.languages, document_format)
+    document = read_document(source, translator.languages, document_format, only)
     translations = translator.translate(document.texts, options, progress, **settings)
     write_file(output, document.translated([each.text for each in translations]))
     return translations

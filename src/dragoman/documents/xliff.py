@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
-from dragoman.errors import DataError, missing_extra
+from dragoman.documents.reading import xml_bytes, xml_tree
+from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
 
 _AROUND = frozenset("g mrk pc".split())
@@ -18,7 +18,6 @@ _HALVES: Mapping[str, Literal["open", "close"]] = {
     **dict.fromkeys(("ept", "ex", "ec", "CLOSE"), "close"),
 }
 """What stands for one half of a pair, by the element's name or the beginning of its id."""
-_PARSER = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
 
 
 class Tag(NamedTuple):
@@ -71,12 +70,7 @@ class Xliff(Document):
         for element in [self._tree.getroot()] if name == "trgLang" else self._tree.iter("{*}file"):
             if not element.get(name):
                 element.set(name, self._target)
-        written = BytesIO()
-        info = self._tree.docinfo
-        self._tree.write(
-            written, encoding=info.encoding or "UTF-8", xml_declaration=True, standalone=info.standalone or None
-        )
-        return written.getvalue() + b"\n"
+        return xml_bytes(self._tree) + b"\n"
 
 
 def _units(element: Any) -> Iterator[Unit]:
@@ -142,16 +136,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
         DataError: it is damaged or no XLIFF, or uses entities of its own.
         MissingExtra: lxml is not installed.
     """
-    try:
-        from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
-    except ImportError:
-        raise missing_extra("lxml", "documents") from None
-    try:
-        tree = etree.parse(BytesIO(content), etree.XMLParser(**_PARSER))
-    except etree.XMLSyntaxError as error:
-        raise DataError(f"{path}:{error.lineno or 1} is not well-formed XML: {' '.join(error.msg.split())}") from None
-    for entity in tree.iter(etree.Entity):
-        raise DataError(f"{path}:{entity.sourceline} uses the entity {entity.text}, which is not read; write its text")
+    tree = xml_tree(content, path)
     if not tree.getroot().tag.endswith("xliff"):
         raise DataError(f"{path} is XML, but no XLIFF: it is {tree.getroot().tag[:60]}")
     return Xliff(tree, languages[1])

@@ -1,0 +1,124 @@
+"""Excel workbooks (XLSX): the text in their cells, line by line. Formulas, numbers, dates, pictures and charts stay.
+
+Only sheets with text are written anew, straight into the archive: openpyxl would lose what it does not know.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from copy import copy
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+from dragoman.documents.document import Document, lines_in, with_lines
+from dragoman.documents.reading import chosen, xml_bytes, xml_tree
+from dragoman.errors import DataError
+
+_NAME = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
+_STRINGS = "xl/sharedStrings.xml"
+LARGEST_UNPACKED = 200_000_000
+"""Most bytes of a workbook and its pictures."""
+
+
+class Cell(NamedTuple):
+    """A cell with text."""
+
+    element: Any
+    text: str
+    string: Any
+    """The element that holds the text, which many cells may share."""
+
+
+class Workbook(Document):
+    """A workbook. A text whose letters have several formats gets the first of them."""
+
+    def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
+        self._archive, self._trees = archive, dict[str, Any]()
+        self._cells: list[Cell] = []
+        names = archive.namelist()
+        shared = xml_tree(archive.read(_STRINGS), path).getroot().findall(f"{_NAME}si") if _STRINGS in names else []
+        for name in filter(_SHEET.fullmatch, names):
+            tree = xml_tree(archive.read(name), path)
+            rows = [[*_cells(row, shared, path)] for row in tree.iter(f"{_NAME}row")]
+            if only and rows:
+                wanted = chosen([cell.text for _, cell in rows[0]], only, path)
+                columns = {column for (column, _), is_wanted in zip(rows[0], wanted, strict=True) if is_wanted}
+                rows = [[one for one in row if one[0] in columns] for row in rows[1:]]
+            found = [cell for row in rows for _, cell in row if lines_in(cell.text)]
+            if found:
+                self._trees[name] = tree
+                self._cells += found
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return [line for cell in self._cells for line in lines_in(cell.text)]
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        following = iter(translations)
+        for cell in self._cells:
+            if (translation := with_lines(cell.text, following)) != cell.text:
+                _fill(cell, translation)
+        written = BytesIO()
+        with ZipFile(written, "w") as archive:
+            for part in self._archive.infolist():
+                tree = self._trees.get(part.filename)
+                archive.writestr(part, self._archive.read(part) if tree is None else xml_bytes(tree))
+        return written.getvalue()
+
+
+def _cells(row: Any, shared: Sequence[Any], path: Path) -> Iterator[tuple[str, Cell]]:
+    """The cells of a row with text, not those with formulas, and the letters of their columns."""
+    for element in row.iter(f"{_NAME}c"):
+        kind, string = element.get("t"), None
+        if element.find(f"{_NAME}f") is not None:
+            continue
+        if kind == "inlineStr":
+            string = element.find(f"{_NAME}is")
+        elif kind == "s":
+            number = element.findtext(f"{_NAME}v", "")
+            if not (number.isdecimal() and int(number) < len(shared)):
+                raise DataError(f"{path} is damaged: its cell {element.get('r')} has a text that is not in the file")
+            string = shared[int(number)]
+        if string is not None:
+            pieces = (*string.findall(f"{_NAME}t"), *string.findall(f"{_NAME}r/{_NAME}t"))
+            column = re.sub(r"\d", "", element.get("r", ""))
+            yield column, Cell(element, "".join(piece.text or "" for piece in pieces), string)
+
+
+def _fill(cell: Cell, translation: str) -> None:
+    """Gives a cell a text of its own."""
+    element, format = cell.element, cell.string.find(f"{_NAME}r/{_NAME}rPr")
+    for child in (*element.findall(f"{_NAME}v"), *element.findall(f"{_NAME}is")):
+        element.remove(child)
+    element.set("t", "inlineStr")
+    around = string = element.makeelement(f"{_NAME}is")
+    if format is not None:
+        around = element.makeelement(f"{_NAME}r")
+        around.append(copy(format))
+        string.append(around)
+    text = element.makeelement(f"{_NAME}t", {_SPACE: "preserve"})
+    text.text = translation
+    around.append(text)
+    element.append(string)
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Workbook:
+    """A workbook and the text in its cells; `only` are the columns that are translated, by the names in the first row
+    of each sheet.
+
+    Raises:
+        DataError: it is damaged or no workbook, or a sheet has no such column.
+        MissingExtra: lxml is not installed.
+    """
+    try:
+        archive = ZipFile(BytesIO(content))
+        if (size := sum(part.file_size for part in archive.infolist())) > LARGEST_UNPACKED:
+            raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
+        if not any(map(_SHEET.fullmatch, archive.namelist())):
+            raise DataError(f"{path} is no Excel workbook (XLSX): it has no sheets")
+        return Workbook(archive, path, only)
+    except (BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:  # the last of a password
+        raise DataError(f"{path} is not an Excel workbook (XLSX), or is damaged: {str(error)[:200]}") from None
