@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -9,6 +10,7 @@ from dragoman.documents.reading import read_document
 from dragoman.errors import DataError
 
 docx = pytest.importorskip("docx", reason="the extra documents is not installed")
+W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
 @pytest.fixture
@@ -101,3 +103,34 @@ def test_a_document_that_unpacks_to_too_much_is_refused(path: Path, monkeypatch:
     monkeypatch.setattr("dragoman.documents.docx.LARGEST_UNPACKED", 10_000)
     with pytest.raises(DataError, match="too much for one document"):
         read_document(path, ("en", "it"))
+
+
+def test_notes_and_text_boxes_are_translated_once(tmp_path: Path) -> None:
+    from docx.opc.constants import RELATIONSHIP_TYPE
+    from docx.opc.packuri import PackURI
+    from docx.opc.part import Part
+    from docx.oxml import parse_xml
+
+    path = tmp_path / "notes.docx"
+    document = docx.Document()
+    paragraph = document.add_paragraph("A house")
+    paragraph.add_run(" by the ")
+    paragraph.add_run("sea").bold = True
+    box = (
+        f'<w:r xmlns:w="{W}" xmlns:v="urn:schemas-microsoft-com:vml"><w:pict><v:textbox><w:txbxContent>'
+        "<w:p><w:r><w:t>In a box</w:t></w:r></w:p></w:txbxContent></v:textbox></w:pict></w:r>"
+    )
+    paragraph._p.append(parse_xml(box))
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    note = '<w:footnote w:id="1"><w:p><w:r><w:t>A note</w:t></w:r></w:p></w:footnote>'
+    notes = f'<w:footnotes xmlns:w="{W}">{note}</w:footnotes>'
+    part = Part(PackURI("/word/footnotes.xml"), kind, notes.encode(), document.part.package)
+    document.part.relate_to(part, RELATIONSHIP_TYPE.FOOTNOTES)
+    document.save(path)
+    read = read_document(path, ("en", "it"))
+    assert read.texts == ["A house by the <g1>sea</g1>", "In a box", "A note"]
+    path.write_bytes(read.translated(["Una <g1>casa</g1> al mare", "In una scatola", "Una nota"]))
+    again = read_document(path, ("en", "it"))
+    assert again.texts == ["Una <g1>casa</g1> al mare", "In una scatola", "Una nota"]
+    with ZipFile(path) as archive:
+        assert archive.read("word/document.xml").decode().count("In una scatola") == 1

@@ -1,5 +1,6 @@
 """A document whose texts are copied comes back as it was; one whose texts are translated differs only in them."""
 
+import gzip
 import re
 import tempfile
 from collections.abc import Callable
@@ -279,3 +280,31 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "a.xyz")
     with pytest.raises(ConfigError, match="'word' is no format"):
         read_document(tmp_path / "a.html", ("en", "it"), "word")
+
+
+@pytest.mark.parametrize(
+    ("only", "texts"),
+    [
+        (["title"], ["Good day", "One"]),
+        (["items.*"], ["One", "red", "blue"]),
+        (["a.title", "tags"], ["Good day", "red", "blue"]),
+    ],
+)
+def test_only_some_keys_of_json_are_translated(tmp_path: Path, only: list[str], texts: list[str]) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": {"title": "Good day", "id": "x y"}, "items": [{"title": "One", "tags": ["red", "blue"]}]}')
+    assert read_document(path, ("en", "it"), only=only).texts == texts
+    with pytest.raises(DataError, match=r"no column or key 'b', only a\.title, a\.id, items\.title, items\.tags"):
+        read_document(path, ("en", "it"), only=["b"])
+
+
+def test_a_page_has_nothing_to_choose_from(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>one")
+    with pytest.raises(ConfigError, match="only json and csv and xlsx have columns or keys"):
+        read_document(tmp_path / "a.html", ("en", "it"), only=["b"])
+
+
+def test_a_packed_document_is_one(tmp_path: Path) -> None:
+    (tmp_path / "a.html.gz").write_bytes(gzip.compress(b"<p>one <b>two</b>"))
+    document = read_document(tmp_path / "a.html.gz", ("en", "it"))
+    assert document.translated(document.texts) == b"<p>one <b>two</b>"

@@ -3,6 +3,7 @@
 import csv
 import io
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from dragoman.documents.reading import read_document
 from dragoman.errors import DataError
 
 
-def read(path: Path, content: str) -> Document:
+def read(path: Path, content: str, only: Sequence[str] = ()) -> Document:
     path.write_bytes(content.encode())
-    return read_document(path, ("en", "it"))
+    return read_document(path, ("en", "it"), only=only)
 
 
 def in_capitals(document: Document) -> str:
@@ -86,3 +87,11 @@ LARGE = (1_000 * (999 * "1," + "a\n"), 300_000 * "a,", "a,b\n" + 5_000_000 * "x"
 def test_large_tables_come_back_to_the_byte(tmp_path: Path, content: str) -> None:
     document = read(tmp_path / "a.csv", content)
     assert document.translated(document.texts).decode() == content
+
+
+def test_only_some_columns_are_translated_and_the_header_stays(tmp_path: Path) -> None:
+    document = read(tmp_path / "a.csv", 'id,name,text\n1,Red chair,"Big, red"\n2,Table\n', only=["text", "n*"])
+    assert document.texts == ["Red chair", "Big, red", "Table"]
+    assert document.translated(["a", "b", "c"]) == b'id,name,text\n1,a,"b"\n2,c\n'
+    with pytest.raises(DataError, match="no column or key 'title', only id, name, text"):
+        read(tmp_path / "a.csv", "id,name,text\n1,a,b\n", only=["title"])

@@ -1,4 +1,4 @@
-"""Word documents (DOCX): paragraphs of the text, of tables, headers and footers, with the formats in them."""
+"""Word documents (DOCX): paragraphs of the text, tables, text boxes, headers, footers and notes, with their formats."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
+from dragoman.documents.reading import xml_bytes, xml_tree
 from dragoman.errors import DataError, missing_extra
 from dragoman.inference.sentences import has_words
 
@@ -30,6 +31,8 @@ class Piece(NamedTuple):
 
     kind: str
     element: Any = None
+    run: Any = None
+    """The run that something stood in alone, if it was one."""
 
 
 class Paragraph(NamedTuple):
@@ -48,9 +51,12 @@ class Paragraph(NamedTuple):
 class Docx(Document):
     """A Word document."""
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, document: Any, path: Path) -> None:
         self._document = document
-        roots = [part.element for part in document.part.package.iter_parts() if hasattr(part, "element")]
+        parts = [*document.part.package.iter_parts()]
+        self._notes = {part: xml_tree(part.blob, path) for part in parts if _is_of_notes(part)}
+        roots = [part.element for part in parts if hasattr(part, "element")]
+        roots += [tree.getroot() for tree in self._notes.values()]
         paragraphs = (paragraph for root in roots for paragraph in root.iter(f"{_W}p"))
         self._paragraphs = [found for each in paragraphs if (found := _paragraph(each))]
 
@@ -60,13 +66,21 @@ class Docx(Document):
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
-        for paragraph in self._paragraphs:
-            texts = [*islice(following, len(paragraph.inlines))]
-            if texts != paragraph.texts:
-                _fill(paragraph, texts)
+        texts = [[*islice(following, len(paragraph.inlines))] for paragraph in self._paragraphs]
+        # Backwards: a text box stands in a paragraph, and moves with it when its own paragraphs are translated.
+        for paragraph, written in reversed([*zip(self._paragraphs, texts, strict=True)]):
+            if written != paragraph.texts:
+                _fill(paragraph, written)
+        for part, tree in self._notes.items():
+            part._blob = xml_bytes(tree)
         written = BytesIO()
         self._document.save(written)
         return written.getvalue()
+
+
+def _is_of_notes(part: Any) -> bool:
+    """Whether a part holds footnotes or endnotes, of which the library knows nothing."""
+    return not hasattr(part, "element") and part.content_type.endswith(("footnotes+xml", "endnotes+xml"))
 
 
 def _paragraph(element: Any) -> Paragraph | None:
@@ -129,12 +143,10 @@ def _run(run: Any, usual: str) -> Iterator[Part[Piece]]:
         if child.tag == f"{_W}t":
             yield Part("words", Piece("words"), child.text or "")
         elif child.tag not in (f"{_W}rPr", *_DROPPED):
-            alone = run.makeelement(run.tag)
-            alone.extend(deepcopy(node) for node in (format, child) if node is not None)
             if child.tag in _BREAKS:
-                yield from (*end, Part("single", Piece("break", alone)), *begin)
+                yield from (*end, Part("single", Piece("break", child, run)), *begin)
             else:
-                yield Part("single", Piece("alone", alone))
+                yield Part("single", Piece("alone", child, run))
     yield from end
 
 
@@ -182,7 +194,12 @@ def _fill(paragraph: Paragraph, translations: Sequence[str]) -> None:
         elif piece.kind == "end":
             (formats if opened.pop() == "run" else containers).pop()
         elif piece.kind in ("alone", "break"):
-            containers[-1].append(deepcopy(piece.element))
+            around = containers[-1]
+            if piece.run is not None:
+                around = element.makeelement(f"{_W}r")
+                around.extend(deepcopy(piece.run.findall(f"{_W}rPr")))
+                containers[-1].append(around)
+            around.append(piece.element)
         else:
             opened.append(piece.kind)
             if piece.kind == "run":
@@ -218,7 +235,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
     try:
         if (size := sum(part.file_size for part in ZipFile(BytesIO(content)).infolist())) > LARGEST_UNPACKED:
             raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
-        return Docx(docx.Document(BytesIO(content)))
+        return Docx(docx.Document(BytesIO(content)), path)
     except DataError:
         raise
     except Exception as error:  # the library raises whatever a broken part leads to
