@@ -68,3 +68,22 @@ def test_what_a_document_cannot_take_is_refused(
 ) -> None:
     assert main(["translate", str(run_folder), "--input", str(page), *options]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_a_document_that_is_no_text_is_translated_too(run_folder: Path, tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="the extra documents is not installed")
+    book = openpyxl.Workbook()
+    book.active.append(["name", "price"])
+    book.active.append(["the cat", 12])
+    book.save(tmp_path / "book.xlsx")
+    written = tmp_path / "libro.xlsx"
+    command = ["translate", str(run_folder), "--input", str(tmp_path / "book.xlsx"), "--output", str(written)]
+    assert main([*command, "--only", "name", "--quiet"]) == 0
+    name, price = next(openpyxl.load_workbook(written).active.iter_rows(min_row=2, values_only=True))
+    assert (isinstance(name, str), price) == (True, 12)
+
+
+def test_columns_of_lines_are_refused(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("the cat\n")
+    assert main(["translate", str(run_folder), "--input", str(tmp_path / "a.txt"), "--only", "name"]) == 2
+    assert "--only names columns or keys of a document" in capsys.readouterr().err

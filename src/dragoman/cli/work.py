@@ -108,8 +108,9 @@ class Work:
         from dragoman.inference.resumable import resumable_file
         from dragoman.runs.signals import interrupted_by_signals
 
-        texts, convert, unit = read(source), None, "line"
-        if document is not None:
+        if document is None:
+            texts, convert, unit = read(source), None, "line"
+        else:
             texts, convert, unit, total = document.texts, document.translated, "text", len(document.texts)
         with resumable_file(output, asked, fresh, convert) as file, interrupted_by_signals(lambda: file.state):
             flags = Flags(file.counts, file.places, unit)
