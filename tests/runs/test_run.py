@@ -31,7 +31,6 @@ from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.folder import load_model
-from dragoman.store.manifest import write_manifest
 from dragoman.text import conventions as text_conventions
 from dragoman.text.placeholders import PLACEHOLDERS
 from dragoman.text.prepare import prepare_data
@@ -92,35 +91,13 @@ def test_models_keep_how_their_training_text_is_written(finished: Path) -> None:
     assert {"the", "sees", "seeks"} <= set(learnt.source.words) and "vede" in learnt.target.words
 
 
-def test_a_run_of_an_earlier_version_learns_how_its_text_is_written(finished: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(finished, run)
-    for folder in (run, run / "best", run / "final"):
-        (folder / "conventions.json").unlink()
-    for folder in (run / "best", run / "final"):
-        write_manifest(folder)
-    assert load_model(run).files.conventions is None
-    train(run, device="cpu")
-    for name in ("best", "final"):
-        learnt = load_model(finished / name).files.conventions
-        assert learnt is not None and learnt.placeholders
-        without = learnt.model_copy(update={"placeholders": False})  # which earlier versions did not teach
-        assert load_model(run / name).files.conventions == without
-
-
 def test_a_model_keeps_how_likely_its_translations_of_the_dev_set_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman.inference.translation.MEASURED", 4)
     run = train_small(tmp_path).folder
-    generation = run / "best" / "generation_config.json"
-    kept = json.loads(generation.read_text())
-    assert -2 <= kept.pop("doubtful_below") <= 0
-    assert "doubtful_below" not in load_model(run / "final").files.generation, "it was not validated"
-    generation.write_text(json.dumps(kept))  # as an earlier version did
-    write_manifest(run / "best")
-    train(run, device="cpu")
     assert -2 <= load_model(run).files.generation["doubtful_below"] <= 0
+    assert "doubtful_below" not in load_model(run / "final").files.generation, "it was not validated"
     brief = ["data.dev_size=8", "data.test_size=4", "train.steps=2", f"start.model={run}"]
     tuned = train(tmp_path / "corpus.tsv", overrides=brief, name="tuned", runs=tmp_path, device="cpu").folder
     assert read_recipe(tuned / "recipe.toml").decode.doubtful_below is None, "that of another model is not kept"

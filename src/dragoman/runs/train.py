@@ -24,7 +24,6 @@ from dragoman.files import lock
 from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs import conventions
 from dragoman.runs.judgement import Judgement, judge
 from dragoman.runs.language_model import TextEvaluation
 from dragoman.runs.lookup import (
@@ -151,8 +150,6 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
             run.scores,
         )
         recipe = check(opened.asked, str(run), Recipe)
-        if world.is_first:
-            conventions.complete(run)
         return RunResult(run.path, opened.finished_at, (), recipe.task, judge(run) if world.is_first else None)
     unusual = opened.threads if opened.threads != system.choose_threads(None) else None
     with system.torch_threads(opened.threads):

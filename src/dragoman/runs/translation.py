@@ -23,7 +23,6 @@ from dragoman.inference.translation import Translation, doubtful_below
 from dragoman.inference.translator import Translator
 from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
-from dragoman.runs.conventions import TRANSLATED, learn_conventions
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model, read_conventions
@@ -43,6 +42,10 @@ log = logging.getLogger(__name__)
 
 SAMPLED_LINES = 2_000
 """Training lines that are checked for holding several sentences."""
+SAMPLED_PAIRS = 300_000
+"""Training pairs that tell how a text is written, spread over all of them."""
+TRANSLATED = 400
+"""Dev sentences that each validation translates, evenly spread over the dev set."""
 SAMPLE = 1_000_000
 """Most pairs that a vocabulary is learnt from, spread over all of the training text."""
 EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
@@ -150,7 +153,7 @@ class TranslationTask(Task):
         if (kept := PairConventions.load(self.run.path)) is not None:
             return kept
         if self.recipe.start is None:
-            found = learn_conventions(self.run.data)
+            found = learn_conventions(self.run.data, self.report)
         else:
             found = read_conventions(find_model(self.recipe.start.model)) if self.start is not None else None
         if found is not None:
@@ -284,6 +287,15 @@ class TranslationTask(Task):
         if self.recipe.model.size != "tiny":
             advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
         return advice
+
+
+def learn_conventions(data: Path, report: DataReport) -> PairConventions:
+    """How the training text in a folder of prepared data is written."""
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        return evenly_spaced(read_split(data, "train"), report.splits["train"].pairs, SAMPLED_PAIRS)
+
+    return PairConventions.learn(pairs()).counted(pairs(), report.source_language)
 
 
 def _old_pairs(data: Path, start: StartSettings) -> tuple[Iterator[tuple[str, str]], Pool | None]:
