@@ -41,7 +41,7 @@ from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import train
 from dragoman.serialization import write_json
 from dragoman.store.folder import load_model
-from dragoman.store.merging import average, distances
+from dragoman.store.merging import average
 from dragoman.store.tensors import named_weights
 from dragoman.system import describe, machine
 from dragoman.text.prepared import evenly_spaced, read_split
@@ -109,6 +109,25 @@ class Job:
         if "mix_rate" in tables["start"]:
             tables["start"]["mix_data"] = str((self.base / "data").resolve())
         return check(tables, self.way, Recipe)
+
+
+def distances(before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor]) -> dict[str, float]:
+    """For each part of a model, the L2 norm of what changed, relative to its norm before. A bias of the output is no
+    part: in models of Marian one huge number in it outweighs all others.
+    """
+    parts: dict[str, list[str]] = {}
+    for name in before:
+        if name != "output_bias":
+            parts.setdefault(name.partition(".")[0], []).append(name)
+    return {
+        part: _norm([after[name] - before[name] for name in names]) / norm
+        for part, names in parts.items()
+        if (norm := _norm([before[name] for name in names]))
+    }
+
+
+def _norm(weights: Sequence[torch.Tensor]) -> float:
+    return float(torch.stack([weight.detach().norm() for weight in weights]).norm())
 
 
 def run(job: Job) -> None:

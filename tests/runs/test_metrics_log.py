@@ -97,34 +97,6 @@ def test_lines_without_room_are_kept_until_there_is(tmp_path: Path, caplog: pyte
 # Damaged
 
 
-@pytest.mark.parametrize(
-    ("lines", "named"),
-    [
-        ([1, 2, 3, 4, 5], "steps 6 to 9 of the 9 steps done"),
-        ([3, 4, 6, 7, 8, 9], "steps 1 to 2, step 5 of the 9 steps done"),
-        ([], "steps 1 to 9 of the 9 steps done"),
-        ([2, 4, 6, 8], "step 1, step 3, step 5, and 2 more of the 9 steps done"),
-    ],
-)
-def test_steps_that_the_journal_lacks_are_named_once(
-    lines: list[int], named: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / METRICS).write_text("".join(f'{{"step": {step}, "loss": 1.0}}\n' for step in lines))
-    write_steps(tmp_path, [10], begin=9)
-    assert steps_in(tmp_path) == [*lines, 10]
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'metrics.jsonl'} lacks {named}: it was cut, deleted or changed; the run goes on, and its curves "
-        "leave them out"
-    ]
-
-
-def test_a_whole_journal_is_not_complained_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    write_steps(tmp_path, range(1, 9))
-    write_steps(tmp_path, range(6, 11), begin=5)
-    write_steps(tmp_path, range(1, 3), begin=0)
-    assert not caplog.records
-
-
 @pytest.mark.parametrize("torn", [b'{"step": 2, "plain_lo', b'{"step"', b"\x00\x00\x00", b'{"step": 2, "note": "\xc3'])
 def test_a_line_that_a_kill_cut_is_left_out(torn: bytes, tmp_path: Path) -> None:
     (tmp_path / METRICS).write_bytes(b'{"step": 1, "plain_loss": 2.0}\n' + torn)

@@ -11,7 +11,7 @@ from small_runs import some_pairs, train_small, write_corpus
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.runs.fine_tune import fine_tune
 from dragoman.store.folder import load_model
-from dragoman.store.merging import average, distances, interpolate
+from dragoman.store.merging import average, interpolate
 from dragoman.store.tensors import named_weights
 
 
@@ -21,12 +21,6 @@ def test_the_ends_of_the_dial_are_the_models_and_the_middle_lies_between() -> No
         assert all(torch.equal(weight, same[name]) for name, weight in interpolate(one, other, share).items())
     for name, weight in interpolate(one, other, 0.3).items():
         torch.testing.assert_close(weight, 0.7 * one[name] + 0.3 * other[name])
-
-
-def test_the_distance_is_relative_to_the_norm_before_part_by_part() -> None:
-    before = {"encoder.x": torch.tensor([3.0]), "encoder.y": torch.tensor([4.0, 0.0]), "output": torch.tensor([2.0])}
-    after = {"encoder.x": torch.tensor([3.0]), "encoder.y": torch.tensor([4.0, 1.0]), "output": torch.tensor([2.0])}
-    assert distances(before, after) == {"encoder": pytest.approx(0.2), "output": 0.0}
 
 
 @pytest.fixture(scope="module")

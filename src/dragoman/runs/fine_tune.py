@@ -29,9 +29,6 @@ from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import FAMILY_IN_WORDS
 from dragoman.runs.train import train_run
 from dragoman.store.description import find_model, read_config
-from dragoman.store.folder import load_model
-from dragoman.store.merging import distances
-from dragoman.store.tensors import named_weights
 from dragoman.text.addresses import Address
 from dragoman.text.inputs import open_inputs
 from dragoman.text.settings import DataSettings
@@ -100,7 +97,6 @@ def fine_tune(
         for translator, word in zip(translators, (BEFORE, AFTER), strict=True)
     )
     write_scores(run.scores, [*before, *after])
-    _tell_distance(plan.start, result.folder)
     return FineTuneResult(result.folder, result.steps, before, after)
 
 
@@ -202,13 +198,6 @@ def _score(translator: Translator, tests: Mapping[str, Path], word: str, progres
         for side, test in tests.items()
         if test.is_file() and test.stat().st_size
     )
-
-
-def _tell_distance(start: Path | str, run: Path) -> None:
-    """Says how far each part of the model has moved."""
-    before, after = (named_weights(load_model(path).model) for path in (start, run))
-    moved = ", ".join(f"{part} {distance:.1%}" for part, distance in distances(before, after).items())
-    log.info("distance to the start, of its norm: %s", moved)
 
 
 def _is_scored(path: Path) -> bool:

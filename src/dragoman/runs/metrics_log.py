@@ -20,8 +20,6 @@ from dragoman.run_folder import RunFolder
 log = logging.getLogger(__name__)
 
 
-NAMED_GAPS = 3
-"""Stretches of missing steps that a warning names one by one; it counts the rest."""
 CURVE_WIDTH = 60
 """Characters of a curve on a terminal."""
 
@@ -42,16 +40,8 @@ class MetricsLog:
         self._trackers: list[Any] = []
 
     def __enter__(self) -> Self:
-        """Drops the lines of later steps, which will run again, and warns of earlier steps without a line."""
+        """Drops the lines of later steps, which will run again."""
         kept = [line for line in read_metrics(self._run) if line["step"] <= self._step]
-        if gaps := _gaps(kept, self._step):
-            log.warning(
-                "%s lacks %s of the %s steps done: it was cut, deleted or changed; the run goes on, and its curves "
-                "leave them out",
-                self.path,
-                _named(gaps),
-                f"{self._step:,}",
-            )
         write_file(self.path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = self._open.enter_context(self.path.open("ab", buffering=0))
         self._open.enter_context(_threads_of_tensorboard_are_quiet())
@@ -118,24 +108,6 @@ def read_metrics(run: RunFolder | Path) -> list[dict[str, Any]]:
         with suppress(ValueError):
             metrics.append(json.loads(line))
     return metrics
-
-
-def _gaps(lines: Sequence[Mapping[str, Any]], step: int) -> list[tuple[int, int]]:
-    """First and last step of each stretch, up to `step`, without a line about training."""
-    there = sorted({line["step"] for line in lines if "dev_loss" not in line})
-    edges = zip([0, *there], [*there, step + 1], strict=True)
-    return [(before + 1, after - 1) for before, after in edges if after - before > 1]
-
-
-def _named(gaps: Sequence[tuple[int, int]]) -> str:
-    """Stretches of steps in words.
-
-    >>> _named([(3, 3), (5, 1200)])
-    'step 3, steps 5 to 1,200'
-    """
-    named = [f"step {a:,}" if a == b else f"steps {a:,} to {b:,}" for a, b in gaps[:NAMED_GAPS]]
-    rest = sum(b - a + 1 for a, b in gaps[NAMED_GAPS:])
-    return ", ".join([*named, *([f"and {rest:,} more"] if rest else [])])
 
 
 @contextmanager

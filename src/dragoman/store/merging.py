@@ -5,15 +5,13 @@ Nothing is trained, so it may be set as often as one likes, and each setting mea
 old.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from dragoman.config import flatten
 from dragoman.errors import ConfigError
-from dragoman.model.transformer import build_model
 from dragoman.store.description import StoredModel, default_card, find_model, read_adapter
 from dragoman.store.folder import check_new_model, load_model, save_model
 from dragoman.store.tensors import named_weights, place_weights
@@ -39,7 +37,8 @@ def average(before: Path | str, after: Path | str, to: Path | str, share: float)
         default_card(last.languages, last.config)
         + f"\nThe average of {before} and {after}, {share:.2f} of the latter.\n"
     )
-    save_model(to, between(first, last, share).model, last.files._replace(card=card))
+    place_weights(last.model, interpolate(named_weights(first.model), named_weights(last.model), share))
+    save_model(to, last.model, last.files._replace(card=card))
     return Path(to)
 
 
@@ -71,15 +70,6 @@ def refuse_other_model(before: StoredModel, after: StoredModel) -> None:
             )
 
 
-def between(before: StoredModel, after: StoredModel, share: float) -> StoredModel:
-    """The average of two loaded models, which takes the place of the second."""
-    weights = interpolate(named_weights(before.model), named_weights(after.model), share)
-    with torch.device("meta"):
-        model = build_model(after.config, seed=None)
-    place_weights(model, weights)
-    return StoredModel(model.eval(), after.config, after.files, after.folder)
-
-
 def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -> Path:
     """Writes the model folder `to`: the base with the adapter's products added to its matrices. It translates as both
     together do; decoding is as fast either way, because an adapter is merged when it is loaded.
@@ -106,22 +96,3 @@ def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -
 def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
     """(1 - share) before + share after, weight by weight (WiSE-FT, Wortsman et al. 2022)."""
     return {name: weight.lerp(after[name], share) for name, weight in before.items()}
-
-
-def distances(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, float]:
-    """For each part of a model, the L2 norm of what changed, relative to its norm before. A bias of the output is no
-    part: in models of Marian one huge number in it outweighs all others.
-    """
-    parts: dict[str, list[str]] = {}
-    for name in before:
-        if name != "output_bias":
-            parts.setdefault(name.partition(".")[0], []).append(name)
-    return {
-        part: _norm([after[name] - before[name] for name in names]) / norm
-        for part, names in parts.items()
-        if (norm := _norm([before[name] for name in names]))
-    }
-
-
-def _norm(weights: Sequence[Tensor]) -> float:
-    return float(torch.stack([weight.detach().norm() for weight in weights]).norm())
