@@ -12,8 +12,7 @@ from dragoman.files import CONFIG, MANIFEST, nearest
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
-from dragoman.store.foreign import foreign
-from dragoman.store.hub import hub_address, hub_model
+from dragoman.store.hub import foreign, hub_address, hub_model
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
 from dragoman.text.conventions import PairConventions

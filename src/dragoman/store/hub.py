@@ -1,5 +1,7 @@
-"""A model that is named by its address on the Hugging Face hub, `hub:OWNER/NAME` or `hub:OWNER/NAME@REVISION`: fetched,
-converted once, and kept in the user's cache.
+"""Models from elsewhere: those of the Hugging Face hub, and what stands where a model of ours should be.
+
+A model with an address, `hub:OWNER/NAME` or `hub:OWNER/NAME@REVISION`, is fetched, converted once, and kept in the
+user's cache (`hub_model`). `foreign` names models of other toolkits, archives and caches by their files.
 """
 
 import logging
@@ -8,7 +10,8 @@ from pathlib import Path
 
 from dragoman.compiled.libraries import cache_folder
 from dragoman.errors import CheckpointError, ConfigError, DataError, missing_extra
-from dragoman.store.foreign import is_marian
+from dragoman.files import CONFIG
+from dragoman.serialization import read_object
 from dragoman.text.addresses import HUB
 
 log = logging.getLogger(__name__)
@@ -17,6 +20,23 @@ SMALL = ("*.json", "*.spm", "README.md")
 """What is fetched of a model before its weights."""
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """Files that hold the weights; the first one that there is counts."""
+_ORIGIN = "which cannot be read back; take the model that it was made from"
+_KINDS = {
+    ("model.bin", "*vocabulary*"): f"a model of CTranslate2, {_ORIGIN}",
+    ("model/model.bin", "metadata.json"): f"a package of Argos Translate with a model of CTranslate2, {_ORIGIN}",
+    ("*.intgemm*.bin",): f"a model for Firefox's translations (Bergamot), {_ORIGIN}",
+    ("*.npz",): "a model of the Marian program; take its form for transformers, which has a config.json",
+    ("adapter_config.json",): "an adapter of PEFT, which is not read",
+    ("modules.json",): "a model of sentence-transformers, which does not translate",
+    ("dict.*.txt",): "a model of fairseq, which is not read",
+    ("*.gguf",): f"a GGUF model, {_ORIGIN}",
+    ("*.onnx",): f"an ONNX model, {_ORIGIN}",
+    ("onnx/*.onnx",): f"an ONNX model, {_ORIGIN}",
+    ("*.pt",): "a checkpoint of another program, which is not read",
+}
+"""What a folder is that has a file for each of these patterns; the first that fits counts."""
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z")
+_POINTER = b"version https://git-lfs"
 
 
 def hub_address(path: Path | str) -> str | None:
@@ -87,3 +107,31 @@ def fetch(address: str) -> Path:
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise CheckpointError(f"{address} could not be fetched: {reason[:300]}") from None
     return folder
+
+
+def foreign(path: Path) -> str | None:
+    """What stands at `path`, and what to do about it, as in "an archive; unpack it"; None if nobody can say."""
+    if path.is_file():
+        return "an archive; unpack it" if path.suffix in _ARCHIVES else "a file, but a model is a folder; name that"
+    if snapshots := sorted(path.glob("snapshots/*/config.json")):
+        return f"the hub's cache of a model; take {snapshots[-1].parent}"
+    kind = read_object(path / CONFIG).get("model_type") if (path / CONFIG).is_file() else None
+    if kind == "marian":
+        return f"a Marian model of transformers; convert it first: dragoman convert {path} --to FOLDER"
+    if kind is not None:
+        return f"a model of transformers with model_type {str(kind)[:40]!r}; only 'marian' is read"
+    for patterns, what in _KINDS.items():
+        if all(any(path.glob(pattern)) for pattern in patterns):
+            return what
+    return None
+
+
+def is_marian(folder: Path) -> bool:
+    """Whether a folder looks like a Marian model of transformers."""
+    return (folder / CONFIG).is_file() and read_object(folder / CONFIG).get("model_type") == "marian"
+
+
+def is_pointer(path: Path) -> bool:
+    """Whether Git has put a note in the place of a large file that is still to be fetched."""
+    with path.open("rb") as file:
+        return file.read(len(_POINTER)) == _POINTER

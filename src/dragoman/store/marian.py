@@ -25,9 +25,8 @@ from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object
 from dragoman.store.description import CARD, Languages, ModelFiles, find_model, verify_model
 from dragoman.store.folder import check_new_model, save_model
-from dragoman.store.foreign import is_marian, is_pointer
 from dragoman.store.hub import WEIGHTS as WEIGHT_FILES
-from dragoman.store.hub import fetch, hub_address
+from dragoman.store.hub import fetch, hub_address, is_marian, is_pointer
 from dragoman.store.marian_search import Symbols, options_from
 from dragoman.store.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.text.languages import LanguageTag
