@@ -9,9 +9,9 @@ pair. Labelled texts (`hold_out`) are held out by label as far as counts allow, 
 
 import hashlib
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from itertools import chain
 
 import numpy as np
 
@@ -259,81 +259,47 @@ def _mix(keys: np.ndarray, seed: int) -> None:
         part ^= part >> np.uint64(31)
 
 
-class _Group(NamedTuple):
-    """Examples with equal texts, by their numbers."""
-
-    key: int
-    order: bytes
-    members: list[int]
-    stratum: str
-    """The rarest of their labels."""
-
-
 def hold_out(
     examples: Sequence[Example], wanted: Mapping[str, int], seed: int, given: Collection[int] = ()
 ) -> list[str]:
     """The set of each example: train, or one of those `wanted`, which say how many examples each should hold.
 
-    Each label keeps at least one training example. Texts whose keys are `given`, because a set beside the training text
+    Examples with equal texts form a group, which stands beside others with the same rarest label, in keyed order. Each
+    label keeps at least one group in training. Texts whose keys are `given`, because a set beside the training text
     holds them, stay in training. A set comes out smaller if too few groups are free.
     """
-    groups = _groups(examples, seed)
-    sides = ["train"] * len(examples)
-    free = _free(groups, examples, given)
+    counts = Counter(label for example in examples for label in example.labels)
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for number, example in enumerate(examples):
+        groups[sentence_key(example.text)].append(number)
+    labels = {key: {label for number in group for label in examples[number].labels} for key, group in groups.items()}
+
+    def place(key: int) -> tuple[str, bytes]:
+        rarest = min(labels[key], key=lambda label: (counts[label], label))
+        return rarest, hashlib.blake2b(f"{seed} {key}".encode(), digest_size=8).digest()
+
+    sides, free, kept = ["train"] * len(examples), list[int](), set[str]()
+    for key in sorted(groups, key=place):
+        if key in given or labels[key] - kept:
+            kept |= labels[key]
+        else:
+            free.append(key)
     for name, size in wanted.items():
         for largest in (max(1, int(LARGEST_PART * size)), size):
-            taken = _spread([group for group in free if len(group.members) <= largest], size - sides.count(name))
-            for group in taken:
-                for member in group.members:
-                    sides[member] = name
-            keys = {group.key for group in taken}
-            free = [group for group in free if group.key not in keys]
+            fitting = {key: len(groups[key]) for key in free if len(groups[key]) <= largest}
+            taken = _spread(fitting, size - sides.count(name))
+            for number in chain.from_iterable(groups[key] for key in taken):
+                sides[number] = name
+            free = [key for key in free if key not in taken]
     return sides
 
 
-def _groups(examples: Sequence[Example], seed: int) -> list[_Group]:
-    """All groups, by their rarest label and then in keyed order."""
-    counts = Counter(label for example in examples for label in example.labels)
-    members: dict[int, list[int]] = {}
-    for number, example in enumerate(examples):
-        members.setdefault(sentence_key(example.text), []).append(number)
-    groups = [
-        _Group(key, _order(seed, key), numbers, _rarest(numbers, examples, counts)) for key, numbers in members.items()
-    ]
-    return sorted(groups, key=lambda group: (group.stratum, group.order))
-
-
-def _order(seed: int, key: int) -> bytes:
-    return hashlib.blake2b(f"{seed} {key}".encode(), digest_size=8).digest()
-
-
-def _rarest(numbers: Sequence[int], examples: Sequence[Example], counts: Mapping[str, int]) -> str:
-    labels = {label for number in numbers for label in examples[number].labels}
-    return min(labels, key=lambda label: (counts[label], label))
-
-
-def _free(groups: Sequence[_Group], examples: Sequence[Example], given: Collection[int]) -> list[_Group]:
-    """The groups that may be held out. The first group with each label stays in training."""
-    kept: set[str] = set()
-    free = []
-    for group in groups:
-        labels = {label for member in group.members for label in examples[member].labels}
-        if group.key in given or labels - kept:
-            kept |= labels
-        else:
-            free.append(group)
-    return free
-
-
-def _spread(groups: Sequence[_Group], wanted: int) -> list[_Group]:
-    """About `wanted` examples in whole groups, never more, evenly spaced over the groups in their order."""
-    total = sum(len(group.members) for group in groups)
-    seen = count = 0
-    taken = []
-    for group in groups:
-        seen += len(group.members)
-        due = wanted if total <= wanted else seen * wanted // total
-        if count + len(group.members) <= due:
-            taken.append(group)
-            count += len(group.members)
+def _spread(sizes: Mapping[int, int], wanted: int) -> set[int]:
+    """The groups with about `wanted` examples, never more, evenly spaced over all groups in their order."""
+    total, seen, count, taken = sum(sizes.values()), 0, 0, set[int]()
+    for key, size in sizes.items():
+        seen += size
+        if count + size <= (wanted if total <= wanted else seen * wanted // total):
+            taken.add(key)
+            count += size
     return taken
