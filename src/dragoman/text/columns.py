@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from itertools import permutations
 from statistics import mean
 from typing import NamedTuple
 
@@ -359,18 +360,16 @@ def _likeliest(
     """
     columns = _described(names, [] if len(names) == 2 else [at for at in numeric if at not in chosen])
     wanted = expected if any(expected) else languages_in(file_name) or expected
-    ranked: dict[int, dict[tuple[int, ...], list[tuple[_Column, _Column]]]] = {}
-    for source in columns:
-        for target in columns:
-            if any(at not in (None, column.position) for at, column in zip(chosen, (source, target), strict=True)):
-                continue
-            grade = _grade(source, target, expected, wanted, len(columns))
-            if grade and source.position != target.position:
-                weight = _weight(source, target, wanted)
-                ranked.setdefault(grade, {}).setdefault(weight, []).append((source, target))
-    first: list[tuple[int, tuple[_Column, _Column]]] = []
-    for grade in sorted(ranked, reverse=True):
-        best = ranked[grade][max(ranked[grade])]
+    found = [
+        (grade, _weight(*pair, wanted), pair)
+        for pair in permutations(columns, 2)
+        if all(at in (None, column.position) for at, column in zip(chosen, pair, strict=True))
+        and (grade := _grade(*pair, expected, wanted, len(columns)))
+    ]
+    first: list[tuple[int, tuple[_Column, ...]]] = []
+    for grade in sorted({grade for grade, _, _ in found}, reverse=True):
+        heaviest = max(weight for other, weight, _ in found if other == grade)
+        best = [pair for other, weight, pair in found if (other, weight) == (grade, heaviest)]
         # If a pair fits either way round, the first column is the source.
         best = [pair for pair in best if pair[0].position < pair[1].position or pair[::-1] not in best]
         if len(best) == 1 or not first:
