@@ -173,7 +173,10 @@ def choose_before_text(
     """
     if start is not None:
         keep_start(draft, start)
-    share_steps(draft, processes)
+    if processes > 1:
+        if draft.recipe.batches.batch_tokens == AUTO:
+            raise ConfigError("batches.batch_tokens = 'auto' tries what fits in one process; give several a number")
+        draft.choose("train.accumulate", processes, "a batch of every step for each process")
     refuse_useless(draft.recipe)
     choose_family(draft)
     for key, value in (prepared or {}).items():
@@ -196,14 +199,6 @@ def keep_start(draft: Draft, start: Start) -> None:
     usual = SearchOptions().model_dump(mode="json")
     for name, value in start.decode.items():
         draft.choose(f"decode.{name}", value, "" if value == usual.get(name) else "as the model to start from")
-
-
-def share_steps(draft: Draft, processes: int) -> None:
-    """Gives each process one batch a step."""
-    if processes > 1:
-        if draft.recipe.batches.batch_tokens == AUTO:
-            raise ConfigError("batches.batch_tokens = 'auto' tries what fits in one process; give several a number")
-        draft.choose("train.accumulate", processes, "a batch of every step for each process")
 
 
 def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
@@ -252,7 +247,8 @@ def choose_by_text(draft: Draft, text: TextFacts) -> None:
         choose_words(draft, text.spaceless)
     choose_sizes(draft, text.amount)
     if draft.recipe.task == "translation":
-        choose_variation(draft)
+        for name, (value, why) in VARIATION.items():  # recipes of older versions, which say nothing of it, vary none
+            draft.choose(f"variation.{name}", value, why)
         choose_alignment(draft, text.amount)
     if text.several_sentences > SHARE_OF_WHOLE_LINES:
         draft.choose(
@@ -306,12 +302,6 @@ def choose_alignment(draft: Draft, pairs: int) -> None:
         raise ConfigError("train.alignment_weight trains model.alignment_head, which the model to start from has not")
     if weight == 0 and head is not None and draft.recipe.start is None:
         raise ConfigError("model.alignment_head would learn nothing with train.alignment_weight = 0; leave one out")
-
-
-def choose_variation(draft: Draft) -> None:
-    """How pairs are varied. Recipes of older versions, which say nothing of it, vary none."""
-    for name, (value, reason) in VARIATION.items():
-        draft.choose(f"variation.{name}", value, reason)
 
 
 def choose_words(draft: Draft, spaceless: float) -> None:
