@@ -14,6 +14,7 @@ from small import Counting, parse
 
 from dragoman.config import check, render
 from dragoman.errors import ConfigError, DataError
+from dragoman.progress import silent
 from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
 from dragoman.text.checks import (
     CONTROL,
@@ -34,7 +35,7 @@ from dragoman.text.inputs import open_inputs
 from dragoman.text.lines import CARRIAGE_RETURNS
 from dragoman.text.other_languages import OTHER_LANGUAGE
 from dragoman.text.prepare import prepare_data
-from dragoman.text.prepare_pairs import ENTITIES, changes, identities
+from dragoman.text.prepare_pairs import ENTITIES, PairText
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import RAGGED
 from dragoman.text.report import DataReport, Tally, read_report, report_rows
@@ -70,9 +71,14 @@ def files(folder: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
 
-def identity_of(settings: DataSettings) -> str:
+def identities_of(settings: DataSettings) -> list[str]:
     with open_inputs(settings) as inputs:
-        return identities(settings, inputs)[0]
+        return PairText(settings, inputs, silent).identities()
+
+
+def changes_since(report: DataReport, settings: DataSettings) -> list[str]:
+    with open_inputs(settings) as inputs:
+        return PairText(settings, inputs, silent).changes(report)
 
 
 def test_every_pair_lands_in_one_split_and_order_is_kept(tmp_path):
@@ -628,10 +634,10 @@ def test_the_result_depends_only_on_text_and_settings(tmp_path):
     one = write_tsv(tmp_path / "one.tsv", corpus(200))
     two = write_tsv(tmp_path / "two.tsv", corpus(200))
     reports = [prepare_data(DataSettings(path=path), tmp_path / f"data-{Path(path).name}") for path in (one, two)]
-    assert reports[0].identity == reports[1].identity == identity_of(DataSettings(path=one))
+    assert reports[0].identity == reports[1].identity == identities_of(DataSettings(path=one))[0]
     assert reports[0].splits == reports[1].splits
     other = DataSettings(path=one, seed=2)
-    assert identity_of(other) != reports[0].identity
+    assert identities_of(other)[0] != reports[0].identity
     assert prepare_data(other, tmp_path / "other").splits["test"].sha256 != reports[0].splits["test"].sha256
 
 
@@ -641,7 +647,7 @@ def test_a_folder_made_from_the_same_text_is_used_as_it_is(tmp_path, monkeypatch
     times = {file: file.stat().st_mtime_ns for file in (tmp_path / "data").iterdir()}
     assert prepare_data(settings, tmp_path / "data") == report
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "data").iterdir()} == times
-    assert changes(report, settings) == []
+    assert changes_since(report, settings) == []
 
 
 def test_changed_data_or_settings_are_refused_by_name(tmp_path):
@@ -650,7 +656,7 @@ def test_changed_data_or_settings_are_refused_by_name(tmp_path):
     with pytest.raises(DataError, match="prepared from other text or settings .seed was 1, is 2.; name another folder"):
         prepare_data(settings.but(seed=2), tmp_path / "data")
     write_tsv(tmp_path / "a.tsv", corpus(101))
-    assert changes(report, settings) == ["the train text changed"]
+    assert changes_since(report, settings) == ["the train text changed"]
     with pytest.raises(DataError, match="the train text changed"):
         prepare_data(settings, tmp_path / "data")
 
@@ -682,10 +688,9 @@ def test_data_that_an_earlier_version_prepared_is_used_as_it_is(tmp_path, caplog
     with caplog.at_level(logging.INFO):
         report = prepare_data(settings, tmp_path / "data")
     assert "an earlier version of Dragoman prepared it" in caplog.text
-    assert (report.format_number, report.identity, changes(report, settings)) == (2, old["identity"], [])
+    assert (report.format_number, report.identity, changes_since(report, settings)) == (2, old["identity"], [])
     assert files(tmp_path / "data") == before
-    with open_inputs(settings) as inputs:
-        assert len(identities(settings, inputs)) == 2
+    assert len(identities_of(settings)) == 2
     decoding = check({"path": settings.path, "checks": {"html_entities": "decode"}}, "x", DataSettings)
     with pytest.raises(DataError, match="checks.html_entities was keep, is decode"):
         prepare_data(decoding, tmp_path / "data")

@@ -6,10 +6,10 @@ There is one way for pairs, labelled texts and running text. They are read (`inp
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from dragoman.config import choose
 from dragoman.errors import DataError
@@ -26,31 +26,11 @@ from dragoman.text.prepare_running import RunningText
 from dragoman.text.report import REPORT, DataReport, LabelledReport, TextReport
 from dragoman.text.settings import DataSettings
 
-R = TypeVar("R", DataReport, LabelledReport, TextReport)
+Text = PairText | LabelledText | RunningText
+"""Text that settings name. Each kind can `fill` a new folder, and say by `identities` and `changes` whether the report
+in a folder is on this text."""
 
 log = logging.getLogger(__name__)
-
-
-class Text(Protocol[R]):
-    """Text of one kind that settings name."""
-
-    def read_report(self, folder: Path, /) -> R:
-        """The report on text of this kind that was prepared before."""
-        ...
-
-    def identities(self) -> Sequence[str]:
-        """Hashes of the text and the settings that decide the result: as this version computes it, then as earlier ones
-        did.
-        """
-        ...
-
-    def changes(self, report: R, /) -> Sequence[str]:
-        """The differences from the text of a report, in words, as far as they are known."""
-        ...
-
-    def fill(self, folder: Path) -> R:
-        """Checks, splits and writes the text into a new folder."""
-        ...
 
 
 def prepare_data(
@@ -107,7 +87,7 @@ def is_made_from(folder: Path, settings: DataSettings, task: str) -> bool:
 
 
 @contextmanager
-def _opened(settings: DataSettings, task: str) -> Iterator[Text[Any]]:
+def _opened(settings: DataSettings, task: str) -> Iterator[Text]:
     if task == "translation":
         with open_inputs(settings) as inputs:
             yield PairText(settings, inputs, silent)
@@ -117,7 +97,7 @@ def _opened(settings: DataSettings, task: str) -> Iterator[Text[Any]]:
         yield RunningText(settings, silent)
 
 
-def _prepare(text: Text[R], folder: Path) -> R:
+def _prepare(text: Text, folder: Path) -> Any:
     if (folder / REPORT).exists():
         return _reused(text, folder)
     check_new_folder(folder)
@@ -131,9 +111,10 @@ def _prepare(text: Text[R], folder: Path) -> R:
     return report
 
 
-def _reused(text: Text[R], folder: Path) -> R:
+def _reused(text: Text, folder: Path) -> Any:
     """The report of a folder made before, if it is whole and was made from the same text."""
-    report, identities = text.read_report(folder), text.identities()
+    report: Any = text.read_report(folder)
+    identities = text.identities()
     if report.identity not in identities:
         changes = "; ".join(text.changes(report))
         why = f" ({changes})" if changes else ""

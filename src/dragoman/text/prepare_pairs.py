@@ -44,7 +44,6 @@ from dragoman.text.checks import (
     has_entity,
     mend,
 )
-from dragoman.text.inputs import open_inputs
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.other_languages import LEARN_ROWS, OTHER_LANGUAGE, ColumnLanguage, evidence
 from dragoman.text.readers import Pair, Reading
@@ -113,15 +112,38 @@ class PairText:
     def __init__(self, settings: DataSettings, inputs: Mapping[str, Reading], progress: Progress) -> None:
         self._settings, self._inputs, self._progress = settings, inputs, progress
 
-    def identities(self) -> list[str]:
-        return self._identities
-
     @cached_property
     def _identities(self) -> list[str]:
-        return identities(self._settings, self._inputs)
+        facts = {
+            "format_number": FORMAT_NUMBER,
+            "settings": lasting(self._settings),
+            "inputs": {name: list(hashes(reading).values()) for name, reading in self._inputs.items()},
+        }
+        hashes_of_formats = [_digest(facts)]
+        for number in range(FORMAT_NUMBER, 1, -1):
+            added = ADDED_SETTINGS[number]
+            if any(facts["settings"][key] != before for key, before in added.items()):
+                break  # earlier formats could not do this
+            kept = {key: value for key, value in facts["settings"].items() if key not in added}
+            facts = {**facts, "format_number": number - 1, "settings": kept}
+            hashes_of_formats.append(_digest(facts))
+        return hashes_of_formats
+
+    def identities(self) -> list[str]:
+        """Hashes of the pairs and of the settings that decide the result, wherever the files lie: as this format
+        computes it, then as earlier ones did, newest first.
+        """
+        return self._identities
 
     def changes(self, report: DataReport) -> list[str]:
-        return changes(report, self._settings)
+        """The differences from the text of a report, in words."""
+        before, now = report.settings, lasting(self._settings)
+        keys = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+        differences = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys]
+        read = {name: list(hashes(reading).values()) for name, reading in self._inputs.items()}
+        known = {name: list(given.sha256.values()) for name, given in report.inputs.items()}
+        names = sorted(name for name in known.keys() | read.keys() if known.get(name) != read.get(name))
+        return differences + [f"the {name} text changed" for name in names]
 
     def fill(self, folder: Path) -> DataReport:
         """Writes the splits into a new folder."""
@@ -373,39 +395,6 @@ class PairSet:
         words = len(text.split())
         if (words, len(text)) > (longest.words, longest.characters):
             self.longest[side] = Longest(words=words, characters=len(text), text=text, origin=origin)
-
-
-def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[str]:
-    """Hashes of the pairs and of the settings that decide the result, wherever the files lie: as this format computes
-    it, then as earlier ones did, newest first.
-    """
-    facts = {
-        "format_number": FORMAT_NUMBER,
-        "settings": lasting(settings),
-        "inputs": {name: list(hashes(reading).values()) for name, reading in inputs.items()},
-    }
-    hashes_of_formats = [_digest(facts)]
-    for number in range(FORMAT_NUMBER, 1, -1):
-        added = ADDED_SETTINGS[number]
-        if any(facts["settings"][key] != before for key, before in added.items()):
-            break  # earlier formats could not do this
-        kept = {key: value for key, value in facts["settings"].items() if key not in added}
-        facts = {**facts, "format_number": number - 1, "settings": kept}
-        hashes_of_formats.append(_digest(facts))
-    return hashes_of_formats
-
-
-def changes(report: DataReport, settings: DataSettings) -> list[str]:
-    """The differences between the pairs of a report and what `settings` name now, in words."""
-    before, now = report.settings, lasting(settings)
-    keys = sorted(before.keys() | now.keys())
-    differences = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys if before.get(key) != now.get(key)]
-    with open_inputs(settings) as inputs:
-        for name in sorted(report.inputs.keys() | inputs.keys()):
-            known = list(report.inputs[name].sha256.values()) if name in report.inputs else []
-            if known != (list(hashes(inputs[name]).values()) if name in inputs else []):
-                differences.append(f"the {name} text changed")
-    return differences
 
 
 def hashes(reading: Reading) -> dict[str, str]:
