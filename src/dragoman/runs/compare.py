@@ -160,7 +160,6 @@ def _translation_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[
 
 
 def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
-    """Warns of a test set that stands in the text that a run was trained on."""
     if not (train := RunFolder(run).split("train")).is_file():
         return
     sources = set(test.sources)
@@ -206,7 +205,6 @@ def _refuse_writers(systems: Sequence[_System]) -> None:
 
 
 def _refuse_measures(asked: _Asked) -> None:
-    """Refuses what only translations have."""
     measures = asked.measures
     if asked.references:
         raise ConfigError("labelled text holds its own labels; give one test set, without references")
@@ -259,7 +257,6 @@ def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
 
 
 def _comparisons(results: Sequence[SystemResult]) -> tuple[Comparison, ...]:
-    """Which of two systems is better, for each metric; nothing for one system."""
     if len(results) < 2:
         return ()
     first, second = results
@@ -299,7 +296,6 @@ def gives_labels(path: Path) -> bool:
 
 
 def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Path) -> None:
-    """Says which labels of a test set the model can never give."""
     counts = Counter(label for _, labels in examples for label in labels)
     unknown = [label for label in sorted(counts) if label not in predictor.stored.labels.names]
     if unknown:

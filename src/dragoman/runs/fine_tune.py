@@ -142,7 +142,6 @@ def _name_of_model(folder: Path) -> str:
 
 
 def _translation_model(model: Path | str) -> Path:
-    """The folder of the model to start from."""
     folder = find_model(model).resolve()
     family = read_config(folder).model.family
     if family != "encoder_decoder":

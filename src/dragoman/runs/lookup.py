@@ -265,7 +265,6 @@ def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[st
 
 
 def _nearest_keyword(name: str, known: Sequence[str]) -> str:
-    """What an unknown keyword was probably meant for."""
     if near := get_close_matches(name, known, n=1):
         return f"did you mean {near[0]}?"
     setting = nearest_setting(name, Recipe)

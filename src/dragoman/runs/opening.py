@@ -65,7 +65,6 @@ def open_run(request: RunRequest, threads: int | None) -> OpenRun:
 
 
 def _open(request: RunRequest, threads: int | None) -> dict[str, Any]:
-    """The content of `run.json`."""
     run, asked = request.run, request.asked
     if not run.is_run:
         if strangers := sorted(path.name for path in run.path.iterdir() if path.name != LOCK):

@@ -34,7 +34,6 @@ def refuse_useless(recipe: Recipe) -> None:
 
 
 def _given(recipe: Recipe, group: str) -> list[str]:
-    """The keys of a group whose values are not the defaults."""
     return [*flatten(getattr(recipe, group).model_dump(mode="json", exclude_defaults=True))]
 
 
@@ -105,6 +104,5 @@ def _refuse_for_encoder(recipe: Recipe) -> None:
 
 
 def _has_other_layers(recipe: Recipe, name: str) -> bool:
-    """Whether a recipe gives its model another number of layers than its size has."""
     of_size = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
     return getattr(recipe.model, name) != getattr(of_size, name)

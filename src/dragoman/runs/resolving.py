@@ -128,7 +128,6 @@ def _add_steps(task: Task, new_steps: NewSteps, asked: dict[str, Any], world: Wo
 
 
 def _write(run: RunFolder, draft: Draft) -> None:
-    """Writes the recipe into the run's folder, with the reasons for all choices, old and new."""
     recipe = draft.recipe
     earlier = reasons_in(run.recipe.read_text(encoding="utf-8")) if run.recipe.is_file() else {}
     write_file(run.recipe, render(recipe, earlier | draft.reasons))
@@ -206,7 +205,6 @@ def _parts_that_fit(draft: Draft, task: Task) -> int:
 
 
 def _choose_length(draft: Draft, task: Task, world: World, continued_from: int | None = None) -> None:
-    """Chooses the number of steps, after counting batches or a trial if the limit asks for it."""
     limit, trial_task = limit_of(draft.recipe), task.of(_trial_recipe(draft))
     batches = trial_task.batches  # refuses data without a usable batch before the recipe is written
     count = batches_in(batches, limit.amount) if limit.name == "epochs" else None

@@ -125,7 +125,6 @@ class Session:
         return self.state
 
     def _metrics(self) -> AbstractContextManager[Any]:
-        """Opens the metrics of the run on the first process."""
         if not self.world.is_first:
             return nullcontext()
         self.metrics = MetricsLog(self.run, self.state.step)

@@ -137,7 +137,6 @@ class Task(ABC):
         return replace(self, encoded=Corpora(tokenizers, train, dev))
 
     def _warn_of_strange_text(self, train: EncodedCorpus, tokenizers: Tokenizers) -> None:
-        """Warns of text in words or a script that the vocabulary of a finished model was not learnt from."""
         target = None if train.labels_only else train.target
         first = min(LOOKED_AT, len(train) - (train.facts.pool.rows if train.facts.pool else 0))
         for side, rows, tokenizer in zip(("source", "target"), (train.source, target), tokenizers, strict=True):

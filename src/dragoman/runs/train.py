@@ -167,7 +167,6 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
 
 
 def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]:
-    """Scores the best model, draws the curves, and warns of a model that has learnt next to nothing."""
     run, evaluations = task.run, tuple(task.score())
     _draw(run)
     if warning := task.warning(read_metrics(run), state.best_step):

@@ -209,7 +209,6 @@ class TranslationTask(Task):
 
     @cached_property
     def _translated_pairs(self) -> list[tuple[str, str]]:
-        """The dev pairs whose sources each validation translates."""
         count = min(TRANSLATED, len(self.dev_pairs))
         return [self.dev_pairs[i * len(self.dev_pairs) // count] for i in range(count)]
 
@@ -351,7 +350,6 @@ def _samples(pairs: Sequence[tuple[str, str]], translations: Sequence[Translatio
 
 
 def _quality(facts: Mapping[str, float]) -> str:
-    """The paragraph about validation in the model card."""
     quality = (
         f"On the dev set, greedy: BLEU {facts['dev_bleu']:.1f}, chrF {facts['dev_chrf']:.1f} (sacreBLEU), "
         f"{facts['dev_loss']:.3f} nats a token.\n"

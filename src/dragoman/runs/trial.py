@@ -88,7 +88,6 @@ class Trial:
         save_checkpoint(folder, self.state, self.model, files, {}, {})
 
     def _step(self, step: Sequence[Any]) -> tuple[int, float]:
-        """Takes a step; returns its tokens and seconds."""
         started = time.monotonic()
         shares = fetch(self.batches, step, self.world)
         report = train_step(self.model, self.task.objective, shares, self.recipe.train, self.state, self.world)

@@ -127,7 +127,6 @@ def load_model(path: Path | str, adapter: Path | str | None = None) -> StoredMod
 
 
 def _load_whole(folder: Path) -> StoredModel:
-    """The model in a folder that was verified."""
     languages, framing, config, quantised = read_config(folder)
     try:
         expected = weight_shapes(config)

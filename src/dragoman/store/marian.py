@@ -251,7 +251,6 @@ def _table(path: Path, size: int) -> dict[str, int]:
 
 
 def _weights(folder: Path, config: ModelConfig, architecture: Architecture) -> dict[str, Tensor]:
-    """Every tensor of the model under its first name, after a check of all names and shapes."""
     expected = _expected(config, architecture)
     safe = folder / WEIGHTS
     path = safe if safe.is_file() else folder / PICKLED

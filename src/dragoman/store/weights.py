@@ -80,7 +80,6 @@ def read_weights(
 
 
 def _quantised(expected: Mapping[str, Shape]) -> dict[str, tuple[str, Shape]]:
-    """Type and shape of each tensor of a quantised model."""
     matrices = {name: shape for name, shape in expected.items() if len(shape) == 2}
     return {
         **{name: ("F32", shape) for name, shape in expected.items()},

@@ -92,7 +92,6 @@ def names_words(cells: Sequence[str]) -> bool:
 
 
 def _rows_of(path: Path, settings: DataSettings) -> Rows:
-    """Judges the columns of a file by its name and its first row."""
     named = without_packing(path).suffix.lower() == ".conllu"
     for number, line in enumerate(read_lines(path, settings.encoding_errors), 1):
         if not line.strip() or _is_remark(line) or (named and line.startswith("#")):
@@ -115,7 +114,6 @@ def _is_remark(line: str) -> bool:
 
 
 def _positions(path: Path, names: Sequence[str], settings: DataSettings) -> tuple[int, int]:
-    """The columns of the word and of the label."""
     usual = ("form", "upos") if "form" in names else (names[0], names[-1])
     given = settings.text_column, settings.label_column
     word, label = (position_of(name or known, names, str(path)) for name, known in zip(given, usual, strict=True))
@@ -193,22 +191,16 @@ def _lists(
     for number, record in table.rows(repairs):
         if record is None:
             continue
-        items = _items(record)
+        where, items = f"{path}:{number}", _items(record)
         words, labels = items.get(word), items.get(label)
         if not isinstance(words, list) or not isinstance(labels, list):
-            raise DataError(f"{path}:{number} is {kind_of(record)} without the lists {word!r} and {label!r}")
-        yield from _listed(path, number, words, labels, settings)
-
-
-def _listed(
-    path: Path, number: int, words: Sequence[Any], labels: Sequence[Any], settings: DataSettings
-) -> Iterator[Example]:
-    if len(words) != len(labels):
-        raise DataError(f"{path}:{number} has {len(words)} words but {len(labels)} labels; every word needs its label")
-    pairs = [
-        (written(text).strip(), shortened(written(name), settings.label_depth))
-        for text, name in zip(words, labels, strict=True)
-    ]
-    if not all(text and name for text, name in pairs):
-        raise DataError(f"{path}:{number} has an empty word or label; every word needs its label")
-    yield from _sentence(path, [(text, name, number) for text, name in pairs])
+            raise DataError(f"{where} is {kind_of(record)} without the lists {word!r} and {label!r}")
+        if len(words) != len(labels):
+            raise DataError(f"{where} has {len(words)} words but {len(labels)} labels; every word needs its label")
+        pairs = [
+            (written(text).strip(), shortened(written(name), settings.label_depth))
+            for text, name in zip(words, labels, strict=True)
+        ]
+        if not all(text and name for text, name in pairs):
+            raise DataError(f"{where} has an empty word or label; every word needs its label")
+        yield from _sentence(path, [(text, name, number) for text, name in pairs])

@@ -69,7 +69,6 @@ def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming
 
 
 def _open_texts(path: Path, settings: DataSettings, seen: tuple[str, str] | None) -> Source:
-    """Opens a file of texts with a label each."""
     format, reason = format_of(path, settings.format)
     if format in ("plain", "tsv") and are_tagged_words(list(islice(read_lines(path, "replace"), SAMPLED_ROWS))):
         raise DataError(f"{path} holds a word and its label on each line, from which a tagger learns: the task is tag")

@@ -475,7 +475,6 @@ def _named(label: Any, names: Sequence[str]) -> Any:
 
 
 def _load(name: str, config: str, revision: str, split: str) -> Any:
-    """A split of a data set, or all of them."""
     try:
         import datasets
     except ImportError:

@@ -99,7 +99,6 @@ def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
 
 
 def _names_a_pair(names: Sequence[str]) -> bool:
-    """Whether columns are named for two languages, or for a source and a target."""
     return len({language_of(name) for name in names} - {None}) > 1 or {side_of(name) for name in names} >= {
         "source",
         "target",

@@ -150,7 +150,6 @@ def _of_codes(cells: Sequence[str], below: Sequence[Sequence[str]], naming: Nami
 
 
 def _returns(cell: str, column: Sequence[str]) -> bool:
-    """Whether a word of the cell occurs again below it."""
     words = {word.casefold() for word in _WORD.findall(cell)}
     return any(words & {word.casefold() for word in _WORD.findall(text)} for text in column)
 

@@ -105,7 +105,6 @@ def _is_named(name: str, words: Sequence[str]) -> bool:
 
 
 def _splits_in(address: str) -> dict[str, Address]:
-    """The splits of a data set of the hub that are named for a set."""
     if "#" in address:
         return {"train": address}
     splits, used = hub_splits(address), list[str]()

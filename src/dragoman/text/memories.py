@@ -175,7 +175,6 @@ def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter
 
 
 def _decoded(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> str:
-    """A catalogue in the encoding that its header names."""
     with open_bytes(path) as file, reading(str(path)):
         data = file.read(LARGEST_CATALOGUE + 1)
     if len(data) > LARGEST_CATALOGUE:

@@ -303,7 +303,6 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Found],
 
 
 def _alike(splits: Splits) -> Iterator[str]:
-    """Warnings of labels that differ only in case, spaces or invisible characters."""
     counts, first = Counter[str](), dict[str, str]()
     for example in (example for split in splits.values() for example in split):
         counts.update(example.labels)

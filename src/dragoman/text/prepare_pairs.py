@@ -200,7 +200,6 @@ class PairText:
         return report
 
     def _split(self, folder: Path, sets: Mapping[str, "PairSet"]) -> DataReport:
-        """Drops repeated pairs, splits off the sets that are not given, and reports."""
         train, settings = sets["train"], self._settings
         beside = {name: pairs for name, pairs in sets.items() if name != "train"}
         kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(train.texts), bool)
@@ -337,7 +336,6 @@ class PairSet:
         return np.memmap(self._keys_path, _KEYS, "r") if self._keys_path.stat().st_size else np.empty(0, _KEYS)
 
     def _take(self, pair: Pair, lines: IO[bytes], keys: IO[bytes], detector: AlignmentDetector) -> None:
-        """Mends and judges a pair, and writes it unless it is dropped."""
         self.rows += 1
         origin = pair.origin
         source = mend(pair.source, self._decodes, self.mended)
@@ -365,7 +363,6 @@ class PairSet:
             self._count(self.notes, LINE_BREAKS, origin)
 
     def _note(self, source: str, target: str, origin: str) -> None:
-        """Counts what is kept, but worth a note."""
         if not target:
             self._count(self.notes, EMPTY_TARGETS, origin)
         if not source:
@@ -471,7 +468,6 @@ def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wa
 
 
 def _deal_out(whole: Path, numbers: np.ndarray, names: Iterable[str], folder: Path) -> None:
-    """Copies each line to the file of its split."""
     with ExitStack() as stack:
         files = {SPLITS[name]: stack.enter_context(split_of(folder, name).open("wb")) for name in names}
         for line, number in zip(stack.enter_context(whole.open("rb")), numbers.tobytes(), strict=True):
@@ -483,7 +479,6 @@ def _deal_out(whole: Path, numbers: np.ndarray, names: Iterable[str], folder: Pa
 def _splits(
     folder: Path, sets: Mapping[str, PairSet], numbers: np.ndarray, origins: Mapping[str, str]
 ) -> dict[str, SplitReport]:
-    """The sizes, sources and leaks of the splits that lie in the folder."""
     sources, targets = sets["train"].sentences
     sentences = {name: (sources[numbers == number], targets[numbers == number]) for name, number in SPLITS.items()}
     sentences |= {name: pairs.sentences for name, pairs in sets.items() if name != "train"}

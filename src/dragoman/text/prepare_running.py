@@ -106,7 +106,6 @@ class RunningText:
         return digest.hexdigest()
 
     def _copy(self, folder: Path, characters: Counter[str]) -> str:
-        """Copies the texts, and counts their characters; returns their identity."""
         with ExitStack() as opened:
             files = {}
 
@@ -119,7 +118,6 @@ class RunningText:
             return self._read(take)
 
     def _refuse_short(self, folder: Path, characters: Mapping[str, int]) -> None:
-        """Refuses a text that a model cannot learn from, or be measured on."""
         settings = self._settings
         if characters["train"] < LEAST_CHARACTERS:
             raise DataError(

@@ -118,7 +118,6 @@ def open_pairs(
 
 
 def _open_file(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
-    """Opens a file of rows."""
     chosen, reason = format_of(path, format)
     if chosen == "plain":
         raise DataError(
@@ -205,7 +204,6 @@ def _open_among(
 
 
 def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encoding_errors: EncodingErrors) -> Reading:
-    """Opens two files that are aligned line by line, one for each side."""
     for path in paths:
         refuse_markup(path)
     source, target = (without_packing(path).suffix.lstrip(".") for path in paths)

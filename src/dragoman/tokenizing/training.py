@@ -62,7 +62,6 @@ class TokenizerSettings(Settings):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _derive(cls, given: Any) -> Any:
-        """Fills in settings that follow from the kind."""
         if not isinstance(given, dict):
             return given
         sizes: dict[Any, dict[str, Any]] = {kind: {"joint": False} for kind in WHOLE_WORDS} | {"character": {}}
@@ -197,7 +196,6 @@ def _learn_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
 
 
 def _learn_characters(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
-    """The frequent ones first."""
     for _ in reading:
         pass
     count = reading.characters
@@ -232,7 +230,6 @@ def _trained(kind: Kind, trainer: trainers.Trainer, chunks: Iterable[list[str]])
 
 
 def _in_order(numbers: dict[str, int]) -> tuple[str, ...]:
-    """Pieces in the order of their ids."""
     return tuple(sorted(numbers, key=numbers.__getitem__))
 
 
