@@ -64,18 +64,20 @@ def test_only_some_columns(path: Path) -> None:
         read(path, only=["title"])
 
 
-def test_the_first_format_of_a_text_stays(tmp_path: Path) -> None:
+def test_a_text_gets_the_format_of_its_longest_piece(tmp_path: Path) -> None:
     from openpyxl.cell.rich_text import CellRichText, TextBlock
     from openpyxl.cell.text import InlineFont
 
     book = openpyxl.Workbook()
-    book.active["A1"] = CellRichText(TextBlock(InlineFont(b=True), "old "), "red chair")
+    book.active["A1"] = CellRichText("an old ", TextBlock(InlineFont(b=True), "red chair"))
+    book.active["A2"] = CellRichText("an old ", TextBlock(InlineFont(b=True), "chair"))
     book.save(tmp_path / "rich.xlsx")
     document = read(tmp_path / "rich.xlsx")
-    assert document.texts == ["old red chair"]
-    written = openpyxl.load_workbook(BytesIO(document.translated(["sedia"])), rich_text=True)
+    assert document.texts == ["an old red chair", "an old chair"]
+    written = openpyxl.load_workbook(BytesIO(document.translated(["sedia", "sedia"])), rich_text=True)
     (block,) = written.active["A1"].value
     assert (block.text, block.font.b) == ("sedia", True)
+    assert written.active["A2"].value == "sedia"
 
 
 MAIN = "xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main'"
@@ -110,6 +112,7 @@ def test_a_text_that_cells_share_is_translated_in_each(path: Path) -> None:
     ("changes", "message"),
     [
         ({"xl/worksheets/sheet1.xml": SHEET, "xl/sharedStrings.xml": f"<sst {MAIN}/>".encode()}, "damaged"),
+        ({"xl/worksheets/sheet1.xml": SHEET.replace(b"<v>0", b"<v>" + b"9" * 5_000)}, "damaged: its cell A1"),
         ({"xl/worksheets/sheet1.xml": b"<worksheet"}, "not well-formed XML"),
         ({"xl/worksheets/sheet1.xml": b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"}, "uses the entity"),
         (None, "is not an Excel workbook"),

@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 
 class Workbook(Document):
-    """A workbook. A text whose letters have several formats gets the first of them."""
+    """A workbook. A text whose letters have several formats gets that of its longest piece."""
 
     def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
         self._archive, self._trees = archive, dict[str, Any]()
@@ -79,7 +79,7 @@ def _cells(row: Any, shared: Sequence[Any], path: Path) -> Iterator[tuple[str, C
             string = element.find(f"{_NAME}is")
         elif kind == "s":
             number = element.findtext(f"{_NAME}v", "")
-            if not (number.isdecimal() and int(number) < len(shared)):
+            if not (number.isdecimal() and len(number) < 10 and int(number) < len(shared)):
                 raise DataError(f"{path} is damaged: its cell {element.get('r')} has a text that is not in the file")
             string = shared[int(number)]
         if string is not None:
@@ -90,7 +90,9 @@ def _cells(row: Any, shared: Sequence[Any], path: Path) -> Iterator[tuple[str, C
 
 def _fill(cell: Cell, translation: str) -> None:
     """Gives a cell a text of its own."""
-    element, format = cell.element, cell.string.find(f"{_NAME}r/{_NAME}rPr")
+    element, runs = cell.element, cell.string.findall(f"{_NAME}r")
+    longest = max(runs, key=lambda run: len(run.findtext(f"{_NAME}t", "")), default=None)
+    format = None if longest is None else longest.find(f"{_NAME}rPr")
     for child in (*element.findall(f"{_NAME}v"), *element.findall(f"{_NAME}is")):
         element.remove(child)
     element.set("t", "inlineStr")
