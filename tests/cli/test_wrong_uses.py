@@ -45,7 +45,6 @@ WRONG = [
     ("train labelled.csv --task fill", "labelled.csv is a table, but a language model learns from running text", 2),
     ("fine-tune MODELS/translator pairs.tsv --set task=classify", "fine-tune keeps the task, translation", 2),
     ("train labelled.csv --set model.pooling=max", "model.pooling should be 'first' or 'mean', but is \"max\"", 2),
-    ("train labelled.csv --set train.class_weights=yes", "should be 'none' or 'balanced', but is \"yes\"", 2),
     ("predict MODELS/classifier text --input pairs.tsv", "TEXT and --input were given; predict takes one of them", 2),
     ("predict MODELS/classifier pairs.tsv", "give --input pairs.tsv for the lines in it", 2),
     ("explain MODELS/classifier text", "explain shows translation and language models", 2),

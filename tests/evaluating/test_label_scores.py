@@ -22,7 +22,7 @@ from dragoman.evaluating.metrics import SAMPLES, SEED, interval
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.evaluating.significance import compare_systems
 from dragoman.serialization import write_json
-from dragoman.tokenizing.labels import Labels, class_weights
+from dragoman.tokenizing.labels import Labels
 
 TOPICS = ("animal", "drink", "food", "place", "time")
 BIO = ("O", "B-person", "I-person", "B-place", "I-place")
@@ -361,9 +361,3 @@ def test_systems_of_several_seeds_are_compared():
     assert [comparison.better for comparison in found.values()] == ["good", "good"]
     with pytest.raises(ConfigError, match="takes two runs of each system"):
         compare_systems(good[:1], bad, names=("good", "bad"))
-
-
-def test_balanced_weights_give_every_label_the_same_say():
-    counts = [900, 90, 10]
-    weights = class_weights(counts)
-    assert [weight * count for weight, count in zip(weights, counts, strict=True)] == pytest.approx([1000 / 3] * 3)

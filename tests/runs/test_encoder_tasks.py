@@ -66,7 +66,7 @@ def test_a_classifier_learns_which_word_decides(classifier: Path) -> None:
     assert (classifier / "best" / "README.md").read_text().startswith("# Classifier")
     recipe = read_recipe(classifier / "recipe.toml")
     assert (recipe.task, recipe.model.family, recipe.model.labels) == ("classify", "encoder", 2)
-    assert recipe.train.class_weights == "none" and recipe.model.pooling == "mean"
+    assert recipe.model.pooling == "mean"
 
 
 def test_a_tagger_learns_what_the_word_before_says(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_masked_words_are_found_by_the_words_around_them(filler: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "settings"),
     [
-        ("classify", ("train.class_weights=balanced", "model.pooling=first")),
+        ("classify", ("model.pooling=first",)),
         ("fill", ("train.accumulate=2",)),
         ("tag", ("train.optimiser=muon",)),
         ("fill", ("train.ema=0.5", "tokenizer.kind=bpe")),
@@ -125,11 +125,11 @@ def test_a_stopped_run_ends_in_the_same_bytes(task: str, settings: tuple[str, ..
     assert times(whole.folder) == before
 
 
-def test_a_run_goes_on_only_with_the_labels_that_it_began_with(tmp_path: Path) -> None:
+def test_a_run_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train("classify", tmp_path, *BRIEF, progress=AtSteps({3: terminate}))
-    with pytest.raises(ConfigError, match=r"train\.class_weights was 'none', is 'balanced'"):
-        train("classify", tmp_path, *BRIEF, "train.class_weights=balanced")
+    with pytest.raises(ConfigError, match=r"model\.pooling was 'mean', is 'first'"):
+        train("classify", tmp_path, *BRIEF, "model.pooling=first")
 
 
 # The commands
@@ -356,7 +356,6 @@ def test_a_translation_starts_from_no_encoder(filler: Path, tmp_path: Path) -> N
         ("tag", "model.target_vocabulary=50", r"model\.target_vocabulary: an encoder alone has no target"),
         ("tag", "model.pooling=mean", r"only task = 'classify' does"),
         ("fill", "model.pooling=mean", r"only task = 'classify' does"),
-        ("fill", "train.class_weights=balanced", r"train\.class_weights weighs labels; task = 'fill' has none"),
     ],
 )
 def test_settings_that_an_encoder_alone_would_ignore_are_refused(
@@ -398,11 +397,10 @@ def test_how_uneven_labels_are_is_said_and_a_baseline_that_is_ahead_is_named(
     (tmp_path / "texts.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
     with caplog.at_level(logging.INFO):
         result = train("classify", tmp_path, "train.steps=1", "train.validate_every=1", "train.learning_rate=1e-9")
-    run, (majority, *_, model) = result.folder, result.evaluations
+    majority, *_, model = result.evaluations
     assert majority.scores["accuracy"].value > model.scores["accuracy"].value
     assert "a baseline beats this model on test.jsonl: majority label is better" in caplog.text
-    assert read_recipe(run / "recipe.toml").train.class_weights == "none"
-    assert "train.class_weights = none (the most frequent label has" in caplog.text
+    assert "the most frequent label has" in caplog.text
 
 
 def test_an_encoder_takes_no_head_that_aligns_from_a_translation_model() -> None:

@@ -106,7 +106,7 @@ def name_removed(run: Path, value: float) -> None:
     for checkpoint in list_checkpoints(run / "checkpoints"):
         path = checkpoint / "training.json"
         facts = json.loads(path.read_text())
-        facts["identity"]["train.r_drop"] = value
+        facts["identity"] |= {"train.r_drop": value, "train.class_weights": None}
         path.write_text(json.dumps(facts))
         write_manifest(checkpoint)
 

@@ -106,8 +106,6 @@ class TextFacts(NamedTuple):
     """In the unit of the task."""
     several_sentences: float = 0.0
     """Share of the training lines that hold several sentences."""
-    labels: tuple[int, ...] = ()
-    """How often each label occurs, where each text has one."""
     spaceless: float = 0.0
     """Share of the labelled texts that are in scripts without spaces between words."""
 
@@ -254,8 +252,6 @@ def choose_by_text(draft: Draft, text: TextFacts) -> None:
         draft.choose(
             "decode.split", "long", f"{text.several_sentences:.0%} of the training lines hold several sentences"
         )
-    if draft.recipe.task == "classify" and text.labels:
-        choose_class_weights(draft, text.labels)
     refuse_useless(draft.recipe)
 
 
@@ -309,14 +305,6 @@ def choose_words(draft: Draft, spaceless: float) -> None:
     if spaceless > SHARE_SPACELESS:
         draft.choose("tokenizer.kind", "character", f"{spaceless:.0%} of the texts have no spaces between words")
     draft.choose("tokenizer.kind", "word", "nothing else was clearly better on five thousand texts")
-
-
-def choose_class_weights(draft: Draft, counts: tuple[int, ...]) -> None:
-    """Without weights: every example counts alike, so a frequent label weighs more than a rare one. Where weights were
-    tried, on very uneven labels, rare ones were found less often with them (LOG.md).
-    """
-    uneven = f"the most frequent label has {max(counts):,} texts, the rarest {min(counts):,}"
-    draft.choose("train.class_weights", "none", f"{uneven}; balanced makes the rare ones count more")
 
 
 # When the tokenizers are known

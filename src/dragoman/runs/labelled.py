@@ -40,10 +40,9 @@ from dragoman.text.languages import is_spaceless
 from dragoman.text.prepare import prepare_labelled
 from dragoman.text.prepared import evenly_spaced, read_examples, read_tagged
 from dragoman.text.report import LabelledReport, read_labelled_report
-from dragoman.tokenizing.labels import Labels, class_weights
+from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
-from dragoman.training.objective import CrossEntropy
 
 SHOWN = 3
 """Held-out texts that the log shows of a validation, wrong ones first."""
@@ -83,11 +82,13 @@ class LabelledTask(Task):
         return read_labelled_report(self.run.data)
 
     def text_facts(self) -> TextFacts:
-        """The number of texts, how many of them are in scripts without spaces, and how often each label occurs."""
-        count = self.report.splits["train"].examples
+        """The number of texts, and how many of them are in scripts without spaces. Says how uneven their labels are."""
+        count, labels = self.report.splits["train"].examples, self.report.labels.values()
+        if self.kind == "classify":
+            log.info("the most frequent label has %s texts, the rarest %s", f"{max(labels):,}", f"{min(labels):,}")
         sample = [" ".join(parts) for parts, _ in evenly_spaced(self.examples("train"), count, SAMPLED_TEXTS)]
         spaceless = sum(map(is_spaceless, sample)) / max(1, len(sample))
-        return TextFacts(count, labels=tuple(self.report.labels.values()), spaceless=spaceless)
+        return TextFacts(count, spaceless=spaceless)
 
     @cached_property
     def labels(self) -> Labels:
@@ -123,12 +124,6 @@ class LabelledTask(Task):
 
     def batches_of(self, corpus: EncodedCorpus, seed: int | None = None) -> LabelledBatches:
         return LabelledBatches(super().batches_of(corpus, seed))
-
-    def make_objective(self, batches: LabelledBatches) -> CrossEntropy:
-        weights = None
-        if self.recipe.train.class_weights == "balanced":
-            weights = torch.tensor(class_weights(list(self.report.labels.values())), device=self.device)
-        return CrossEntropy(batches, self.recipe.train.label_smoothing, weights)
 
     @cached_property
     def _dev_batches(self) -> list[LabelledBatch]:

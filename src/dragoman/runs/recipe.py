@@ -32,8 +32,8 @@ FAMILIES = {
 """The family of models that each task trains."""
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
-REMOVED: dict[str, Any] = {"train.r_drop": 0.0}
-"""Settings that recipes of earlier versions name, each with the value that turned it off."""
+REMOVED: dict[str, Any] = {"train.r_drop": 0.0, "train.class_weights": "none"}
+"""Settings that recipes of earlier versions name, each with the value that turned it off, as None does."""
 
 
 class StartSettings(Settings):
@@ -90,8 +90,6 @@ class Recipe(Settings):
 
     @pydantic.model_validator(mode="after")
     def _without_contradictions(self) -> "Recipe":
-        if self.train.class_weights is not None and self.task not in LABELLING_TASKS:
-            raise ValueError(f"train.class_weights weighs labels; task = {self.task!r} has none; leave it out")
         if self.tuning is not None and self.start is None:
             raise ValueError(
                 "[tuning] freezes or adapts a finished model, but there is none to start from; use dragoman fine-tune "
@@ -143,7 +141,7 @@ def without_removed(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
     for key, value in flatten(tables).items():
         if key not in REMOVED:
             continue
-        if value != REMOVED[key]:
+        if value not in (None, REMOVED[key]):
             raise ConfigError(
                 f"{origin} sets {key} to {value}, but this setting was removed; leave it out for a new run, or go on "
                 "with the version of Dragoman that began this one"

@@ -48,7 +48,7 @@ TRIAL_STEPS = 1_000
 """`train.steps` of a trial, which takes only a few of them."""
 COUNTED_EPOCHS = 100
 """Epochs whose batches are counted; later ones are estimated."""
-SHOWN = {"model.size", "train.steps", "train.class_weights", "decode.split"}
+SHOWN = {"model.size", "train.steps", "decode.split"}
 """Choices that are shown without `--verbose`."""
 PARTS = (1, 2, 4, 8, 16, 32)
 """Numbers of batches into which a step may be cut to fit in memory."""

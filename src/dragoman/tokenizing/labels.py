@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -76,16 +75,3 @@ class Labels(Settings):
     def load(cls, folder: Path) -> Self:
         """Reads what `save` wrote."""
         return read_json_as(folder / FILE, cls, FORMAT)
-
-
-def class_weights(counts: Sequence[int]) -> list[float]:
-    """The weight of each label's examples in the loss: n / (C count), for n examples of C labels.
-
-    Each label then weighs as much as any other, and an example one on average; scikit-learn calls it "balanced". It
-    helps rare labels, and so macro F1, often at the cost of accuracy.
-
-    >>> class_weights([90, 10])
-    [0.5555555555555556, 5.0]
-    """
-    assert min(counts) > 0, "a label without examples has no weight"
-    return [sum(counts) / (len(counts) * count) for count in counts]

@@ -44,7 +44,6 @@ def label_smoothed_loss(
     output: Float[Tensor, "V D"],
     labels: Int[Tensor, "M"],
     smoothing: float = 0.0,
-    label_weights: Float[Tensor, "V"] | None = None,
     *,
     bias: Float[Tensor, "V"] | None = None,
 ) -> Loss:
@@ -52,13 +51,12 @@ def label_smoothed_loss(
     section 7; Vaswani et al. 2017, section 5.4). Equal to `F.cross_entropy(..., label_smoothing=smoothing,
     reduction="sum")`.
 
-    Every row is a token: there is no padding to ignore. `bias` is added to the logits. `label_weights` scale the
-    smoothed loss of each row by the weight of its label.
+    Every row is a token: there is no padding to ignore. `bias` is added to the logits.
 
     Raises:
         IndexError: a label is outside the vocabulary (checked on a processor only).
     """
-    return Loss(*_ChunkedLoss.apply(hidden, output, bias, labels, smoothing, label_weights, torch.is_grad_enabled()))
+    return Loss(*_ChunkedLoss.apply(hidden, output, bias, labels, smoothing, torch.is_grad_enabled()))
 
 
 def alignment_loss(
@@ -80,7 +78,7 @@ def alignment_loss(
 
 class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, output, bias, labels, smoothing, label_weights, differentiate):
+    def forward(ctx, hidden, output, bias, labels, smoothing, differentiate):
         _refuse_unknown(labels, output.size(0))
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
@@ -99,10 +97,7 @@ class _ChunkedLoss(torch.autograd.Function):
             logits = hidden[chunk] @ output.T
             if bias is not None:
                 logits.add_(bias)
-            if label_weights is None:
-                gradient, losses = smoothed_cross_entropy(logits, labels[chunk], smoothing)
-            else:
-                gradient, losses = weighted_cross_entropy(logits, labels[chunk], smoothing, label_weights)
+            gradient, losses = smoothed_cross_entropy(logits, labels[chunk], smoothing)
             sums.add_(losses)
             if of_hidden is None:
                 return
@@ -126,7 +121,7 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx, gradient, _of_plain):
         saved = (part if part is None else part * gradient for part in ctx.saved_tensors)
         of_hidden, of_output, of_bias = saved
-        return of_hidden, of_output if ctx.needs_input_grad[1] else None, of_bias, None, None, None, None
+        return of_hidden, of_output if ctx.needs_input_grad[1] else None, of_bias, None, None, None
 
 
 def _refuse_unknown(labels: Int[Tensor, "M"], vocabulary: int) -> None:
@@ -162,18 +157,3 @@ def smoothed_cross_entropy(
     gradient = exact.sub_(norm).exp_().sub_(smoothing / logits.size(1))
     gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
     return gradient.mul_(token).to(logits.dtype), losses
-
-
-def weighted_cross_entropy(
-    logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float, label_weights: Float[Tensor, "V"]
-) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
-    """As `smoothed_cross_entropy`, with each row's gradient and smoothed loss times the weight of its label."""
-    exact, label = logits.to(torch.promote_types(logits.dtype, torch.float32)), labels.clamp(min=0)[:, None]
-    token = (labels[:, None] != NO_TOKEN).to(exact.dtype)
-    weight = token * label_weights.to(exact.dtype)[label]
-    wanted = torch.full_like(exact, smoothing / logits.size(1)).scatter_add_(
-        1, label, exact.new_full((1, 1), 1 - smoothing).expand_as(label)
-    )
-    log_prob = exact.log_softmax(-1)
-    losses = torch.stack([-(weight * wanted * log_prob).sum(), -(token * log_prob.gather(1, label)).sum()])
-    return (weight * (log_prob.exp() - wanted)).to(logits.dtype), losses

@@ -50,15 +50,12 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Label-smoothed cross-entropy of every target token.
-
-    `label_weights` (C) make errors on rare labels cost more. With an `alignment_weight`, the model's alignment head
-    learns what each target token renders.
+    """Label-smoothed cross-entropy of every target token. With an `alignment_weight`, the model's alignment head learns
+    what each target token renders.
     """
 
     batches: BatchSource
     label_smoothing: float = 0.0
-    label_weights: Tensor | None = None
     alignment_weight: float = 0.0
 
     def loss(self, model: nn.Module, batch: Batch | LabelledBatch, dropout_key: StepKey) -> Loss:
@@ -68,9 +65,7 @@ class CrossEntropy:
         if self.alignment_weight and isinstance(batch, Batch) and batch.links is not None:
             return self._with_alignment(cast("EncoderDecoder", model), batch, batch.links, dropout_key)
         hidden = model(*batch.inputs, dropout_key=dropout_key)
-        return label_smoothed_loss(
-            hidden, output, batch.labels, self.label_smoothing, self.label_weights, bias=_bias(model)
-        )
+        return label_smoothed_loss(hidden, output, batch.labels, self.label_smoothing, bias=_bias(model))
 
     def _with_alignment(self, model: EncoderDecoder, batch: Batch, links: Tensor, dropout_key: StepKey) -> Loss:
         assert model.config.alignment_head is not None, "a run that learns alignments has a head for them"

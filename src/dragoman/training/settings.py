@@ -94,9 +94,6 @@ class TrainSettings(Settings):
     text (Garg et al. 2019); 0 turns it off. Not given: by the amount of text; off if the run starts from a model."""
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """Share of the probability that the target distribution spreads over all tokens; 0 turns it off."""
-    class_weights: Literal["none", "balanced"] | None = None
-    """How much each label counts in the loss: all alike, or by the inverse of its frequency (balanced). Not given:
-    none."""
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
     """Highest norm of all gradients together; a longer gradient is scaled down to it."""
     accumulate: int = pydantic.Field(default=1, ge=1, le=100_000)
