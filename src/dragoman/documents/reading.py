@@ -83,12 +83,16 @@ def chosen(names: Sequence[str], only: Sequence[str], path: Path) -> list[bool]:
     Raises:
         DataError: a pattern means none.
     """
-    meant = [[fnmatchcase(name, one) or fnmatchcase(name, f"*.{one}") for name in names] for one in only]
+    meant = [[is_meant(name, one) for name in names] for one in only]
     for pattern, found in zip(only, meant, strict=True):
         if not any(found):
             known = ", ".join(dict.fromkeys(filter(None, names))) or "none"
             raise DataError(f"{path} has no column or key {pattern!r}, only {known[:500]}")
     return [any(each) for each in zip(*meant, strict=True)]
+
+
+def is_meant(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"*.{pattern}")
 
 
 def xml_tree(content: bytes, path: Path) -> Any:

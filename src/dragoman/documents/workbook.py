@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from dragoman.documents.document import Document, lines_in, with_lines
-from dragoman.documents.reading import chosen, xml_bytes, xml_tree
+from dragoman.documents.reading import chosen, is_meant, xml_bytes, xml_tree
 from dragoman.errors import DataError
 
 _NAME = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -38,19 +38,22 @@ class Workbook(Document):
     def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
         self._archive, self._trees = archive, dict[str, Any]()
         self._cells: list[Cell] = []
+        headings: list[str] = []
         names = archive.namelist()
         shared = xml_tree(archive.read(_STRINGS), path).getroot().findall(f"{_NAME}si") if _STRINGS in names else []
         for name in filter(_SHEET.fullmatch, names):
             tree = xml_tree(archive.read(name), path)
             rows = [[*_cells(row, shared, path)] for row in tree.iter(f"{_NAME}row")]
             if only and rows:
-                wanted = chosen([cell.text for _, cell in rows[0]], only, path)
-                columns = {column for (column, _), is_wanted in zip(rows[0], wanted, strict=True) if is_wanted}
-                rows = [[one for one in row if one[0] in columns] for row in rows[1:]]
+                head = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title may stand above it
+                headings += [cell.text for _, cell in rows[head]]
+                columns = {column for column, cell in rows[head] if any(is_meant(cell.text, one) for one in only)}
+                rows = [[one for one in row if one[0] in columns] for row in rows[head + 1 :]]
             found = [cell for row in rows for _, cell in row if lines_in(cell.text)]
             if found:
                 self._trees[name] = tree
                 self._cells += found
+        chosen(headings, only, path)  # refuses what no sheet has
 
     @property
     def texts(self) -> Sequence[str]:
@@ -109,10 +112,10 @@ def _fill(cell: Cell, translation: str) -> None:
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Workbook:
     """A workbook and the text in its cells; `only` are the columns that are translated, by the names in the first row
-    of each sheet.
+    of each sheet with more than one text. Other sheets stay as they are.
 
     Raises:
-        DataError: it is damaged or no workbook, or a sheet has no such column.
+        DataError: it is damaged or no workbook, or no sheet has such a column.
         MissingExtra: lxml is not installed.
     """
     try:

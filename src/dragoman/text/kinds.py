@@ -23,7 +23,7 @@ _ADVICE = "save its text as plain text, or its pairs as TSV or CSV, in UTF-8"
 _ALONE = "as pairs, it is one file alone, with a name that ends in"
 _IN_ZIP = {
     "word/": f"a Word document; {_ADVICE}",
-    "xl/": f"an Excel workbook; to translate it, save it as CSV; {_ALONE} .xlsx",
+    "xl/": f"an Excel workbook; {_ALONE} .xlsx",
 }
 # What may stand before the first mark of a text.
 _BEFORE_MARKUP = re.compile(r"(?:\s|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE (?!html).*?>)*", re.DOTALL | re.IGNORECASE)
