@@ -99,8 +99,11 @@ def test_a_damaged_document_is_refused(tmp_path: Path, content: bytes) -> None:
         read_document(path, ("en", "it"))
 
 
-def test_a_document_that_unpacks_to_too_much_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.documents.docx.LARGEST_UNPACKED", 10_000)
+@pytest.mark.parametrize(("limit", "value"), [("LARGEST_UNPACKED", 10_000), ("MOST_PACKED", 1)])
+def test_a_document_that_unpacks_to_too_much_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(f"dragoman.documents.docx.{limit}", value)
     with pytest.raises(DataError, match="too much for one document"):
         read_document(path, ("en", "it"))
 

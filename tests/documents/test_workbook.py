@@ -129,7 +129,21 @@ def test_a_damaged_workbook_is_refused(path: Path, changes: dict[str, bytes] | N
         read(path)
 
 
-def test_a_workbook_that_unpacks_to_too_much_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.documents.workbook.LARGEST_UNPACKED", 1_000)
+def test_a_workbook_with_a_damaged_part_is_refused(path: Path) -> None:
+    with_parts(path, {"xl/media/a.png": b"a picture"})
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"a picture", b"a pibture", 1))
+    with pytest.raises(DataError, match="is damaged: its part xl/media/a.png"):
+        read(path)
+    path.write_bytes(bytes(255 - byte if place in range(60, 70) else byte for place, byte in enumerate(content)))
+    with pytest.raises(DataError, match="is damaged"):
+        read(path)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("LARGEST_UNPACKED", 1_000), ("MOST_PACKED", 1)])
+def test_a_workbook_that_unpacks_to_too_much_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(f"dragoman.documents.workbook.{limit}", value)
     with pytest.raises(DataError, match="unpacks to"):
         read(path)

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
-from dragoman.documents.reading import xml_bytes, xml_tree
+from dragoman.documents.reading import MOST_PACKED, xml_bytes, xml_tree
 from dragoman.errors import DataError, missing_extra
 from dragoman.inference.sentences import has_words
 
@@ -233,7 +233,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
     except ImportError:
         raise missing_extra("python-docx", "documents") from None
     try:
-        if (size := sum(part.file_size for part in ZipFile(BytesIO(content)).infolist())) > LARGEST_UNPACKED:
+        size = sum(part.file_size for part in ZipFile(BytesIO(content)).infolist())
+        if size > min(LARGEST_UNPACKED, MOST_PACKED * len(content)):
             raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
         return Docx(docx.Document(BytesIO(content)), path)
     except DataError:

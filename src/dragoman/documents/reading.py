@@ -16,6 +16,8 @@ from dragoman.text.lines import open_bytes, without_packing
 
 LARGEST = 100_000_000
 """Most bytes of a document, which is read as a whole."""
+MOST_PACKED = 100
+"""Most bytes that a byte of an archive may unpack to. Those of Word and Excel have up to 30, bombs 1,000."""
 _DECLARED = re.compile(rb"\b(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})")
 
 

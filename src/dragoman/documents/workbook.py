@@ -4,6 +4,7 @@ Only sheets with text are written anew, straight into the archive: openpyxl woul
 """
 
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from copy import copy
 from io import BytesIO
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from dragoman.documents.document import Document, lines_in, with_lines
-from dragoman.documents.reading import chosen, is_meant, xml_bytes, xml_tree
+from dragoman.documents.reading import MOST_PACKED, chosen, is_meant, xml_bytes, xml_tree
 from dragoman.errors import DataError
 
 _NAME = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -120,10 +121,13 @@ def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[
     """
     try:
         archive = ZipFile(BytesIO(content))
-        if (size := sum(part.file_size for part in archive.infolist())) > LARGEST_UNPACKED:
+        size = sum(part.file_size for part in archive.infolist())
+        if size > min(LARGEST_UNPACKED, MOST_PACKED * len(content)):
             raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
+        if damaged := archive.testzip():
+            raise BadZipFile(f"its part {damaged}")
         if not any(map(_SHEET.fullmatch, archive.namelist())):
             raise DataError(f"{path} is no Excel workbook (XLSX): it has no sheets")
         return Workbook(archive, path, only)
-    except (BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:  # the last of a password
+    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:  # RuntimeError: a password
         raise DataError(f"{path} is not an Excel workbook (XLSX), or is damaged: {str(error)[:200]}") from None
