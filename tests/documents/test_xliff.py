@@ -18,6 +18,7 @@ OLD = """<?xml version='1.0' encoding='UTF-8'?>
     <trans-unit id="4" translate="no"><source>Not me</source></trans-unit>
     <group translate="no"><trans-unit id="5"><source>Nor me</source></trans-unit></group>
     <trans-unit id="6"><source>12 <x id="1"/></source></trans-unit>
+    <trans-unit id="7"><source>{VAR_PLURAL, plural, one {Not me} other {<x id="1"/> dogs}}</source></trans-unit>
   </body></file>
 </xliff>"""
 NEW = (

@@ -13,7 +13,8 @@ from dragoman.errors import DataError
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[{}\[\]]')
 _LINE = re.compile(r"\\[nrt]|((?:(?!\\[nrt])(?:[^\\]|\\.))++)")
-_BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+"""What only a message with branches holds."""
 
 
 class Json(Spliced):
@@ -25,7 +26,7 @@ class Json(Spliced):
         found = [*_values(content)]
         wanted: Iterable[bool] = chosen([key for key, _ in found], only, path) if only else repeat(True)
         for (_, string), is_wanted in zip(found, wanted, strict=False):
-            if not is_wanted or _BRANCHES.search(string[1]):
+            if not is_wanted or BRANCHES.search(string[1]):
                 continue
             for line in _LINE.finditer(content, *string.span(1)):
                 if line[1]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
+from dragoman.documents.json_texts import BRANCHES
 from dragoman.documents.reading import xml_bytes, xml_tree
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
@@ -79,7 +80,7 @@ def _units(element: Any) -> Iterator[Unit]:
     above = (node.get("translate") for node in (element, *element.iterancestors()))
     if source is None or next(filter(None, above), "") == "no":
         return
-    if target is not None and "".join(target.itertext()).strip():
+    if BRANCHES.search("".join(source.itertext())) or (target is not None and "".join(target.itertext()).strip()):
         return
     parts = [*_parts(source)]
     if any(part.kind == "words" and has_words(part.words) for part in parts):
