@@ -55,6 +55,16 @@ def test_segments_of_the_second_version_say_that_they_are_translated(tmp_path: P
     assert '<target>The <pc id="1">dog</pc> sleeps. <ph id="2"/></target>' in written
 
 
+def test_a_new_unit_whose_target_repeats_its_source_is_not_translated(tmp_path: Path) -> None:
+    units = (
+        f'<trans-unit><source>One<x id="1"/></source><target state="{state}">{target}</target></trans-unit>'
+        for state, target in [("new", "One"), ("new", "Uno"), ("final", "One")]
+    )
+    texts, written = translated(tmp_path / "a.xlf", f"<xliff><file>{''.join(units)}</file></xliff>", "One", "Uno")
+    assert texts == ["One"]
+    assert written.count('suggestion">Uno<x id="1"/></target>') == 1 and written.count('final">One<') == 1
+
+
 def test_halves_are_pairs_and_protected_words_stay(tmp_path: Path) -> None:
     source = (
         'One <bpt id="1">b</bpt>two<ept id="1">/b</ept> <x id="START_LINK"/>three<x id="CLOSE_LINK"/> <sc id="2"/>four'

@@ -12,6 +12,8 @@ from dragoman.documents.reading import xml_bytes, xml_tree
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
 
+_NEW = ("new", "initial", "needs-translation")
+"""States of a unit whose target may be a copy of its source, as many tools write it."""
 _AROUND = frozenset("g mrk pc".split())
 """Elements around words that are translated; all others stand for something."""
 _HALVES: Mapping[str, Literal["open", "close"]] = {
@@ -80,7 +82,9 @@ def _units(element: Any) -> Iterator[Unit]:
     above = (node.get("translate") for node in (element, *element.iterancestors()))
     if source is None or next(filter(None, above), "") == "no":
         return
-    if BRANCHES.search("".join(source.itertext())) or (target is not None and "".join(target.itertext()).strip()):
+    words, written = ("" if side is None else "".join(side.itertext()).strip() for side in (source, target))
+    is_new = target is not None and (target.get("state") or element.get("state")) in _NEW
+    if BRANCHES.search(words) or (written and not (is_new and written == words)):
         return
     parts = [*_parts(source)]
     if any(part.kind == "words" and has_words(part.words) for part in parts):
