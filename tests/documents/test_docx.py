@@ -1,5 +1,6 @@
 """Word documents: the same paragraphs and formats in other words."""
 
+import re
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -10,6 +11,7 @@ from dragoman.documents.reading import read_document
 from dragoman.errors import DataError
 
 docx = pytest.importorskip("docx", reason="the extra documents is not installed")
+etree = pytest.importorskip("lxml.etree", reason="the extra documents is not installed")
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
@@ -89,6 +91,116 @@ def test_a_format_goes_on_over_breaks_and_insertions_are_translated(path: Path) 
     assert runs(paragraph) == [("Vedo ", None), ("a", True), ("\n", True), ("b", True), ("\t", True), ("rossa", True)]
     words = [text.text for text in paragraph._p.iter(paragraph._p.tag[:-1] + "t")]
     assert words == ["Vedo ", "a", "b", "rossa", " casa in the garden."]
+
+
+def run(words: str, format: str = "") -> str:
+    return f'<w:r><w:rPr>{format}</w:rPr><w:t xml:space="preserve">{words}</w:t></w:r>'
+
+
+def field(says: str, shows: str) -> str:
+    kinds = [f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")]
+    return f"{kinds[0]}<w:r><w:instrText>{says}</w:instrText></w:r>{kinds[1]}{shows}{kinds[2]}"
+
+
+def add(document: Any, content: str) -> None:
+    last = document.add_paragraph()._p
+    last.getparent().replace(last, docx.oxml.parse_xml(f'<w:p xmlns:w="{W}">{content}</w:p>'))
+
+
+def with_paragraph(path: Path, content: str) -> tuple[str, str, list[str]]:
+    """A paragraph of a document before and after each of its words is in capitals, and the texts of it."""
+    document = docx.Document(str(path))
+    add(document, content)
+    document.save(str(path))
+    before = document.paragraphs[-1]._p
+    read = read_document(path, ("en", "it"))
+    texts = [text for text in read.texts if "cat" in text]
+    path.write_bytes(
+        read.translated([re.sub(r"(?<![</g])\b[a-z]+\b", lambda word: word[0].upper(), t) for t in read.texts])
+    )
+    return before.xml, docx.Document(str(path)).paragraphs[-1]._p.xml, texts
+
+
+SEPARATE = '<w:r><w:fldChar w:fldCharType="separate"/></w:r>'
+BOX = f"<w:r><w:pict><w:txbxContent><w:p>{run('my cat sleeps here', '<w:b/>')}</w:p></w:txbxContent></w:pict></w:r>"
+CONTROL = f"<w:sdt><w:sdtPr><w:id w:val='7'/></w:sdtPr><w:sdtContent>{run('the cat', '<w:b/>')}</w:sdtContent></w:sdt>"
+PARAGRAPHS = {
+    "a box": (f"{run('a ')}{BOX}{run('cat sleeps')}", ["a <g1/>cat sleeps", "my cat sleeps here"]),
+    "a control": (f"{run('I see ')}{CONTROL}{run(' here and now')}", ["I see <g1><g2>the cat</g2></g1> here and now"]),
+    "a smart tag": (
+        f"{run('my ')}<w:smartTag w:element='x'><w:smartTagPr/>{run('cat')}</w:smartTag>{run(' is')}",
+        ["my <g1>cat</g1> is"],
+    ),
+    "changes": (
+        f"{run('a ')}<w:del w:id='1'><w:r><w:delText>dead</w:delText></w:r></w:del><w:ins w:id='2'>{run('cat')}</w:ins>"
+        f"{run(' is')}<w:moveFrom w:id='3'>{run('GONE')}</w:moveFrom>",
+        ["a <g1/><g2>cat</g2> is"],
+    ),
+    "a field": (f"{run('my ')}{field('REF x', run('cat'))}{run(' is')}", ["my <g1>cat</g1> is"]),
+    "fields in a field": (
+        f"{run('my ')}{field('REF x', run('cat ') + field('PAGE', run('12')))}{run(' is')}",
+        ["my <g1>cat <g2>12</g2></g1> is"],
+    ),
+    "a field of several paragraphs": (f"{field('TOC', run('cat')).rpartition('<w:r>')[0]}", ["cat"]),
+    "a field that ends outside its link": (
+        f"{run('my ')}<w:hyperlink>{field('x', run('cat') + '</w:hyperlink>')}",
+        ["my <g1><g2/><g3/><g4/>cat</g1>"],
+    ),
+    "a field in what a field says": (
+        f"{run('my ')}{field('IF', run('cat')).replace(SEPARATE, field('x', run('12')) + SEPARATE)}{run(' is')}",
+        ["my <g1/><g2/><g3>12</g3><g4/>cat<g5/> is"],
+    ),
+    "a field without words": (
+        f"{run('my ')}{field('x', '').replace(SEPARATE, '')}{run('cat')}",
+        ["my <g1/>cat"],
+    ),
+}
+
+
+@pytest.mark.parametrize("content", PARAGRAPHS)
+def test_all_that_a_paragraph_holds_stays_and_what_readers_see_is_translated(path: Path, content: str) -> None:
+    before, after, texts = with_paragraph(path, PARAGRAPHS[content][0])
+    assert texts == PARAGRAPHS[content][1]
+    words = re.compile(r'(?<=<w:t xml:space="preserve">)[^<]*')
+    canonical = [etree.tostring(etree.fromstring(joined(xml)), method="c14n") for xml in (before, after)]
+    assert canonical[1].decode() == words.sub(lambda some: some[0].upper(), canonical[0].decode())
+
+
+@pytest.mark.parametrize("content", ["a control", "a field"])
+def test_what_a_translation_leaves_empty_stays(path: Path, content: str) -> None:
+    document = docx.Document(str(path))
+    add(document, PARAGRAPHS[content][0])
+    document.save(str(path))
+    _, document = translated(path, ("the cat", ""), ("cat", ""))
+    kept = [str(node.tag).rpartition("}")[2] for node in document.paragraphs[-1]._p.iter()]
+    assert [kept.count(name) for name in ("sdtPr", "sdtContent", "fldChar", "instrText")] in (
+        [1, 1, 0, 0],
+        [0, 0, 3, 1],
+    )
+
+
+def joined(xml: str) -> str:
+    """A paragraph without empty formats and spaces between elements."""
+    return re.sub(r">\s+<", "><", xml).replace("<w:rPr/>", "")
+
+
+@pytest.mark.parametrize("kind", ["footnotes", "endnotes", "comments"])
+def test_notes_are_translated(path: Path, kind: str) -> None:
+    document = docx.Document(str(path))
+    types = docx.opc.constants
+    note = f'<w:{kind} xmlns:w="{W}"><w:x w:id="1"><w:p><w:r><w:t>A note.</w:t></w:r></w:p></w:x></w:{kind}>'
+    part = docx.opc.part.Part(
+        docx.opc.packuri.PackURI(f"/word/my{kind}.xml"),
+        getattr(types.CONTENT_TYPE, f"WML_{kind.upper()}"),
+        note.encode(),
+        document.part.package,
+    )
+    document.part.relate_to(part, getattr(types.RELATIONSHIP_TYPE, kind.upper()))
+    document.save(str(path))
+    texts, _ = translated(path, ("A note", "Una nota"))
+    assert texts.count("A note.") == 1
+    with ZipFile(path) as archive:
+        assert ">Una nota.</w:t>" in archive.read(f"word/my{kind}.xml").decode()
 
 
 @pytest.mark.parametrize("content", [b"nothing", b"PK\x03\x04 nothing"])

@@ -105,7 +105,7 @@ class Spliced(Document):
             else:
                 parts += [
                     self.written(part, is_inner=False) if isinstance(part, str) else piece(*part)
-                    for part in block.inline.parts(text, self.keeps_empty)
+                    for part in block.inline.parts(text, lambda _: self.keeps_empty)
                 ]
             end = block.where[1]
         content = "".join([*parts, piece(end, len(self.content))])

@@ -1,10 +1,10 @@
-"""Word documents (DOCX): paragraphs of the text, tables, text boxes, headers, footers and notes, with their formats."""
+"""Word documents (DOCX): paragraphs of text, tables, boxes, headers, footers, notes, comments, with their formats."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from io import BytesIO
-from itertools import groupby, islice, zip_longest
+from itertools import accumulate, groupby, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
@@ -18,21 +18,22 @@ from dragoman.inference.sentences import has_words
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _BREAKS = frozenset(f"{_W}{name}" for name in ("br", "cr", "tab"))
-_AROUND = frozenset(f"{_W}{name}" for name in ("hyperlink", "ins", "sdt", "sdtContent", "smartTag"))
+_AROUND = frozenset(f"{_W}{name}" for name in "bdo customXml dir fldSimple hyperlink ins moveTo sdt smartTag".split())
 LARGEST_UNPACKED = 300_000_000
 """Most bytes of a document and its pictures."""
 _DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
+_NOTES = ("footnotes+xml", "endnotes+xml", "comments+xml")
 
 
 class Piece(NamedTuple):
     """What stands between words: a `run` of another format begins, a link or the like does (`around`), one of them ends
-    (`end`), a line or column does (`break`), or something else stands there alone.
+    (`end`), a line or column does (`break`), or something else stands there alone, such as what a `field` says.
     """
 
     kind: str
     element: Any = None
-    run: Any = None
-    """The run that something stood in alone, if it was one."""
+    elements: Sequence[Any] = ()
+    """All of a field."""
 
 
 class Paragraph(NamedTuple):
@@ -79,23 +80,23 @@ class Docx(Document):
 
 
 def _is_of_notes(part: Any) -> bool:
-    """Whether a part holds footnotes or endnotes, of which the library knows nothing."""
-    return not hasattr(part, "element") and part.content_type.endswith(("footnotes+xml", "endnotes+xml"))
+    """Whether a part holds notes or comments that the library knows only as bytes."""
+    return not hasattr(part, "element") and part.content_type.endswith(_NOTES)
 
 
 def _paragraph(element: Any) -> Paragraph | None:
     """What is translated of a paragraph; None if nothing is."""
     letters = Counter[str]()
     formats: dict[str, Any] = {}
-    for run in element.iter(f"{_W}r"):
+    for run in _runs(element):
         key, formats_of_run = _format(run)
         formats.setdefault(key, formats_of_run)
-        letters[key] += sum(len(text.text or "") for text in run.iter(f"{_W}t"))
+        letters[key] += sum(len(text.text or "") for text in run.findall(f"{_W}t"))
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
     inlines, between = list[Inline[Piece]](), [list[Part[Piece]]()]
-    for _, some in groupby(_merged(_parts(element, usual)), key=lambda part: part.piece.kind == "break"):
+    for _, some in groupby(_merged(_fields(_parts(element, usual))), key=lambda part: part.piece.kind == "break"):
         parts = [*some]
         if any(part.kind == "words" and has_words(part.words) for part in parts):
             first, last = trimmed(parts)
@@ -119,13 +120,32 @@ def _format(run: Any) -> tuple[str, Any]:
     return _key(found), found
 
 
+def _content(element: Any) -> Any:
+    """What holds the runs of a content control, link or the like."""
+    return element.find(f"{_W}sdtContent") if element.tag == f"{_W}sdt" else element
+
+
+def _children(element: Any) -> list[Any]:
+    """What an element holds, without its properties."""
+    return [child for child in element if not str(child.tag).endswith("Pr")]
+
+
+def _runs(element: Any) -> Iterator[Any]:
+    """The runs of a paragraph, not those of boxes in it, nor deleted ones."""
+    for child in _children(element):
+        if child.tag == f"{_W}r":
+            yield child
+        elif child.tag in _AROUND and _content(child) is not None:
+            yield from _runs(_content(child))
+
+
 def _parts(element: Any, usual: str) -> Iterator[Part[Piece]]:
-    for child in element:
-        if child.tag in (f"{_W}pPr", *_DROPPED):
+    for child in _children(element):
+        if child.tag in _DROPPED:
             continue
-        if child.tag in _AROUND:
+        if child.tag in _AROUND and _content(child) is not None:
             yield Part("open", Piece("around", child))
-            yield from _parts(child, usual)
+            yield from _parts(_content(child), usual)
             yield Part("close", Piece("end"))
         elif child.tag == f"{_W}r":
             yield from _run(child, usual)
@@ -135,22 +155,43 @@ def _parts(element: Any, usual: str) -> Iterator[Part[Piece]]:
 
 def _run(run: Any, usual: str) -> Iterator[Part[Piece]]:
     key, format = _format(run)
-    begin, end = (Part("open", Piece("run", format)),), (Part("close", Piece("end")),)
-    if key == usual:
-        begin = end = ()
-    yield from begin
-    for child in run:
+    for child in _children(run):
         if child.tag == f"{_W}t":
-            yield Part("words", Piece("words"), child.text or "")
-        elif child.tag not in (f"{_W}rPr", *_DROPPED):
-            if child.tag in _BREAKS:
-                yield from (*end, Part("single", Piece("break", child, run)), *begin)
-            else:
-                yield Part("single", Piece("alone", child, run))
-    yield from end
+            words = Part("words", Piece("words"), child.text or "")
+            around = Part("open", Piece("run", format)), words, Part("close", Piece("end"))
+            yield from (words,) if key == usual else around
+        elif child.tag not in _DROPPED:
+            yield Part("single", Piece("break" if child.tag in _BREAKS else "alone", child))
 
 
-def _merged(parts: Iterator[Part[Piece]]) -> Iterator[Part[Piece]]:
+def _fields(parts: Iterator[Part[Piece]]) -> Sequence[Part[Piece]]:
+    """The parts with each field as a pair around what it shows. What it says is in the first of the pair."""
+    found, begins = list[Part[Piece]](), list[list[int]]()
+    for part in parts:
+        found.append(part)
+        kind = part.piece.element.get(f"{_W}fldCharType") if part.piece.kind == "alone" else None
+        if kind == "begin":
+            begins.append([len(found) - 1])
+        elif kind == "separate" and begins:
+            begins[-1].append(len(found))
+        elif kind == "end" and begins:
+            begin, middle, *_ = *begins.pop(), len(found) - 1
+            says, shows = found[begin:middle], found[middle:-1]
+            depths = [*accumulate({"open": 1, "close": -1}.get(each.kind, 0) for each in shows), 0]
+            if min(depths) == depths[-2 if shows else 0] == 0 and all(each.kind == "single" for each in says):
+                elements = [one for each in says for one in each.piece.elements or (each.piece.element,)]
+                if shows:
+                    found[begin:] = [
+                        Part("open", Piece("field", elements=elements)),
+                        *shows,
+                        part._replace(kind="close"),
+                    ]
+                else:
+                    found[begin:] = [Part("single", Piece("field", elements=[*elements, part.piece.element]))]
+    return found
+
+
+def _merged(parts: Iterable[Part[Piece]]) -> Iterator[Part[Piece]]:
     """The parts without the ends of runs behind which the same format begins again."""
     held: Part[Piece] | None = None
     opened: list[Piece] = []
@@ -180,34 +221,41 @@ def _key(format: Any) -> str:
 def _fill(paragraph: Paragraph, translations: Sequence[str]) -> None:
     """Gives a paragraph these words and formats as its content."""
     element = paragraph.element
-    for child in [child for child in element if child.tag != f"{_W}pPr"]:
+    for child in _children(element):
         element.remove(child)
     containers, formats, opened = [element], [paragraph.format], list[str]()
     pieces = list[str | Piece]()
     for between, inline, text in zip_longest(paragraph.between, paragraph.inlines, translations):
         pieces += [part.words if part.kind == "words" else part.piece for part in between]
-        pieces += inline.parts(text, with_empty=False) if inline else ()
+        pieces += inline.parts(text, lambda piece: piece.kind != "run") if inline else ()
     for piece in pieces:
         if isinstance(piece, str):
             if piece:
                 containers[-1].append(_written(element, formats[-1], piece))
         elif piece.kind == "end":
             (formats if opened.pop() == "run" else containers).pop()
-        elif piece.kind in ("alone", "break"):
-            around = containers[-1]
-            if piece.run is not None:
-                around = element.makeelement(f"{_W}r")
-                around.extend(deepcopy(piece.run.findall(f"{_W}rPr")))
-                containers[-1].append(around)
-            around.append(piece.element)
+        elif piece.kind in ("alone", "break", "field"):
+            for child in piece.elements or (piece.element,):
+                containers[-1].append(_alone(child))
         else:
             opened.append(piece.kind)
             if piece.kind == "run":
                 formats.append(piece.element)
             else:
-                link = element.makeelement(piece.element.tag, dict(piece.element.attrib))
-                containers[-1].append(link)
-                containers.append(link)
+                containers[-1].append(piece.element)
+                containers.append(_content(piece.element))
+                for child in _children(containers[-1]):
+                    containers[-1].remove(child)
+
+
+def _alone(element: Any) -> Any:
+    """An element of a paragraph; what stood in a run, in one of its own. It is moved, because a box has paragraphs."""
+    run = element.getparent()
+    if run is None or run.tag != f"{_W}r":
+        return element
+    alone, format = run.makeelement(run.tag), run.find(f"{_W}rPr")
+    alone.extend([element] if format is None else [deepcopy(format), element])
+    return alone
 
 
 def _written(element: Any, format: Any, words: str) -> Any:

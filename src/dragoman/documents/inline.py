@@ -3,7 +3,7 @@ translates the text knows only these.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 from typing import Generic, Literal, NamedTuple, TypeVar
@@ -55,19 +55,22 @@ class Inline(Generic[M]):
             markup[tag] = part.piece
         return cls(_SPACES.sub(" ", "".join(text)).strip(" "), markup)
 
-    def parts(self, translation: str, with_empty: bool = True) -> Iterator[str | M]:
+    def parts(self, translation: str, with_empty: Callable[[M], bool] = lambda _: True) -> Iterator[str | M]:
         """The words and the markup of a translation. If a tag is missing, or they are not nested, all stand around the
-        words. Pairs with nothing between them are left out unless `with_empty`.
+        words. A pair with nothing between is left out unless `with_empty` says that it means something.
         """
+
+        def emptied(one: re.Match[str]) -> str:
+            piece = self.markup.get(f"<g{one[2]}>")
+            return one[0] if piece is None or with_empty(piece) else (one[1] or one[3] or one[4])[:1]
+
         tags = [tag for tag in _TAG.findall(translation) if tag in self.markup]
         if sorted(tags) != sorted(self.markup) or not _is_nested(tags):
             words = _TAG.sub(lambda tag: "" if tag[0] in self.markup else tag[0], translation)
             tags = [*self.markup]
             first_close = next((place for place, tag in enumerate(tags) if tag.startswith("</")), len(tags))
             translation = "".join([*tags[:first_close], words, *tags[first_close:]])
-        while not with_empty and (fuller := _EMPTY.sub(lambda one: (one[1] or one[3] or one[4])[:1], translation)):
-            if fuller == translation:
-                break
+        while (fuller := _EMPTY.sub(emptied, translation)) != translation:
             translation = fuller
         end = 0
         for match in _TAG.finditer(translation):

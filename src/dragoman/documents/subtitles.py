@@ -51,7 +51,7 @@ class Sentence(NamedTuple):
 
     def dealt_out(self, translation: str) -> list[str]:
         """A translation in as many lines, each about as long for the whole as its source is."""
-        pieces = _PIECE.findall("".join(self.inline.parts(translation, with_empty=False))) or [""]
+        pieces = _PIECE.findall("".join(self.inline.parts(translation, lambda _: False))) or [""]
         ends = [*accumulate(len(piece) + 1 for piece in pieces)]
         sizes = [*accumulate(len(line.words) + 1 for line in self.lines)]
         dealt, first = list[str](), 0
