@@ -212,6 +212,25 @@ def test_the_lines_of_values_are_the_texts_of_json(tmp_path: Path) -> None:
     assert translated(read(path), lambda text: f'"{text}"è') == '{"a": "\\"caf\\u00e9\\\\n\\"\\u00e8"}'
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"a": "one", "a": "two"}',
+        900 * "[" + '"one"' + 900 * "]",
+        '{"a": "one \\ud83d\\ude00 \\ud83d"}',
+        '[NaN, -Infinity, "one"]',
+        '\ufeff"one"\r\n',
+    ],
+)
+def test_unusual_json_comes_back_to_the_byte(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content.encode())
+    document = read(path)
+    assert translated(document, str) == content
+    words = translated(document, lambda text: text.replace("one", "1").replace("two", "2"))
+    assert words == content.replace("one", "1").replace("two", "2").replace(' \\ud83d"', ' \\ufffd"')
+
+
 def test_words_that_would_be_markup_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text("One\n\n- two\n")
