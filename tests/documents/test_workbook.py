@@ -147,3 +147,17 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(
     monkeypatch.setattr(f"dragoman.documents.workbook.{limit}", value)
     with pytest.raises(DataError, match="unpacks to"):
         read(path)
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_the_names_of_a_tables_columns_stay_because_another_part_repeats_them(tmp_path: Path, header: bool) -> None:
+    from openpyxl.worksheet.table import Table
+
+    book = openpyxl.Workbook()
+    for row in (["A title", None, "beside"], ["name", "text", "beside"], ["red", "chair", "old"]):
+        book.active.append(row)
+    book.active.add_table(Table(displayName="Chairs", ref="A2:B3", headerRowCount=int(header)))
+    book.save(tmp_path / "table.xlsx")
+    document = read(tmp_path / "table.xlsx")
+    names = [] if header else ["name", "text"]
+    assert document.texts == ["A title", "beside", *names, "beside", "red", "chair", "old"]

@@ -3,6 +3,7 @@
 Only sheets with text are written anew, straight into the archive: openpyxl would lose what it does not know.
 """
 
+import posixpath
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,14 @@ class Cell(NamedTuple):
     """The element that holds the text, which many cells may share."""
 
 
+class Range(NamedTuple):
+    """Cells of one row."""
+
+    row: str
+    first: tuple[int, str]
+    last: tuple[int, str]
+
+
 class Workbook(Document):
     """A workbook. A text whose letters have several formats gets that of its longest piece."""
 
@@ -50,7 +59,8 @@ class Workbook(Document):
                 headings += [cell.text for _, cell in rows[head]]
                 columns = {column for column, cell in rows[head] if any(is_meant(cell.text, one) for one in only)}
                 rows = [[one for one in row if one[0] in columns] for row in rows[head + 1 :]]
-            found = [cell for row in rows for _, cell in row if lines_in(cell.text)]
+            heads = [*_heads_of_tables(archive, name, path)]
+            found = [cell for row in rows for _, cell in row if lines_in(cell.text) and not _is_in(cell, heads)]
             if found:
                 self._trees[name] = tree
                 self._cells += found
@@ -90,6 +100,33 @@ def _cells(row: Any, shared: Sequence[Any], path: Path) -> Iterator[tuple[str, C
             pieces = (*string.findall(f"{_NAME}t"), *string.findall(f"{_NAME}r/{_NAME}t"))
             column = re.sub(r"\d", "", element.get("r", ""))
             yield column, Cell(element, "".join(piece.text or "" for piece in pieces), string)
+
+
+def _heads_of_tables(archive: ZipFile, sheet: str, path: Path) -> Iterator[Range]:
+    """The cells of a sheet that name the columns of a table in Excel's sense. Another part of the file holds the same
+    names, and Excel takes the workbook for damaged if they differ.
+    """
+    folder, name = posixpath.split(sheet)
+    links = f"{folder}/_rels/{name}.rels"
+    if links not in archive.namelist():
+        return
+    for link in xml_tree(archive.read(links), path).getroot():
+        target = posixpath.normpath(posixpath.join("/", folder, link.get("Target", ""))).lstrip("/")
+        if link.get("Type", "").endswith("/table") and target in archive.namelist():
+            table = xml_tree(archive.read(target), path).getroot()
+            found = re.fullmatch(r"([A-Z]+)(\d+)(?::([A-Z]+)\d+)?", table.get("ref", ""))
+            if found and table.get("headerRowCount") != "0":
+                yield Range(found[2], _ordered(found[1]), _ordered(found[3] or found[1]))
+
+
+def _is_in(cell: Cell, ranges: Sequence[Range]) -> bool:
+    column, row = re.sub(r"\d", "", name := cell.element.get("r", "")), re.sub(r"\D", "", name)
+    return any(row == one.row and one.first <= _ordered(column) <= one.last for one in ranges)
+
+
+def _ordered(column: str) -> tuple[int, str]:
+    """A column such as Z or AA, so that it comes before those behind it."""
+    return len(column), column
 
 
 def _fill(cell: Cell, translation: str) -> None:
