@@ -327,3 +327,18 @@ def test_a_packed_document_is_one(tmp_path: Path) -> None:
     (tmp_path / "a.html.gz").write_bytes(gzip.compress(b"<p>one <b>two</b>"))
     document = read_document(tmp_path / "a.html.gz", ("en", "it"))
     assert document.translated(document.texts) == b"<p>one <b>two</b>"
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        (b"<p>one</p>", b"<p>&#232;</p>"),
+        (b"<meta charset=utf-8><p>one</p>", "<meta charset=utf-8><p>è</p>".encode()),
+        (b"<meta charset=latin1><p>one</p>", "<meta charset=latin1><p>è</p>".encode("latin-1")),
+        ("<b>ü</b><p>one</p>".encode(), "<b>ü</b><p>è</p>".encode()),
+    ],
+)
+def test_a_page_that_names_no_encoding_shows_every_character(tmp_path: Path, page: bytes, written: bytes) -> None:
+    (tmp_path / "a.html").write_bytes(page)
+    document = read_document(tmp_path / "a.html", ("en", "it"))
+    assert document.translated([text.replace("one", "è") for text in document.texts]) == written

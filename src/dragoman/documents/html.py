@@ -160,6 +160,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
         DataError: many comments or tags in it have no end. The parser looks for that of each in all that follows.
     """
     text, encoding = decoded(content, path, declares=True)
+    if content.isascii() and encoding == "utf-8" and b"utf" not in content[:2_000].lower():
+        encoding = "ascii"  # it does not say what its other characters would be in, so they become references
     for begin, end in _ENDS.items():
         if (count := text.count(begin, text.rfind(end) + 1)) > _MOST_OPEN:
             raise DataError(f"{path} is damaged: {count:,} times {begin} stands in it without {end}")
