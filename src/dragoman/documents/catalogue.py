@@ -1,6 +1,4 @@
-"""Catalogues of a program's messages (gettext, PO). Only what is not translated yet is translated, and no entry that is
-marked as fuzzy: a person should decide about it.
-"""
+"""Catalogues of a program's messages (gettext, PO). Only untranslated entries change; fuzzy ones wait for a person."""
 
 import re
 from collections import Counter
