@@ -10,6 +10,7 @@ sys.path.insert(0, str(HERE / "extensions"))
 from freshness import fingerprint  # noqa: E402 (docs/extensions is on the path only now)
 
 # Cells run with settings of their own, not with those of whoever builds the site.
+os.environ.setdefault("GUIDE_RUNS", str(HERE / "_build" / "runs"))  # what the pages train is kept between builds
 os.environ["IPYTHONDIR"] = str(HERE / "_build" / "ipython")
 profile = HERE / "_build" / "ipython" / "profile_default"
 profile.mkdir(parents=True, exist_ok=True)
@@ -33,8 +34,8 @@ nb_execution_timeout = 3_600  # ends a page that hangs; beside other work a trai
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
-nb_code_prompt_show = "Show the solution"
-nb_code_prompt_hide = "Hide the solution"
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
 
 html_theme = "furo"
 html_static_path = ["static"]

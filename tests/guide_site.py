@@ -19,7 +19,7 @@ def build_site(folder: Path) -> tuple[Path, str]:
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-d", str(folder / "doctrees"), "-D", cache]
     done = subprocess.run(
         [*command, str(DOCS), str(site)],
-        env={**os.environ, "GUIDE_SHORT": str(folder / "runs"), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "GUIDE_SHORT": "1", "GUIDE_RUNS": str(folder / "runs"), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=1_500,

@@ -95,7 +95,7 @@ def test_every_figure_says_what_one_would_see(visit: Any, name: str) -> None:
 
 
 def test_the_keyboard_opens_an_answer_and_shows_what_a_word_means(visit: Any) -> None:
-    page = visit("guide/05-attention")
+    page = visit("guide/06-attention")
     page.locator("summary").first.focus()
     page.keyboard.press("Enter")
     assert page.locator("details[open]").count() == 1
@@ -108,7 +108,7 @@ def test_the_keyboard_opens_an_answer_and_shows_what_a_word_means(visit: Any) ->
 
 
 def test_the_keyboard_reaches_every_control_and_shows_where_it_is(visit: Any) -> None:
-    page = visit("guide/05-attention")
+    page = visit("guide/06-attention")
     reached: list[tuple[str, str]] = []
     while len(reached) < 300:
         page.keyboard.press("Tab")

@@ -15,7 +15,7 @@ CELL = re.compile(r"^```\{code-cell\}.*?\n(?:---\n.*?^---\n)?(.*?)^```$", re.MUL
 """A cell, its options between lines of hyphens left out."""
 MOST_WORDS = 2_400
 """Of prose on a page: ten minutes' reading, and more where a page is a collection."""
-ERRORS = "12-errors-that-look-right.md"
+ERRORS = "20-errors-that-look-right.md"
 
 
 def prose(text: str) -> str:
