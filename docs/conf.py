@@ -20,7 +20,17 @@ project = "Dragoman"
 author = "The Dragoman authors"
 copyright = "The Dragoman authors"
 html_title = "Dragoman"
-extensions = ["myst_nb", "sphinx_design", "formulas", "hover", "neighbours", "budgets", "links"]
+extensions = [
+    "myst_nb",
+    "sphinx_design",
+    "sphinx.ext.githubpages",
+    "formulas",
+    "hover",
+    "neighbours",
+    "notebooks",
+    "budgets",
+    "links",
+]
 exclude_patterns = ["_build", "guide/runs"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]

@@ -2,27 +2,23 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from guide_site import DOCS, build_site
+from reading import minutes
 
 GUIDE = DOCS / "guide"
 PAGES = sorted(GUIDE.glob("[0-9]*.md"))
 TARGET = re.compile(r"^\(([\w-]+)\)=$", re.MULTILINE)
 CELL = re.compile(r"^```\{code-cell\}.*?\n(?:---\n.*?^---\n)?(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A cell, its options between lines of hyphens left out."""
-MOST_WORDS = 2_400
-"""Of prose on a page: ten minutes' reading, and more where a page is a collection."""
+MOST_MINUTES = 15
+"""What stands open on a page is read in so long."""
+SCREEN = GUIDE / "transformer.py"
 ERRORS = "20-errors-that-look-right.md"
-
-
-def prose(text: str) -> str:
-    """What is read on a page: no front matter, code or tables."""
-    text = re.sub(r"\A---.*?^---$", "", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"^(\||:::|\(|\$\$).*$", "", text, flags=re.MULTILINE)
 
 
 def places() -> dict[str, str]:
@@ -106,7 +102,7 @@ def test_a_page_has_its_parts(page: Path) -> None:
     assert questions.count(":::{dropdown}") == 3
     (solution,) = [cell for cell in CELL.findall(text.partition("## Exercise\n")[2]) if "hide-cell" in cell]
     assert "assert" in solution
-    assert len(prose(text).split()) <= MOST_WORDS * (2 if page.name == ERRORS else 1)
+    assert minutes(text) <= MOST_MINUTES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -129,6 +125,33 @@ def test_cells_fit_a_page(page: Path) -> None:
     for cell in CELL.findall(page.read_text("utf-8")):
         assert max(map(len, cell.splitlines()), default=0) <= 120
         compile(re.sub(r"^:.*\n", "", cell, flags=re.MULTILINE), page.name, "exec")
+
+
+def test_each_function_of_the_model_on_one_screen_is_written_on_one_page() -> None:
+    written = Counter(
+        each for page in PAGES for cell in CELL.findall(page.read_text("utf-8")) for each in defined(cell)
+    )
+    wanted = [each for each in defined(SCREEN.read_text("utf-8")) if not each.startswith(("def read", "def main"))]
+    assert {each.partition("\n")[0]: written[each] for each in wanted if written[each] != 1} == {}
+
+
+def defined(code: str) -> list[str]:
+    """Each function and class of the code, as Python understands it: without comments and docstrings."""
+    tree = ast.parse(re.sub(r"^:.*\n", "", code, flags=re.MULTILINE))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return [ast.unparse(node) for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+
+
+def test_reading_minutes_count_what_stands_open() -> None:
+    page = "---\nfront: matter\n---\n# Title\n" + "word " * 198 + "[end](somewhere.md)\n"
+    cell = "```{code-cell}\n" + "x = 1\n\n" * 12 + "```\n"
+    folded = cell.replace("```{code-cell}\n", "```{code-cell}\n:tags: [hide-input]\n")
+    dropdown = ":::{dropdown} Title\n" + "word " * 100 + "\n" + cell + ":::\n"
+    assert minutes(page) == pytest.approx(1.0, abs=0.02)
+    assert minutes(page + cell) == pytest.approx(2.0, abs=0.02)
+    assert minutes(page + folded + dropdown + cell) == pytest.approx(2.0, abs=0.02)
 
 
 @pytest.mark.thorough
