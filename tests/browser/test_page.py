@@ -144,6 +144,19 @@ def test_some_sections_alone_are_unfolded(show: Show, translation: Record) -> No
     frame = page.frame_locator("iframe")
     assert frame.locator("#search .tree .node").count() > 0
     assert frame.locator("main section").count() == 1 and not frame.locator("#contents").is_visible()
+    assert not frame.locator("#top").is_visible()
+
+
+def test_a_frame_is_as_high_as_its_content(show: Show, translation: Record) -> None:
+    page = show(f"<!doctype html><title>Notebook</title>{translation.show('attention')._repr_html_()}")
+    inner = page.locator("iframe").element_handle().content_frame()
+    page.wait_for_function("document.querySelector('iframe').style.height.endsWith('px')")
+    for _ in range(2):
+        page.wait_for_timeout(200)
+        height = inner.evaluate("document.body.getBoundingClientRect().height")
+        assert abs(page.evaluate("document.querySelector('iframe').clientHeight") - height) < 2
+        inner.locator("#attention h2 button").click()  # folded, it is low
+    assert height < 200
 
 
 # ---- what happened ----

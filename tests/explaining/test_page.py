@@ -201,7 +201,8 @@ def test_a_language_model_has_a_page(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_notebook_shows_the_page_in_a_frame(translation: Record) -> None:
-    ((tag, attributes),) = Reader(translation._repr_html_()).tags
+    (tag, attributes), script = Reader(translation._repr_html_()).tags
+    assert script == ("script", {})
     assert (tag, attributes["sandbox"], attributes["title"]) == ("iframe", "allow-scripts", "Inside a translation")
     assert attributes["srcdoc"] == render_page(translation.facts(pack))
 

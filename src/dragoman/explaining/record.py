@@ -271,7 +271,17 @@ class Excerpt:
 
     def _repr_html_(self) -> str:
         page, style = html.escape(self.page), "width: 100%; height: 48rem; border: 0"
-        return f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Inside a translation" style="{style}"></iframe>'
+        frame = f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Inside a translation" style="{style}"></iframe>'
+        return f"{frame}<script>{_FITTING}</script>"
+
+
+_FITTING = """(() => {
+  const frame = document.currentScript?.previousElementSibling;
+  addEventListener("message", ({ source, data }) => {
+    if (frame && source === frame.contentWindow && data.height) frame.style.height = `${data.height}px`;
+  });
+})();"""
+"""Makes the frame as high as the page in it says it is."""
 
 
 def _plain(value: Any, array: Callable[[np.ndarray[Any, Any]], Any]) -> Any:

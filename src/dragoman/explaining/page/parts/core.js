@@ -267,6 +267,13 @@ const page = (() => {
     else location.hash = href;
   }
 
+  // In a frame, one section needs no title, and the page around it is told how high the section is.
+  function fit() {
+    document.getElementById("top").hidden = sections.length === 1 && record.parts.length === 1;
+    const tell = () => parent.postMessage({ height: Math.ceil(document.body.getBoundingClientRect().height) }, "*");
+    new ResizeObserver(tell).observe(document.body);
+  }
+
   const openAll = () => sections.filter((each) => !each.root.hidden).forEach((each) => unfold(each, true));
 
   function start(unfolded) {
@@ -283,6 +290,7 @@ const page = (() => {
     const wanted = location.hash.slice(1);
     sections.forEach((each) => each.root.hidden || ((unfolded || each.open || each.id === wanted) && unfold(each, true)));
     if (wanted) go(wanted);
+    if (parent !== window) fit();
     addEventListener("click", follow);
     addEventListener("hashchange", () => go(location.hash.slice(1)));
   }
