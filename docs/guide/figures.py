@@ -138,10 +138,14 @@ def shades(pictures: dict[str, Any], x: str, y: str, alt: str) -> HTML:
 
 
 def diagram(
-    boxes: dict[str, tuple[float, float, str]], arrows: Sequence[tuple[str, str]], alt: str, height: float = 4.2
+    boxes: dict[str, tuple[float, float, str]],
+    arrows: Sequence[tuple[str, str]],
+    alt: str,
+    height: float = 4.2,
+    width: float = 5.4,
 ) -> HTML:
     """Boxes by name, each with its place across, its place up and its text, and arrows from box to box."""
-    figure = new_figure(5.4, height)
+    figure = new_figure(width, height)
     axes = figure.subplots()
     axes.set_axis_off()
     drawn = {name: _box(axes, *box) for name, box in boxes.items()}
