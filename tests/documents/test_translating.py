@@ -58,6 +58,7 @@ def test_a_stopped_document_goes_on(run_folder: Path, page: Path, monkeypatch: p
         ([], "is a document, so it needs a file as its --output"),
         (["--output", "/dev/null"], "needs a file as its --output"),
         (["--output", "x.html", "--format", "json"], "takes no JSON"),
+        (["--output", "x.pdf"], "stays html; name --output so, not x.pdf"),
         (["--output", "x.html", "--n-best", "2"], "takes no decode.raw, --align or --n-best"),
         (["--raw", "--document-format", "html"], "--raw translates its lines"),
         (["--output", "x.html", "--document-format", "word"], "'word' is no format; give one of html, markdown"),

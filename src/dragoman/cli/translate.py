@@ -116,7 +116,7 @@ def translate(
     progress = open_screen(quiet)
     refuse_contradictions(text, input_file, item, output, fresh)
     refused = flags_named(fail_on or ())
-    is_document = is_whole(input_file, document_format, raw, only)
+    is_document = is_whole(input_file, output, document_format, raw, only)
     resumes = output is not None and can_resume(input_file, output)
     if is_document and (not resumes or output_format == "json"):
         raise ConfigError(f"{input_file} is a document, so it needs a file as its --output, and takes no JSON")
@@ -178,15 +178,20 @@ def refuse_contradictions(
         raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
 
 
-def is_whole(input_file: Path | None, document_format: str | None, raw: bool, only: Sequence[str] | None) -> bool:
-    """Whether a file is translated as a whole document."""
+def is_whole(
+    input_file: Path | None, output: Path | None, document_format: str | None, raw: bool, only: Sequence[str] | None
+) -> bool:
+    """Whether a file is translated as a whole document, which stays of its kind."""
     from dragoman.documents.reading import format_of
 
     if document_format is not None and (input_file is None or raw):
         raise ConfigError("--document-format says what --input is, and --raw translates its lines; give --input alone")
-    is_document = input_file is not None and not raw and bool(document_format or format_of(input_file))
+    named = format_of(input_file) if input_file else None
+    is_document = not raw and bool(document_format or named)
     if only and not is_document:
         raise ConfigError("--only names columns or keys of a document; give one as --input")
+    if is_document and not document_format and output and output.suffix and format_of(output) != named:
+        raise ConfigError(f"{input_file} stays {named}; name --output so, not {output.name}")
     return is_document
 
 

@@ -271,7 +271,9 @@ class Excerpt:
 
     def _repr_html_(self) -> str:
         page, style = html.escape(self.page), "width: 100%; height: 48rem; border: 0"
-        frame = f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Inside a translation" style="{style}"></iframe>'
+        frame = (
+            f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Inside a translation" style="{style}"></iframe>'
+        )
         return f"{frame}<script>{_FITTING}</script>"
 
 

@@ -78,7 +78,8 @@ def choose_length(
         assert seconds is not None, "minutes become steps by a trial"
         step, validation = seconds
         steps, validations = steps_in(limit.amount, step, validation, train.validate_every)
-        reason = f"{limit.amount:,.10g} minutes, {limit.reason}, at {step:.3f} s a step in a trial"
+        unit = "minute" if limit.amount == 1 else "minutes"
+        reason = f"{limit.amount:,.10g} {unit}, {limit.reason}, at {step:.3f} s a step in a trial"
         if validations:
             words = f"{validations} validations of {validation:.0f} s"
             draft.choose("train.validate_every", -(-steps // validations), words)
