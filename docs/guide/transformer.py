@@ -193,19 +193,21 @@ def batches(pairs, size=64):
 
 
 def train(model, pairs, source_words, target_words, steps, warmup_steps=400):
-    """Adam, with a learning rate that rises for `warmup_steps` and then falls as 1 / sqrt(step) (section 5.3)."""
+    """Adam, with a learning rate that rises for `warmup_steps` and then falls as 1 / sqrt(step) (section 5.3); half the
+    paper's, because the batches are small.
+    """
     optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     d_model = model.target_embedding.embedding_dim
     following = batches(pairs)
     for step in range(1, steps + 1):
         source, target = next(following)
-        optimiser.param_groups[0]["lr"] = d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+        optimiser.param_groups[0]["lr"] = 0.5 * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
         loss = loss_of(model, ids(source, source_words), ids(target, target_words))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         if step % 100 == 0:
-            print(f"step {step:,}: loss {loss.item():.2f}")
+            print(f"step {step:,}: loss {loss.item():.2f}", flush=True)
 
 
 def read(path):
@@ -225,9 +227,9 @@ def main(folder, steps):
     sources, references = zip(*tested, strict=True)
     translations = [text_of(row, target_words) for row in greedy(model, ids(sources, source_words))]
     right = sum(one == other for one, other in zip(translations, references, strict=True))
-    print(f"{right} of {len(tested)} test sentences are translated as in the test set. Type a sentence:")
+    print(f"{right} of {len(tested)} test sentences are translated as in the test set. Type a sentence:", flush=True)
     for line in sys.stdin:
-        print(text_of(greedy(model, ids([line], source_words))[0], target_words))
+        print(text_of(greedy(model, ids([line], source_words))[0], target_words), flush=True)
 
 
 if __name__ == "__main__":
