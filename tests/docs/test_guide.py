@@ -121,6 +121,15 @@ def test_what_a_page_quotes_stands_in_the_package_or_beside_it(page: Path) -> No
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_cell_lies_in_a_block_where_it_would_not_run(page: Path) -> None:
+    text = CELL.sub(lambda cell: "CELL" if cell[0].startswith("```{code-cell}") else "", page.read_text("utf-8"))
+    opened = 0
+    for line in re.findall(r"^(?::{3,}.*|CELL)$", text, re.MULTILINE):
+        assert line != "CELL" or not opened, "close the dropdown before the cell"
+        opened += 0 if line == "CELL" else 1 if "{" in line else -1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_cells_fit_a_page(page: Path) -> None:
     for cell in CELL.findall(page.read_text("utf-8")):
         assert max(map(len, cell.splitlines()), default=0) <= 120
