@@ -98,7 +98,7 @@ def test_text_is_read_as_the_model_expects_it(old: Path, tmp_path: Path, caplog:
     pairs = some_pairs(60, verbs=["loves", "fears"])
     (tmp_path / "turned.csv").write_text("Italiano,Inglese\n" + "".join(f"{it},{en}\n" for en, it in pairs))
     options: dict[str, Any] = {"overrides": SETTINGS, "runs": tmp_path / "runs", "device": "cpu"}
-    result = fine_tune(old, str(tmp_path / "turned.csv"), **options)
+    result = fine_tune(old, tmp_path / "turned.csv", **options)
     read = [pair for name in ("train", "dev", "test") for pair in read_split(result.folder / "data", name)]
     assert sorted(read) == sorted(pairs)
     assert "languages are unknown" not in caplog.text

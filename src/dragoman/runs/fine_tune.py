@@ -62,7 +62,7 @@ class FineTuneResult:
 
 def fine_tune(
     model: Path | str,
-    data: Address,
+    data: Path | Address,
     *,
     mix_rate: float | None = None,
     mix_data: Path | str | None = None,
@@ -102,7 +102,7 @@ def fine_tune(
 
 def forecast_fine_tune(
     model: Path | str,
-    data: Address,
+    data: Path | Address,
     *,
     mix_rate: float | None = None,
     mix_data: Path | str | None = None,
@@ -127,8 +127,13 @@ class _Plan(NamedTuple):
 
 
 def _look_up(
-    model: Path | str, data: Address, mix_rate: float | None, mix_data: Path | str | None, overrides: Sequence[str]
+    model: Path | str,
+    given: Path | Address,
+    mix_rate: float | None,
+    mix_data: Path | str | None,
+    overrides: Sequence[str],
 ) -> _Plan:
+    data = str(given) if isinstance(given, Path) else given
     if any(text.partition("=")[0].strip() == "task" for text in overrides):
         raise ConfigError("fine-tune keeps the task, translation; other tasks: dragoman train DATA --task TASK")
     start, old = _translation_model(model), _old_data(Path(model), mix_data)
