@@ -37,7 +37,7 @@ BOXES = [
     (LEFT, 50, "loss", 9),
 ]
 WIDTH, HEIGHT = 230, 34
-STACKS = [(LEFT, 220, 500, "encoder: 6 layers", 8), (RIGHT, 172, 522, "decoder: 6 layers", 8)]
+STACKS = [(LEFT, 220, 500, "encoder", 8), (RIGHT, 172, 522, "decoder", 8)]
 
 
 def book_map() -> HTML:
@@ -51,7 +51,7 @@ def book_map() -> HTML:
             f'<rect x="{x - 150}" y="{top}" width="300" height="{bottom - top}" rx="10" fill="none" '
             'stroke="#d9730d" stroke-dasharray="5 4"/>'
         )
-        parts.append(_link(page, f'<text x="{x}" y="{top - 7}" text-anchor="middle">{name} · page {page}</text>'))
+        parts.append(_link(page, f'<text x="{x - 145}" y="{top - 7}">{name} · page {page}</text>'))
     for side in (LEFT, RIGHT):
         ups = sorted((y for x, y, *_ in BOXES if x == side and y > 50), reverse=True)
         parts += [_arrow(side, low - HEIGHT / 2, side, high + HEIGHT / 2) for low, high in pairwise(ups)]
