@@ -14,7 +14,7 @@ NUMBERS = {
     9: "09-trainer",
     11: "11-inference",
 }
-LEFT, RIGHT = 190, 530
+LEFT, RIGHT = 175, 525
 BOXES = [
     (LEFT, 690, "source text", 3),
     (LEFT, 630, "embedding", 5),
@@ -36,7 +36,7 @@ BOXES = [
     (RIGHT, 50, "search", 11),
     (LEFT, 50, "loss", 9),
 ]
-WIDTH, HEIGHT = 230, 34
+WIDTH, HEIGHT = 300, 38
 STACKS = [(LEFT, 220, 500, "encoder", 8), (RIGHT, 172, 522, "decoder", 8)]
 
 
@@ -48,16 +48,16 @@ def book_map() -> HTML:
     ]
     for x, top, bottom, name, page in STACKS:
         parts.append(
-            f'<rect x="{x - 150}" y="{top}" width="300" height="{bottom - top}" rx="10" fill="none" '
+            f'<rect x="{x - 165}" y="{top}" width="330" height="{bottom - top}" rx="10" fill="none" '
             'stroke="#d9730d" stroke-dasharray="5 4"/>'
         )
-        parts.append(_link(page, f'<text x="{x - 145}" y="{top - 7}">{name} · page {page}</text>'))
+        parts.append(_link(page, f'<text x="{x - 160}" y="{top - 7}">{name} · {page}</text>'))
     for side in (LEFT, RIGHT):
         ups = sorted((y for x, y, *_ in BOXES if x == side and y > 50), reverse=True)
         parts += [_arrow(side, low - HEIGHT / 2, side, high + HEIGHT / 2) for low, high in pairwise(ups)]
-    memory = f"M{LEFT},{250 - HEIGHT / 2} V180 H360 V370 H{RIGHT - WIDTH / 2}"
+    memory = f"M{LEFT},{250 - HEIGHT / 2} V180 H350 V370 H{RIGHT - WIDTH / 2}"
     parts.append(f'<path d="{memory}" fill="none" stroke="#1f83d6" marker-end="url(#book-tip)"/>')
-    parts.append('<text x="275" y="172" text-anchor="middle">memory</text>')
+    parts.append('<text x="270" y="172" text-anchor="middle">memory</text>')
     parts += [
         _arrow(RIGHT, 130 - HEIGHT / 2, RIGHT, 50 + HEIGHT / 2),
         _arrow(RIGHT - 60, 130 - HEIGHT / 2, LEFT + WIDTH / 2, 56),
@@ -66,8 +66,8 @@ def book_map() -> HTML:
         box = (
             f'<rect x="{x - WIDTH / 2}" y="{y - HEIGHT / 2}" width="{WIDTH}" height="{HEIGHT}" rx="6" '
             'fill="#1f83d6" fill-opacity="0.08" stroke="currentColor"/>'
-            f'<text x="{x - WIDTH / 2 + 12}" y="{y + 5}">{html.escape(name)}</text>'
-            f'<text x="{x + WIDTH / 2 - 12}" y="{y + 5}" text-anchor="end" font-weight="bold">{page}</text>'
+            f'<text x="{x - WIDTH / 2 + 12}" y="{y + 7}">{html.escape(name)}</text>'
+            f'<text x="{x + WIDTH / 2 - 12}" y="{y + 7}" text-anchor="end" font-weight="bold">{page}</text>'
         )
         parts.append(_link(page, box))
     alt = (
@@ -77,8 +77,8 @@ def book_map() -> HTML:
         "forward, each with add and norm. Above it linear and softmax, page 8, then loss, page 9, and search, page 11."
     )
     return HTML(
-        f'<div class="drawing"><svg role="img" aria-label="{html.escape(alt)}" viewBox="30 20 660 700" width="660" '
-        f'height="700" font-size="15">{"".join(parts)}</svg></div>'
+        f'<div class="drawing"><svg role="img" aria-label="{html.escape(alt)}" viewBox="0 20 700 700" width="700" '
+        f'height="700" font-size="20">{"".join(parts)}</svg></div>'
     )
 
 
