@@ -8,6 +8,7 @@ import dragoman
 from dragoman.brief import LONGEST, brief
 from dragoman.evaluating.evaluation import evaluate
 from dragoman.inference.translation import Translation
+from dragoman.runs.language_model import TextEvaluation
 
 SENTENCES = ["the red cat sees the old dog ."] * 200
 
@@ -23,6 +24,7 @@ def test_public_results_have_short_reprs_that_say_what_they_are(tmp_path: Path) 
         (dragoman.compare(model, tmp_path / "test.txt", [tmp_path / "test.txt"], samples=0), "BLEU"),
         (stored, str(model)),
         (dragoman.load_embeddings(model), "words"),
+        (TextEvaluation("model", "test.txt", "", {}, {}, "its loss"), "on 'test.txt'"),
     ]
     for result, telling in results:
         assert telling in repr(result) and len(repr(result)) <= LONGEST + 50

@@ -198,6 +198,10 @@ class TextEvaluation:
     search: str
     """How the scores were made."""
 
+    @property
+    def test_name(self) -> str:
+        return self.test
+
     def facts(self) -> dict[str, Any]:
         """Everything but the text, as plain values for JSON."""
         return {
