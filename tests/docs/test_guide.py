@@ -18,7 +18,7 @@ CELL = re.compile(r"^```\{code-cell\}.*?\n(?:---\n.*?^---\n)?(.*?)^```$", re.MUL
 MOST_MINUTES = 15
 """What stands open on a page is read in so long."""
 SCREEN = GUIDE / "transformer.py"
-ERRORS = "20-errors-that-look-right.md"
+ERRORS = ("20-errors-in-the-model.md", "21-errors-around-it.md")
 
 
 def places() -> dict[str, str]:
@@ -73,8 +73,8 @@ def test_each_error_fails_first_and_then_runs_right() -> None:
     assert len(errors) >= 30
     assert not [f"{what}: {each}" for _, what, *cells in errors for cell in cells for each in trouble(cell, known)]
     listed = {name for *_, wrong, right in errors for cell in (wrong, right) for name in links(cell)}
-    on_page = set(TARGET.findall((GUIDE / ERRORS).read_text("utf-8")))
-    assert listed == {name for name in on_page if name.startswith(("error-", "right-"))}
+    on_pages = {name for page in ERRORS for name in TARGET.findall((GUIDE / page).read_text("utf-8"))}
+    assert listed == {name for name in on_pages if name.startswith(("error-", "right-"))}
     for *_, wrong, right in errors:
         (name,), (other,) = links(wrong), links(right)
         assert (name.removeprefix("error-"), name != other) == (other.removeprefix("right-"), True)
