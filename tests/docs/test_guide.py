@@ -15,6 +15,7 @@ PAGES = sorted(GUIDE.glob("[0-9]*.md"))
 TARGET = re.compile(r"^\(([\w-]+)\)=$", re.MULTILINE)
 CELL = re.compile(r"^```\{code-cell\}.*?\n(?:---\n.*?^---\n)?(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A cell, its options between lines of hyphens left out."""
+WORK = re.compile(r"\]\((https?://(?:arxiv\.org|doi\.org|aclanthology\.org|proceedings\.mlr\.press)/[^)\s]+)\)")
 MOST_MINUTES = 15
 """What stands open on a page is read in so long."""
 SCREEN = GUIDE / "transformer.py"
@@ -53,16 +54,12 @@ def links(cell: str) -> list[str]:
 
 def trouble(cell: str, known: dict[str, str]) -> Iterator[str]:
     """What is wrong with a cell of the coverage tables that says where a thing is run."""
-    waits = re.search(r"\*waits for \[the second part\]\(second-part\.md\): ([^*]+)\*", cell)
-    if waits:
-        names = (GUIDE / "second-part.md").read_text("utf-8")
-        yield from (f"{name} is not named there" for name in waits[1].split(", ") if f"| {name} |" not in names)
     yield from (f"{name} is no target" for name in links(cell) if name not in known)
-    if not waits and not any("```{code-cell}" in known.get(name, "") for name in links(cell)):
+    if not any("```{code-cell}" in known.get(name, "") for name in links(cell)):
         yield "runs nowhere"
 
 
-def test_everything_that_the_documents_describe_is_run_or_waits_by_name() -> None:
+def test_everything_that_the_documents_describe_is_run() -> None:
     known, described = places(), rows("What they describe")
     assert len(described) >= 32
     assert not [f"{what}: {each}" for _, what, where in described for each in trouble(where, known)]
@@ -87,9 +84,6 @@ def test_a_wrong_place_is_found() -> None:
     assert list(trouble("[a](#here)", known)) == []
     assert list(trouble("[a](#here), [b](#there)", known)) == ["there is no target"]
     assert list(trouble("[a](#bare)", known)) == list(trouble("words", known)) == ["runs nowhere"]
-    assert list(trouble("*waits for [the second part](second-part.md): Nothing*", known)) == [
-        "Nothing is not named there"
-    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -142,6 +136,19 @@ def test_each_function_of_the_model_on_one_screen_is_written_on_one_page() -> No
     )
     wanted = [each for each in defined(SCREEN.read_text("utf-8")) if not each.startswith(("def read", "def main"))]
     assert {each.partition("\n")[0]: written[each] for each in wanted if written[each] != 1} == {}
+
+
+def test_every_work_that_a_page_cites_stands_among_the_works_cited_and_the_other_way_round() -> None:
+    listed: dict[str, set[str]] = {}
+    for line in (GUIDE / "references.md").read_text("utf-8").splitlines():
+        for link in WORK.findall(line):
+            assert link not in listed, f"{link} stands twice"
+            listed[link] = set(re.findall(r"\]\(([\w-]+\.md)\)", line))
+    cited: dict[str, set[str]] = {}
+    for page in [*PAGES, GUIDE / "map.md"]:
+        for link in WORK.findall(page.read_text("utf-8")):
+            cited.setdefault(link, set()).add(page.name)
+    assert listed == cited
 
 
 def defined(code: str) -> list[str]:
