@@ -130,7 +130,7 @@ class Transformer(nn.Module):
 
     def decode(self, target, memory, memory_visible):
         """Target ids (B, T) to logits (B, T, V). A position sees only itself and what is before it."""
-        before = torch.ones(target.size(1), target.size(1), dtype=torch.bool).tril()
+        before = torch.ones(target.size(1), target.size(1), dtype=torch.bool, device=target.device).tril()
         x = self.embed(self.target_embedding, target)
         for layer in self.decoder:
             x = layer(x, memory, before, memory_visible)
@@ -150,7 +150,7 @@ def loss_of(model, source, target):
 def greedy(model, source, longest=60):
     """The likeliest next token, again and again, until every sentence has ended. (B, S) -> (B, T)"""
     memory, visible = model.encode(source)
-    target = torch.full((len(source), 1), START)
+    target = torch.full((len(source), 1), START, device=source.device)
     while not (target == END).any(1).all() and target.size(1) < longest:
         following = model.decode(target, memory, visible)[:, -1].argmax(-1, keepdim=True)
         target = torch.cat([target, following], 1)
@@ -169,11 +169,11 @@ def ids(texts, words):
 
 
 def text_of(row, words):
-    """Ids as text, up to END. There is no space before a mark, nor after an apostrophe."""
+    """Ids as text, up to END. There is no space before a mark such as a full stop, nor after an apostrophe."""
     names = list(words)
     row = row.tolist()[1:]
     text = " ".join(names[one] for one in (row[: row.index(END)] if END in row else row))
-    return re.sub(r" (?=[^\w\s])|(?<=') ", "", text)
+    return re.sub(r" (?=[.,:;!?])|(?<=') ", "", text)
 
 
 def vocabulary(texts):
@@ -184,7 +184,7 @@ def vocabulary(texts):
 
 
 def batches(pairs, size=64):
-    """Batches for ever, in random order. Pairs of similar length go together, so that there is little padding."""
+    """Batches for ever, in random order. Targets of similar length go together, so that there is little padding."""
     while True:
         shuffled = sorted(random.sample(pairs, len(pairs)), key=lambda pair: len(pair[1]))
         starts = range(0, len(shuffled), size)
