@@ -177,7 +177,7 @@ def text_of(row, words):
 
 
 def vocabulary(texts):
-    """Each word that stands there twice, and its id."""
+    """Each word that occurs at least twice, and its id."""
     counts = Counter(token for text in texts for token in tokens(text))
     names = ["[PAD]", "[START]", "[END]", "[UNKNOWN]", *(name for name, count in counts.items() if count > 1)]
     return {name: number for number, name in enumerate(names)}
