@@ -32,7 +32,7 @@ BOXES = [
     (RIGHT, 320, "add & norm", 7),
     (RIGHT, 250, "feed forward", 7),
     (RIGHT, 200, "add & norm", 7),
-    (RIGHT, 130, "linear and softmax", 8),
+    (RIGHT, 115, "linear and softmax", 8),
     (RIGHT, 50, "search", 11),
     (LEFT, 50, "loss", 9),
 ]
@@ -59,8 +59,8 @@ def book_map() -> HTML:
     parts.append(f'<path d="{memory}" fill="none" stroke="#1f83d6" marker-end="url(#book-tip)"/>')
     parts.append('<text x="270" y="172" text-anchor="middle">memory</text>')
     parts += [
-        _arrow(RIGHT, 130 - HEIGHT / 2, RIGHT, 50 + HEIGHT / 2),
-        _arrow(RIGHT - 60, 130 - HEIGHT / 2, LEFT + WIDTH / 2, 56),
+        _arrow(RIGHT, 115 - HEIGHT / 2, RIGHT, 50 + HEIGHT / 2),
+        _arrow(RIGHT - 60, 115 - HEIGHT / 2, LEFT + WIDTH / 2, 56),
     ]
     for x, y, name, page in BOXES:
         box = (
