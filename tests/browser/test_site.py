@@ -109,6 +109,7 @@ def test_the_keyboard_opens_an_answer_and_shows_what_a_word_means(visit: Any) ->
 
 def test_the_keyboard_reaches_every_control_and_shows_where_it_is(visit: Any) -> None:
     page = visit("guide/06-attention")
+    page.frame_locator("iframe").first.locator("main section").first.wait_for()
     reached: list[tuple[str, str]] = []
     while len(reached) < 300:
         page.keyboard.press("Tab")
