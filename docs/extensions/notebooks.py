@@ -6,7 +6,6 @@ plain Markdown.
 
 import ast
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -24,8 +23,7 @@ GLUE = """def glue(name, value, display=False):
     print(f"{name}: {value}")"""
 CONFIG = Config()
 FENCE = re.compile(r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)```$", re.MULTILINE)
-Replacement = str | Callable[[re.Match[str]], str]
-PLAIN: list[tuple[str, Replacement]] = [
+PLAIN = [
     (r"^\([\w-]+\)=\n?", ""),
     (r"\{term\}`([^`<]*?)(?: <[^`]*>)?`", r"\1"),
     (r"\{glue:text\}`([^`:]*)(?::[^`]*)?`", r"(see `\1`)"),
