@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Int
@@ -125,6 +125,12 @@ class Result(NamedTuple):
         return self.outcome
 
 
+class Grown(NamedTuple):
+    """The tokens that every possible result of a request under way begins with."""
+
+    tokens: tuple[int, ...]
+
+
 class Engine:
     """Searches for any number of requests at once, one token a step.
 
@@ -185,6 +191,13 @@ class Engine:
         """Steps until no request is left; yields how each ended, in that order."""
         while self.busy:
             yield from self.step()
+
+    def watch(self, ticket: int) -> Iterator[Result | Grown]:
+        """The same, and after each step how far the request with this ticket has grown."""
+        while self.busy:
+            yield from self.step()
+            if tokens := self.agreed(ticket):
+                yield Grown(tokens)
 
     def step(self) -> list[Result]:
         """Writes one more token in every row; returns the requests that ended with it.
@@ -357,6 +370,18 @@ class Engine:
                 self._processors.append((processor, rows, self._now + left))
 
 
+class Search(Protocol):
+    """What answers requests: engines of one's own, a `WorkerPool`, or an engine that is shared with others."""
+
+    def run(self, requests: Sequence[Request]) -> Generator[Result]:
+        """How each request ended, as they end; a ticket is the request's place in `requests`."""
+        ...
+
+    def watch(self, requests: Sequence[Request]) -> Generator[Result | Grown]:
+        """The same, and after each step how far the first request has grown."""
+        ...
+
+
 class WorkerPool:
     """Searches for many requests by engines that share one inbox, each in a thread of its own. What a request finds
     depends neither on the others nor on the engine that takes it, so a pool finds what one engine finds.
@@ -410,3 +435,9 @@ class WorkerPool:
             stop.set()
             for thread in threads:
                 thread.join()
+
+    def watch(self, requests: Sequence[Request]) -> Generator[Result | Grown]:
+        """The same as `run` by the first engine alone, and how far the first request has grown after each step."""
+        for request in requests:
+            self.inbox.add(request)
+        yield from self._engines[0].watch(0)

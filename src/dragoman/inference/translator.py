@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from dragoman.decoding.engine import Engine, Inbox, WorkerPool
+from dragoman.decoding.engine import Engine, Inbox, Result, Search, WorkerPool
 from dragoman.decoding.hypothesis import Hypothesis, SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
@@ -87,7 +88,10 @@ class Translator:
         requests, writer: from segments of text to requests of the search, and from what it found to translations.
         languages: of the sources and of the translations.
         target_languages: those that a text may ask for, if there are several.
+        search: what answers its requests beside those of others; None: it searches by itself.
     """
+
+    search: Search | None = None
 
     def __init__(
         self,
@@ -116,6 +120,7 @@ class Translator:
         forms = Forms(target, source, (self.languages.target, self.languages.source))
         self.writer = Writer(self.tokenizers, forms, self.languages.source)
         self.target_languages = TargetLanguages(self.tokenizers.source.target_languages)
+        self._torch_lock = RLock()  # passes of several threads at once would share torch's threads
 
     @property
     def model(self) -> "EncoderDecoder":
@@ -126,6 +131,12 @@ class Translator:
         """The same translator with its model run in PyTorch: what is changed in `model` then changes translations."""
         other = copy.copy(self)
         other.runtime = self.runtime.in_torch()
+        return other
+
+    def sharing(self, search: Search) -> "Translator":
+        """The same translator, whose requests this search answers beside those of others."""
+        other = copy.copy(self)
+        other.search = search
         return other
 
     @classmethod
@@ -207,15 +218,22 @@ class Translator:
         for number, line in enumerate(lines):
             if not line:
                 yield number, []
-        workers = self.workers(options, len(requests), observer)
-        pool = WorkerPool(workers, lambda inbox: self.engine(options, observer, workers, inbox))
-        with closing(pool.run(requests)) as results:  # it stops also where a request failed
-            for result in results:
+        with closing(self._searching(options, len(requests), observer).run(requests)) as results:
+            for result in results:  # closed also where a request failed
                 ended[result.ticket] = result.hypotheses
                 number = line_of[result.ticket]
                 left[number] -= 1
                 if not left[number]:
                     yield number, [_joined(ended.pop(ticket) for ticket in drawn) for drawn in tickets[number]]
+
+    def _searching(
+        self, options: SearchOptions, requests: int | None = None, observer: SearchObserver | None = None
+    ) -> Search:
+        """The search that is shared with others, or one of its own for so many requests."""
+        if self.search is not None and observer is None:
+            return self.search
+        workers = self.workers(options, requests, observer)
+        return WorkerPool(workers, lambda inbox: self.engine(options, observer, workers, inbox))
 
     def workers(
         self,
@@ -274,17 +292,22 @@ class Translator:
         self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]], segment: Segment
     ) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its own are added to `hypotheses` at the end."""
-        engine, form = self.engine(options), segment.form
-        tickets = [engine.admit(sample) for sample in request.samples(options.samples)]
-        ended: dict[int, list[Hypothesis]] = {}
+        form, samples = segment.form, request.samples(options.samples)
         is_final = options.risk_samples is None and (form is None or not form.kept)
-        while engine.busy:
-            with self._computing(options):
-                ended |= {result.ticket: result.hypotheses for result in engine.step()}
-            if is_final and tickets[0] not in ended:
-                settled = self.writer.settled_text(engine.agreed(tickets[0]))
-                yield settled if form is None else self.writer.forms.restored(form, settled, is_whole=False)
-        hypotheses.append(_joined(ended[ticket] for ticket in tickets))
+        ended: dict[int, list[Hypothesis]] = {}
+        search = self._searching(options, 1)
+        with closing(search.watch(samples) if is_final else search.run(samples)) as events:
+            while True:
+                with self._computing(options):
+                    event = next(events, None)
+                if event is None:
+                    break
+                if isinstance(event, Result):
+                    ended[event.ticket] = event.hypotheses
+                else:
+                    settled = self.writer.settled_text(event.tokens)
+                    yield settled if form is None else self.writer.forms.restored(form, settled, is_whole=False)
+        hypotheses.append(_joined(ended[place] for place in range(len(samples))))
         ((best,), *_) = self.writer.choose(hypotheses[-1:], options)
         links = self._links([(segment, best)], options) if self.writer.left_out(segment, best) else None
         text, _ = self.writer.written(segment, best, links)
@@ -403,7 +426,7 @@ class Translator:
 
     def _links(self, pairs: Sequence[tuple[Segment, Hypothesis]], options: SearchOptions) -> SegmentLinks:
         tokens_at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
-        with self._computing(options, in_torch=True):
+        with self._torch_lock, self._computing(options, in_torch=True):
             return align(self.model, self.tokenizers, self.framing, pairs, tokens_at_once)
 
     def _runs_in_torch(self, observer: SearchObserver | None = None) -> bool:

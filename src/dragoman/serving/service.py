@@ -1,0 +1,362 @@
+"""The models behind a server, in terms of text. It knows nothing of HTTP.
+
+    service = Service(["runs/en-it", "runs/it-en"])
+    service.load()
+    with service.job() as job:
+        service.translate(["Where is the station?"], "en", "it", job)[0].translation.text
+
+Models load one after another. Calls come from any number of threads; all requests to one model share its search.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Condition
+from typing import Any, NamedTuple
+
+from dragoman.documents.document import Document, lines_in, with_lines
+from dragoman.documents.html import Html
+from dragoman.documents.reading import read_document
+from dragoman.errors import Error
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
+from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
+from dragoman.serving.shared_search import Job, JobSearch, SharedSearch, stopping
+from dragoman.text.languages import language_of
+
+log = logging.getLogger(__name__)
+
+TEXTS_AT_ONCE = 64
+"""Texts of a document that are read and wait at a time."""
+
+
+class Answer(NamedTuple):
+    """One text as a client gets it back."""
+
+    translation: Translation
+    source: str
+    """The language that it was translated from."""
+    target: str
+    detected: "Detected | None"
+    """What the language was detected as, if the client did not name it."""
+
+
+class Detected(NamedTuple):
+    """A language that a text may be in, and how sure that is, from 0 to 1."""
+
+    language: str
+    confidence: float
+
+
+@dataclass
+class Model:
+    """One model of the server. Until it is loaded, and if it cannot be, it has no translator and no search."""
+
+    path: str
+    translator: Translator | None = None
+    search: SharedSearch | None = None
+    failed: str = ""
+    """Why it cannot be loaded."""
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return Path(self.path).name or self.path
+
+    @property
+    def source(self) -> str:
+        """The language that it reads; empty until it is loaded."""
+        return "" if self.translator is None else self.translator.languages.source
+
+    @property
+    def targets(self) -> dict[str, str | None]:
+        """The languages that it writes, each with the name that the model has for it if it has several."""
+        if self.translator is None:
+            return {}
+        named = self.translator.target_languages.ids
+        return {language_of(name) or name: name for name in named} or {self.translator.languages.target: None}
+
+
+class Service:
+    """Several models, each with one search that all clients share.
+
+    Attributes:
+        models: in the order given; of two with the same direction the first answers.
+        limits: what one request may ask for.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[Path | str],
+        limits: Limits | None = None,
+        device: str = "auto",
+        precision: str = "auto",
+        threads: int | None = None,
+        terms: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """`terms` hold for every request that has none of its own."""
+        self.models = [Model(str(path)) for path in models]
+        self.limits = limits or Limits()
+        self._how = device, precision, threads
+        self._terms = tuple(terms)
+        self._jobs: set[Job] = set()
+        self._changed = Condition()
+        self.is_stopping = False
+
+    def load(self) -> None:
+        """Loads all models. One that cannot be loaded is logged, and keeps the server from being ready."""
+        device, precision, threads = self._how
+        for model in self.models:
+            began = time.monotonic()
+            try:
+                translator = Translator.load(model.path, device, precision, progress=False, threads=threads)
+                translator.options = translator.options.but(terms=self._terms)
+                options = translator.options
+                target = next(iter(translator.target_languages.ids), None)
+                translator.translate(["1 a"], options, progress=False, align=True, target_language=target)
+                model.search = SharedSearch(lambda inbox, of=translator: of.engine(of.options, inbox=inbox))
+                model.translator = translator
+            except Error as error:
+                model.failed = str(error)
+                log.error("%s cannot be served: %s", model.path, error)
+            else:
+                log.info("%s is ready after %.1f s", model.path, time.monotonic() - began)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all models are loaded, and the server is not about to stop."""
+        return not self.is_stopping and all(model.translator is not None for model in self.models)
+
+    @property
+    def directions(self) -> dict[tuple[str, str], Model]:
+        """The model of each source and target language."""
+        found: dict[tuple[str, str], Model] = {}
+        for model in self.models:
+            for target in model.targets:
+                found.setdefault((model.source, target), model)
+        return found
+
+    @property
+    def under_way(self) -> int:
+        """Requests that are not answered yet."""
+        return len(self._jobs)
+
+    @contextmanager
+    def job(self) -> Generator[Job]:
+        """A place for one request, which ends with the block.
+
+        Raises:
+            Refused: the models are loading, the server stops, or as many requests as it takes are under way (503).
+        """
+        if self.is_stopping:
+            raise stopping()
+        if not self.is_ready:
+            raise Refused(503, "the models are loading; try again in a moment", 5)
+        job = Job(self.limits.seconds)
+        with self._changed:
+            if len(self._jobs) >= self.limits.requests:
+                raise Refused(503, f"{self.limits.requests} requests are under way already; try again in a moment", 1)
+            self._jobs.add(job)
+        try:
+            yield job
+        finally:
+            with self._changed:
+                self._jobs.discard(job)
+                self._changed.notify_all()
+
+    def stop(self, seconds: float = 0.0) -> None:
+        """Takes no more requests, and waits so long for those under way; what is left then is refused."""
+        self.is_stopping = True
+        with self._changed:
+            self._changed.wait_for(lambda: not self._jobs, seconds)
+            for job in self._jobs:
+                job.cancel(stopping())
+        for model in self.models:
+            if model.search is not None:
+                model.search.stop()
+
+    def model(self, source: str, target: str | None) -> tuple[Model, str]:
+        """The model for a direction, and its target language; without a target, the first that this source has.
+
+        Languages are named by any of their codes: a model of `pt` answers for `pt-BR` and `POR` too.
+
+        Raises:
+            Refused: there is none (400).
+        """
+        directions = self.directions
+        exact = [pair for pair in directions if pair[0] == source and target in (None, pair[1])]
+        near = [pair for pair in directions if _alike(pair[0], source) and (target is None or _alike(pair[1], target))]
+        for pair in (*exact, *near):
+            return directions[pair], pair[1]
+        known = ", ".join(f"{one} to {other}" for one, other in directions)
+        wanted = f"{source} to {target}" if target else source
+        raise Refused(400, f"no model here translates {wanted[:100]}; there is {known}")
+
+    def translator(self, model: Model, job: Job) -> Translator:
+        """The translator of a model whose search is shared with others, for one job."""
+        assert model.translator is not None and model.search is not None, "jobs begin when all models are loaded"
+        return model.translator.sharing(JobSearch(model.search, job))
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        source: str,
+        target: str | None,
+        job: Job,
+        *,
+        alternatives: int = 0,
+        beam_size: int | None = None,
+        is_html: bool = False,
+        **settings: Any,
+    ) -> list[Answer]:
+        """One answer for each text, in order; a text of several lines keeps its lines. `source` may be `auto`.
+        `settings` are those of `SearchOptions`.
+
+        Raises:
+            Refused: too much is asked for (400, 413), no model has this direction (400), or as in `SharedSearch`.
+        """
+        routes = [self._route(text, source, target) for text in texts]
+        answers: dict[int, Answer] = {}
+        for model, goal in dict.fromkeys((id(model), goal) for model, goal, _ in routes):
+            numbers = [number for number, route in enumerate(routes) if (id(route[0]), route[1]) == (model, goal)]
+            chosen = routes[numbers[0]][0]
+            translator = self.translator(chosen, job)
+            options = self.options(chosen, goal, alternatives, beam_size, **settings)
+            self.limits.check(list(texts), alternatives, options.beam_size)
+            with refusing():
+                written = _translated([texts[number] for number in numbers], translator, options, is_html)
+            for number, translation in zip(numbers, written, strict=True):
+                answers[number] = Answer(translation, chosen.source, goal, routes[number][2])
+        return [answers[number] for number in range(len(texts))]
+
+    def options(
+        self, model: Model, target: str, alternatives: int = 0, beam_size: int | None = None, **settings: Any
+    ) -> SearchOptions:
+        """How a model searches for a request: as it does by itself, with these settings.
+
+        Raises:
+            Refused: a setting is wrong (400).
+        """
+        assert model.translator is not None
+        usual = model.translator.options
+        if name := model.targets[target]:
+            settings["target_language"] = name
+        if alternatives:
+            settings["n_best"] = alternatives + 1
+        if beam_size or alternatives:
+            settings["beam_size"] = max(beam_size or usual.beam_size, alternatives + 1)
+        with refusing():
+            return usual.but(**settings)
+
+    def document(
+        self,
+        path: Path,
+        source: str,
+        target: str | None,
+        job: Job,
+        told: Callable[[int, int], None] = lambda done, of: None,
+        **settings: Any,
+    ) -> bytes:
+        """A document with its texts translated. `told` hears how many are done, of how many.
+
+        Raises:
+            Refused: it cannot be read (400), no model has this direction (400), or as in `SharedSearch`.
+        """
+        with refusing():
+            if source == "auto":
+                beginning = read_document(path, ("und", target or "und"))
+                source = self._route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source
+            model, goal = self.model(source, target)
+            document: Document = read_document(path, (model.source, goal))
+            texts = document.texts
+            job.deadline += SECONDS_A_TEXT * len(texts)
+            translator, options = self.translator(model, job), self.options(model, goal, **settings)
+            written: list[str] = []
+            for first in range(0, len(texts), TEXTS_AT_ONCE):
+                some = texts[first : first + TEXTS_AT_ONCE]
+                written += [each.text for each in translator.translate(some, options, progress=False)]
+                told(len(written), len(texts))
+            return document.translated(written)
+
+    def _route(self, text: str, source: str, target: str | None) -> tuple[Model, str, Detected | None]:
+        if source != "auto":
+            return *self.model(source, target), None
+        raise Refused(400, "the language of a text is not detected yet; name its source")
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Within the block, what is wrong with a request is refused (400)."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Error as error:
+        raise Refused(400, str(error)) from error
+
+
+def _alike(one: str, other: str) -> bool:
+    return (language_of(one) or one).partition("-")[0].lower() == (language_of(other) or other).partition("-")[
+        0
+    ].lower()
+
+
+def _translated(
+    texts: Sequence[str], translator: Translator, options: SearchOptions, is_html: bool
+) -> list[Translation]:
+    """The translations of texts of several lines, or of pieces of HTML: all lines at once, then put together again."""
+    if is_html:
+        pages = [Html(text, "utf-8", translator.languages.target) for text in texts]
+        parts = [list(page.texts) for page in pages]
+        joins = [lambda new, page=page: page.translated(new).decode() for page in pages]
+    else:
+        parts = [lines_in(text) for text in texts]
+        joins = [lambda new, text=text: with_lines(text, iter(new)) for text in texts]
+    lines = iter(translator.translate([line for some in parts for line in some], options, progress=False))
+    return [
+        joined(text, [next(lines) for _ in some], join) for text, some, join in zip(texts, parts, joins, strict=True)
+    ]
+
+
+def joined(source: str, parts: Sequence[Translation], join: Callable[[list[str]], str]) -> Translation:
+    """Translations of the parts of a text as that of the whole, with the words of all parts counted on."""
+    if len(parts) == 1 and parts[0].source == source:
+        return parts[0]
+    alignment: list[tuple[int, int]] = []
+    source_words: list[str] = []
+    target_words: list[str] = []
+    for part in parts:
+        alignment += [(s + len(source_words), t + len(target_words)) for s, t in part.alignment]
+        source_words += part.source_words
+        target_words += part.target_words
+    ways = max((len(part.alternatives) for part in parts), default=0)
+    return Translation(
+        source,
+        join([part.text for part in parts]),
+        sum(part.log_prob for part in parts),
+        sum(part.score for part in parts),
+        tuple(token for part in parts for token in part.tokens),
+        tuple(log_prob for part in parts for log_prob in part.token_log_probs),
+        _all(part.flags for part in parts),
+        _all(part.unknown_words for part in parts),
+        tuple(alignment),
+        tuple(source_words),
+        tuple(target_words),
+        _all(part.rewritten for part in parts),
+        _all(part.lost for part in parts),
+        _all(part.unused_terms for part in parts),
+        tuple(joined(source, [_way(part, number) for part in parts], join) for number in range(ways)),
+    )
+
+
+def _way(part: Translation, number: int) -> Translation:
+    """The alternative of this number, or the last that there is."""
+    return replace((part, *part.alternatives)[min(number + 1, len(part.alternatives))], alternatives=())
+
+
+def _all(parts: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(one for part in parts for one in part))

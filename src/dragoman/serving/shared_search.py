@@ -1,0 +1,309 @@
+"""One search that many clients share: a thread owns the engine, and each client's requests enter between two steps.
+
+    search = SharedSearch(make_engine)
+    translator.sharing(JobSearch(search, Job(seconds=30))).translate(texts)  # in the client's own thread
+    search.stop()
+
+What a request finds does not depend on the others: that is the engine's promise. Here it is decided who enters next.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
+from typing import NamedTuple
+
+from dragoman.decoding.engine import Engine, Grown, Inbox, Result, Waiting
+from dragoman.decoding.request import Request
+from dragoman.errors import Error
+from dragoman.serving.limits import Refused
+
+log = logging.getLogger(__name__)
+
+SHARE = 0.25
+"""The part of the engine's room that one client may hold, so that a document does not slow down the steps of others."""
+ENTERING = 0.25
+"""The part of that room that may enter before one step, so that reading new sources does not stall running rows."""
+
+
+class Job:
+    """What one client waits for. It ends when all is found, when it is cancelled, or after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.deadline = time.monotonic() + seconds
+        self.events: SimpleQueue[tuple[int, Result | Grown] | Refused] = SimpleQueue()
+        """What became of its requests: the place of each and the event; or why none will be answered."""
+        self.refused: Refused | None = None
+
+    def cancel(self, why: Refused | None = None) -> None:
+        """Ends the job, from any thread; it then raises this error, or `Cancelled`."""
+        self.refused = self.refused or why or Cancelled()
+        self.events.put(self.refused)
+
+    def check(self) -> None:
+        """Raises the error by which the job has ended, if it has."""
+        if self.refused is None and time.monotonic() > self.deadline:
+            self.refused = Refused(503, "this took longer than a request may take; send less at a time", 1)
+        if self.refused is not None:
+            raise self.refused
+
+
+class Cancelled(Refused):
+    """The client has gone, so nobody reads the answer."""
+
+    def __init__(self) -> None:
+        super().__init__(499, "the client closed the connection")
+
+
+@dataclass
+class _Asked:
+    """A request that has not ended: whose it is, its place among them, and how often engines broke under it."""
+
+    job: Job
+    request: Request
+    place: int
+    watched: bool = False
+    broken: int = 0
+
+
+@dataclass
+class _Line:
+    """The requests of one job that wait, and the room that those under way hold."""
+
+    waiting: deque[Waiting] = field(default_factory=deque)
+    held: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def room(self) -> int:
+        return sum(self.held.values())
+
+
+class FairInbox(Inbox):
+    """An inbox in which every job has a line of its own. The job that holds the least room enters next, so a short
+    request overtakes the rest of a document; of equals, the one that has waited longest.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: dict[Job, _Line] = {}
+        self._line_of: dict[int, Job] = {}
+
+    def __bool__(self) -> bool:
+        return any(line.waiting for line in list(self._lines.values()))
+
+    def add(self, request: Request, job: Job | None = None) -> int:
+        """Lets a request of this job wait; returns its ticket."""
+        assert job is not None, "every request belongs to a job"
+        with self._lock:
+            ticket = next(self._tickets)
+            self._open.add(ticket)
+            self._lines.setdefault(job, _Line()).waiting.append(Waiting(ticket, request))
+            self._line_of[ticket] = job
+        return ticket
+
+    def cancel(self, ticket: int) -> None:
+        with self._lock:
+            if ticket not in self._open:
+                return
+            line = self._lines[self._line_of[ticket]]
+            if ticket in line.held:
+                self.cancelled.add(ticket)
+                return
+            line.waiting = deque(waiting for waiting in line.waiting if waiting.ticket != ticket)
+            self._forget(ticket)
+
+    def close(self, tickets: Iterable[int]) -> None:
+        with self._lock:
+            for ticket in tickets:
+                if ticket in self._open:
+                    self._forget(ticket)
+
+    def _forget(self, ticket: int) -> None:
+        job = self._line_of.pop(ticket)
+        line = self._lines[job]
+        line.held.pop(ticket, None)
+        if not line.waiting and not line.held:
+            del self._lines[job]
+        self._open.discard(ticket)
+        self.cancelled.discard(ticket)
+
+    def take(self, rows: int, longest: int, batch_tokens: int) -> list[Waiting]:
+        entering: list[Waiting] = []
+        entered = 0
+        with self._lock:
+            while lines := [line for line in self._lines.values() if line.waiting and _may_enter(line, batch_tokens)]:
+                line = min(lines, key=lambda line: line.room)
+                ticket, request = line.waiting[0]
+                rows, longest = rows + request.beam_size, max(longest, request.room)
+                entered += _room(request)
+                if rows > request.beam_size and rows * longest > batch_tokens:
+                    break
+                if entering and entered > ENTERING * batch_tokens:
+                    break
+                line.held[ticket] = _room(request)
+                entering.append(line.waiting.popleft())
+        return entering
+
+
+def _room(request: Request) -> int:
+    return request.beam_size * request.room
+
+
+def _may_enter(line: _Line, batch_tokens: int) -> bool:
+    return not line.held or line.room + _room(line.waiting[0].request) <= SHARE * batch_tokens
+
+
+class SharedSearch:
+    """A thread that owns an engine, and steps while any request waits or is under way.
+
+    An engine that breaks is replaced. What it had under way begins again in the new one, once; a request under which
+    two engines broke fails, and no other does.
+    """
+
+    def __init__(self, engine: Callable[[Inbox], Engine]) -> None:
+        """`engine` makes an engine that takes its requests from this inbox."""
+        self._inbox, self._make = FairInbox(), engine
+        self._asked: dict[int, _Asked] = {}
+        self._lock, self._wake, self._stopped = Lock(), Event(), False
+        self.tokens, self.replaced = 0, 0
+        """Tokens written so far, and engines that broke."""
+        self._thread = Thread(target=self._work, name="search", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have not ended."""
+        return len(self._asked)
+
+    def events(self, requests: Sequence[Request], job: Job, watched: bool) -> Generator[Result | Grown]:
+        """How each request ended, as they end; a ticket is the request's place in `requests`. If `watched`, also how
+        far the first has grown, after each step. Who stops asking cancels the rest.
+
+        Raises:
+            Refused: the job was cancelled, took too long, or the server stops.
+        """
+        tickets: list[int] = []
+        job.events = SimpleQueue()  # a job may run several times, one after another
+        try:
+            with self._lock:
+                if self._stopped:
+                    raise stopping()
+                for place, request in enumerate(requests):
+                    ticket = self._inbox.add(request, job)
+                    tickets.append(ticket)
+                    self._asked[ticket] = _Asked(job, request, place, watched and place == 0)
+            self._wake.set()
+            left = len(requests)
+            while left:
+                job.check()
+                try:
+                    event = job.events.get(timeout=max(0.0, job.deadline - time.monotonic()))
+                except Empty:
+                    continue
+                if isinstance(event, Refused):
+                    raise event
+                place, happened = event
+                if isinstance(happened, Result):
+                    left -= 1
+                    happened = Result(place, happened.outcome)
+                yield happened
+        finally:
+            self._cancel(job)
+
+    def stop(self) -> None:
+        """Ends the thread. What has not ended is refused."""
+        with self._lock:
+            self._stopped = True
+            jobs = {id(asked.job): asked.job for asked in self._asked.values()}
+        for job in jobs.values():
+            job.cancel(stopping())
+        self._wake.set()
+        self._thread.join()
+
+    def _cancel(self, job: Job) -> None:
+        with self._lock:
+            rest = [ticket for ticket, asked in self._asked.items() if asked.job is job]
+            for ticket in rest:
+                del self._asked[ticket]
+                self._inbox.cancel(ticket)
+        if rest:
+            self._wake.set()
+
+    def _work(self) -> None:
+        engine = self._make(self._inbox)
+        while not self._stopped:
+            if not engine.busy:
+                self._wake.clear()
+                if not engine.busy and not self._stopped:
+                    self._wake.wait()
+                continue
+            under_way = engine.under_way
+            try:
+                results = engine.step()
+            except Exception as error:
+                results = [Result(ticket, error) for ticket in {*under_way, *engine.under_way}]
+                self._inbox.close(result.ticket for result in results)
+                engine = self._replace(error)
+            else:
+                broken = next((each.outcome for each in results if _is_break(each)), None)
+                if broken is not None:
+                    results += [Result(ticket, broken) for ticket in engine.under_way]
+                    self._inbox.close(engine.under_way)
+                    engine = self._replace(broken)
+            self.tokens += len(under_way)
+            self._hand_out(engine, results)
+
+    def _replace(self, error: object) -> Engine:
+        log.error("the search broke, and begins anew", exc_info=error if isinstance(error, Exception) else None)
+        self.replaced += 1
+        return self._make(self._inbox)
+
+    def _hand_out(self, engine: Engine, results: Sequence[Result]) -> None:
+        with self._lock:
+            for result in results:
+                asked = self._asked.pop(result.ticket, None)
+                if asked is None:
+                    continue
+                if _is_break(result) and not asked.broken:
+                    again = self._inbox.add(asked.request, asked.job)
+                    self._asked[again] = _Asked(asked.job, asked.request, asked.place, asked.watched, broken=1)
+                else:
+                    asked.job.events.put((asked.place, result))
+            watched = [(ticket, asked) for ticket, asked in self._asked.items() if asked.watched]
+        for ticket, asked in watched:
+            if tokens := engine.agreed(ticket):
+                asked.job.events.put((asked.place, Grown(tokens)))
+
+
+class JobSearch(NamedTuple):
+    """A shared search as one job sees it: a `Search`.
+
+    Raises:
+        Refused: the job was cancelled, took too long, or the server stops.
+    """
+
+    shared: SharedSearch
+    job: Job
+
+    def run(self, requests: Sequence[Request]) -> Generator[Result]:
+        """How each request ended, as they end; a ticket is the request's place in `requests`."""
+        with closing(self.shared.events(requests, self.job, watched=False)) as events:
+            yield from (event for event in events if isinstance(event, Result))
+
+    def watch(self, requests: Sequence[Request]) -> Generator[Result | Grown]:
+        """The same, and after each step how far the first request has grown."""
+        return self.shared.events(requests, self.job, watched=True)
+
+
+def stopping() -> Refused:
+    """The answer of a server that stops."""
+    return Refused(503, "the server is stopping; try again in a moment", 5)
+
+
+def _is_break(result: Result) -> bool:
+    """Whether the engine is to blame: an error of ours says what is wrong with the request."""
+    return isinstance(result.outcome, Exception) and not isinstance(result.outcome, Error)
