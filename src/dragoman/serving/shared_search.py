@@ -12,9 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Condition, Lock, Thread
 from typing import NamedTuple
 
 from dragoman.decoding.engine import Engine, Grown, Inbox, Result, Waiting
@@ -61,13 +61,13 @@ class Cancelled(Refused):
 
 @dataclass
 class _Asked:
-    """A request that has not ended: whose it is, its place among them, and how often engines broke under it."""
+    """A request that has not ended: whose it is, its place among them, and whether an engine broke under it."""
 
     job: Job
     request: Request
     place: int
     watched: bool = False
-    broken: int = 0
+    began_again: bool = False
 
 
 @dataclass
@@ -164,15 +164,18 @@ class SharedSearch:
     two engines broke fails, and no other does.
     """
 
-    def __init__(self, engine: Callable[[Inbox], Engine]) -> None:
-        """`engine` makes an engine that takes its requests from this inbox."""
+    def __init__(self, engine: Callable[[Inbox], Engine], workers: int = 1) -> None:
+        """`engine` makes an engine that takes its requests from this inbox; so many share it, each in a thread."""
         self._inbox, self._make = FairInbox(), engine
         self._asked: dict[int, _Asked] = {}
-        self._lock, self._wake, self._stopped = Lock(), Event(), False
+        self._watched: set[int] = set()
+        self._lock, self._stopped = Lock(), False
+        self._changed, self._changes = Condition(), 0  # of the inbox: more waits, or there is more room
         self.tokens, self.replaced = 0, 0
         """Tokens written so far, and engines that broke."""
-        self._thread = Thread(target=self._work, name="search", daemon=True)
-        self._thread.start()
+        self._threads = [Thread(target=self._work, name=f"search {number}", daemon=True) for number in range(workers)]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def waiting(self) -> int:
@@ -186,17 +189,14 @@ class SharedSearch:
         Raises:
             Refused: the job was cancelled, took too long, or the server stops.
         """
-        tickets: list[int] = []
         job.events = SimpleQueue()  # a job may run several times, one after another
         try:
             with self._lock:
                 if self._stopped:
                     raise stopping()
                 for place, request in enumerate(requests):
-                    ticket = self._inbox.add(request, job)
-                    tickets.append(ticket)
-                    self._asked[ticket] = _Asked(job, request, place, watched and place == 0)
-            self._wake.set()
+                    self._add(_Asked(job, request, place, watched and place == 0))
+            self._wake()
             left = len(requests)
             while left:
                 job.check()
@@ -221,26 +221,38 @@ class SharedSearch:
             jobs = {id(asked.job): asked.job for asked in self._asked.values()}
         for job in jobs.values():
             job.cancel(stopping())
-        self._wake.set()
-        self._thread.join()
+        self._wake()
+        for thread in self._threads:
+            thread.join()
+
+    def _add(self, asked: _Asked) -> None:
+        ticket = self._inbox.add(asked.request, asked.job)
+        self._asked[ticket] = asked
+        if asked.watched:
+            self._watched.add(ticket)
+
+    def _pop(self, ticket: int) -> _Asked | None:
+        self._watched.discard(ticket)
+        return self._asked.pop(ticket, None)
 
     def _cancel(self, job: Job) -> None:
         with self._lock:
             rest = [ticket for ticket, asked in self._asked.items() if asked.job is job]
             for ticket in rest:
-                del self._asked[ticket]
+                self._pop(ticket)
                 self._inbox.cancel(ticket)
         if rest:
-            self._wake.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changes += 1
+            self._changed.notify_all()
 
     def _work(self) -> None:
         engine = self._make(self._inbox)
         while not self._stopped:
-            if not engine.busy:
-                self._wake.clear()
-                if not engine.busy and not self._stopped:
-                    self._wake.wait()
-                continue
+            seen = self._changes
             under_way = engine.under_way
             try:
                 results = engine.step()
@@ -255,7 +267,14 @@ class SharedSearch:
                     self._inbox.close(engine.under_way)
                     engine = self._replace(broken)
             self.tokens += len(under_way)
-            self._hand_out(engine, results)
+            if results:
+                self._hand_out(engine, results)
+                self._wake()
+            elif under_way or engine.under_way:
+                self._hand_out(engine, results)
+            else:
+                with self._changed:
+                    self._changed.wait_for(lambda seen=seen: self._changes != seen)
 
     def _replace(self, error: object) -> Engine:
         log.error("the search broke, and begins anew", exc_info=error if isinstance(error, Exception) else None)
@@ -265,15 +284,14 @@ class SharedSearch:
     def _hand_out(self, engine: Engine, results: Sequence[Result]) -> None:
         with self._lock:
             for result in results:
-                asked = self._asked.pop(result.ticket, None)
+                asked = self._pop(result.ticket)
                 if asked is None:
                     continue
-                if _is_break(result) and not asked.broken:
-                    again = self._inbox.add(asked.request, asked.job)
-                    self._asked[again] = _Asked(asked.job, asked.request, asked.place, asked.watched, broken=1)
+                if _is_break(result) and not asked.began_again:
+                    self._add(replace(asked, began_again=True))
                 else:
                     asked.job.events.put((asked.place, result))
-            watched = [(ticket, asked) for ticket, asked in self._asked.items() if asked.watched]
+            watched = [(ticket, self._asked[ticket]) for ticket in self._watched]
         for ticket, asked in watched:
             if tokens := engine.agreed(ticket):
                 asked.job.events.put((asked.place, Grown(tokens)))
