@@ -219,7 +219,7 @@ class Service:
         Raises:
             Refused: too much is asked for (400, 413), no model has this direction (400), or as in `SharedSearch`.
         """
-        routes = [self._route(text, source, target) for text in texts]
+        routes = [self.route(text, source, target) for text in texts]
         answers: dict[int, Answer] = {}
         for model, goal in dict.fromkeys((id(model), goal) for model, goal, _ in routes):
             numbers = [number for number, route in enumerate(routes) if (id(route[0]), route[1]) == (model, goal)]
@@ -269,7 +269,7 @@ class Service:
         with refusing():
             if source == "auto":
                 beginning = read_document(path, ("und", target or "und"))
-                source = self._route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source
+                source = self.route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source
             model, goal = self.model(source, target)
             document: Document = read_document(path, (model.source, goal))
             texts = document.texts
@@ -282,7 +282,12 @@ class Service:
                 told(len(written), len(texts))
             return document.translated(written)
 
-    def _route(self, text: str, source: str, target: str | None) -> tuple[Model, str, Detected | None]:
+    def route(self, text: str, source: str, target: str | None) -> tuple[Model, str, Detected | None]:
+        """The model for a text, its target language, and what was detected if its source is `auto`.
+
+        Raises:
+            Refused: no model has this direction, or reads the language of the text (400).
+        """
         if source != "auto":
             return *self.model(source, target), None
         raise Refused(400, "the language of a text is not detected yet; name its source")
