@@ -70,11 +70,11 @@ class ThreadTuner:
     """Finds out how many threads make steps of few rows fastest, while they are taken; no result depends on it.
 
     Such steps take turns with 1, 2, 4 ... threads, up to `most`. The fastest number is kept for a while; then all are
-    tried again.
+    tried again. Steps of more rows are computed with `share` threads, if others have theirs; else with `most`.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, share: int | None = None) -> None:
+        self.most, self.share = most, share or most
         self._begin()
 
     def _begin(self) -> None:
@@ -86,7 +86,7 @@ class ThreadTuner:
     def threads(self, rows: int) -> int:
         """With how many threads the next step of so many rows is computed."""
         if rows > _FEW:
-            return self.most
+            return self.share
         return self._best or min(self._seconds, key=lambda count: len(self._seconds[count]))
 
     def took(self, rows: int, threads: int, seconds: float) -> None:
@@ -149,14 +149,14 @@ class NativeModel:
         if not self.address:
             raise MemoryError("there is no memory for the packed weights")
         weakref.finalize(self, functions().model_close, self.address)
-        self._tuners: dict[int, ThreadTuner] = {}
+        self._tuners: dict[tuple[int, int], ThreadTuner] = {}
 
     def __deepcopy__(self, memo: object) -> "NativeModel":
         return self  # it never changes
 
-    def tuner(self, threads: int) -> ThreadTuner:
+    def tuner(self, threads: int, share: int) -> ThreadTuner:
         """That of all decoders with so many threads."""
-        return self._tuners.setdefault(threads, ThreadTuner(threads))
+        return self._tuners.setdefault((threads, share), ThreadTuner(threads, share))
 
 
 def _describe(weight: NDArray[np.float32] | None) -> _Weight:
@@ -264,9 +264,10 @@ class NativeStepper:
     they are admitted.
     """
 
-    def __init__(self, model: NativeModel, threads: int = 1) -> None:
+    def __init__(self, model: NativeModel, threads: int = 1, steppers: int = 1) -> None:
+        """So many `steppers` work at a time. They share the threads, but for a step of few rows each tries them all."""
         self.model, self.rows = model, 0
-        self._tuner, self._threads = model.tuner(threads), threads
+        self._tuner, self._threads = model.tuner(threads, max(1, threads // steppers)), threads
         self._functions = functions()
         self._decoder = self._functions.decoder_open(model.address, threads)
         if not self._decoder:

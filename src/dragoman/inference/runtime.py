@@ -88,17 +88,20 @@ class Runtime(Generic[Decodes]):
         other.native, other.model = None, self.model
         return other
 
-    def stepper(self, threads: int, observer: "Observer | None" = None) -> ScoringStepper:
-        """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs; but into no ensemble."""
+    def stepper(self, threads: int, observer: "Observer | None" = None, steppers: int = 1) -> ScoringStepper:
+        """A fresh stepper, one of so many `steppers` that share the threads. An observer sees into PyTorch alone, so
+        with one PyTorch runs; but into no ensemble.
+        """
         if observer is not None:
             self._refuse_ensemble()
         if self.others:
-            return EnsembleStepper([self._stepper(threads), *(other.stepper(threads) for other in self.others)])
-        return self._stepper(threads, observer)
+            members = (self, *self.others)
+            return EnsembleStepper([member._stepper(threads, None, steppers) for member in members])
+        return self._stepper(threads, observer, steppers)
 
-    def _stepper(self, threads: int, observer: "Observer | None" = None) -> ScoringStepper:
+    def _stepper(self, threads: int, observer: "Observer | None", steppers: int) -> ScoringStepper:
         if self.native is not None and observer is None:
-            return NativeStepper(self.native, threads)
+            return NativeStepper(self.native, threads, steppers)
         from dragoman.decoding.model_stepper import ModelStepper
 
         return ModelStepper(self.model, observer)

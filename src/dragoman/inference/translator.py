@@ -370,7 +370,7 @@ class Translator:
     ) -> Engine:
         """A fresh search over this model, one of so many; the observer is shown both."""
         return Engine(
-            self.runtime.stepper(max(1, self.threads // workers), observer),
+            self.runtime.stepper(self.threads, observer, workers),
             start=self.framing.target_start,
             end=self.framing.target_end,
             batch_tokens=max(1, self._batch_tokens(options, observer) // workers),

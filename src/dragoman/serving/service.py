@@ -17,6 +17,8 @@ from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple
 
+from langcodes import Language
+
 from dragoman.documents.document import Document, lines_in, with_lines
 from dragoman.documents.html import Html
 from dragoman.documents.reading import read_document
@@ -26,6 +28,7 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
 from dragoman.serving.shared_search import Job, JobSearch, SharedSearch, stopping
+from dragoman.text.detection import Guess, LanguageDetector
 from dragoman.text.languages import language_of
 
 log = logging.getLogger(__name__)
@@ -41,15 +44,8 @@ class Answer(NamedTuple):
     source: str
     """The language that it was translated from."""
     target: str
-    detected: "Detected | None"
+    detected: Guess | None
     """What the language was detected as, if the client did not name it."""
-
-
-class Detected(NamedTuple):
-    """A language that a text may be in, and how sure that is, from 0 to 1."""
-
-    language: str
-    confidence: float
 
 
 @dataclass
@@ -118,7 +114,7 @@ class Service:
                 options = translator.options
                 target = next(iter(translator.target_languages.ids), None)
                 translator.translate(["1 a"], options, progress=False, align=True, target_language=target)
-                model.search = SharedSearch(lambda inbox, of=translator: of.engine(of.options, inbox=inbox))
+                model.search = _shared(translator)
                 model.translator = translator
             except Error as error:
                 model.failed = str(error)
@@ -282,7 +278,14 @@ class Service:
                 told(len(written), len(texts))
             return document.translated(written)
 
-    def route(self, text: str, source: str, target: str | None) -> tuple[Model, str, Detected | None]:
+    def detect(self, text: str) -> list[Guess]:
+        """The languages of the models that a text may be in, the most probable first; none if it is in another one, or
+        has no letters.
+        """
+        detector = self._detector(None)
+        return [] if detector.other(text) else detector.guesses(text)
+
+    def route(self, text: str, source: str, target: str | None) -> tuple[Model, str, Guess | None]:
         """The model for a text, its target language, and what was detected if its source is `auto`.
 
         Raises:
@@ -290,7 +293,30 @@ class Service:
         """
         if source != "auto":
             return *self.model(source, target), None
-        raise Refused(400, "the language of a text is not detected yet; name its source")
+        detector = self._detector(target)
+        if other := detector.other(text):
+            name = Language.get(other).display_name()
+            known = ", ".join(detector.languages)
+            raise Refused(
+                400,
+                f"the text seems to be in {name} ({other}), but only {known} can be translated; "
+                f"name its source if that is wrong",
+            )
+        guesses = detector.guesses(text) or [Guess(language, 0.0) for language in detector.languages]
+        if not guesses:
+            return *self.model(source, target), None  # refused, because no model has this target
+        return *self.model(guesses[0].language, target), guesses[0]
+
+    def _detector(self, target: str | None) -> LanguageDetector:
+        """A detector of the languages that can be translated into this one, or into any."""
+        pairs = self.directions
+        return LanguageDetector(dict.fromkeys(one for one, other in pairs if target is None or _alike(other, target)))
+
+
+def _shared(translator: Translator) -> SharedSearch:
+    options = translator.options
+    workers = translator.workers(options)
+    return SharedSearch(lambda inbox: translator.engine(options, None, workers, inbox), workers)
 
 
 @contextmanager
