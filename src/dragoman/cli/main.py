@@ -17,7 +17,7 @@ from dragoman.cli.explain import embeddings, explain
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.predict import generate, predict
-from dragoman.cli.serve import serve
+from dragoman.cli.serve import keys, serve
 from dragoman.cli.streams import prepare_streams
 from dragoman.cli.train import demo, fine_tune, prepare_data, train, train_tokenizer
 from dragoman.cli.translate import translate
@@ -41,8 +41,9 @@ app = typer.Typer(
 
 # --help keeps this order, that of a model's life. A command has the name of its function, with hyphens.
 for command in (
-    *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, predict, generate, evaluate, score, explain),
-    *(embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings, doctor),
+    *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
+    *(evaluate, score, explain, embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings),
+    doctor,
 ):
     app.command()(command)
 

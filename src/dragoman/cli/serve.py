@@ -1,34 +1,147 @@
 """The commands `serve` and `keys`: a server over HTTP, and who may use it."""
 
-from threading import Thread
-from typing import Annotated
+import logging
+import os
+import sys
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli.console import open_screen
+from dragoman.cli.console import as_json, note, open_screen, write, write_table
 from dragoman.cli.options import Device, Precision, Quiet, Threads
-from dragoman.errors import missing_extra
+from dragoman.errors import ConfigError, missing_extra
+
+Names = list[str] | None
 
 
 def serve(
-    models: Annotated[list[str], typer.Argument(metavar="MODEL…", help="Translation models.", show_default=False)],
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on.")] = 5000,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="Translation models, as translate takes them; of two for one direction the first answers.",
+            show_default=False,
+        ),
+    ],
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; one that others reach needs --keys or --open.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on; 0: any.")] = 5000,
+    keys: Annotated[
+        Path | None, typer.Option(help="Answer only those who have a key of this file.", show_default="anybody")
+    ] = None,
+    open_to_all: Annotated[bool, typer.Option("--open", help="Let anybody who reaches --host use the server.")] = False,
+    requests_a_minute: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most requests of one key, or without keys of one address.", show_default="any"),
+    ] = None,
+    allow_origin: Annotated[
+        Names, typer.Option(help="Another site whose scripts may use the server, as https://example.org; repeatable.")
+    ] = None,
+    allow_host: Annotated[
+        Names, typer.Option(help="A name by which clients reach the server, as translate.example.org; repeatable.")
+    ] = None,
+    trusted_proxy: Annotated[
+        Names, typer.Option(help="A proxy, or its network, whose X-Forwarded-For is believed; repeatable.")
+    ] = None,
+    terms: Annotated[
+        Path | None, typer.Option(help="Words with a fixed translation, as translate takes them.", show_default=False)
+    ] = None,
+    suggestions: Annotated[
+        Path | None, typer.Option(help="Take better translations from users into this file.", show_default=False)
+    ] = None,
+    settings: Annotated[
+        Names,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change one limit of requests: texts, characters, alternatives, beam_size, work, body_bytes, "
+            "document_bytes, requests, documents, seconds; repeatable.",
+        ),
+    ] = None,
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Serve translation models over HTTP, with a page for people."""
-    try:
-        import uvicorn
+    """Serve translation models over HTTP: a page, an API, and the APIs of LibreTranslate and DeepL."""
+    from dragoman.config import choose
+    from dragoman.inference.terms import read_terms
 
+    try:
         from dragoman.serving.app import create_app
-    except ImportError:
-        raise missing_extra("fastapi", "serve") from None
+        from dragoman.serving.listening import Listening, listen
+        from dragoman.serving.server import ServerSettings
+    except ImportError as error:
+        raise missing_extra((error.name or "fastapi").partition(".")[0], "serve") from None
+    from dragoman.serving.limits import Limits
     from dragoman.serving.service import Service
 
     open_screen(quiet)
-    service = Service(models, device=device, precision=precision, threads=threads)
-    Thread(target=service.load, name="load", daemon=True).start()
-    uvicorn.run(create_app(service), host=host, port=port, log_config=None, access_log=False)
+    if not sys.stderr.isatty():
+        log_as_json()
+    if keys and open_to_all:
+        raise ConfigError("--keys lets in those who have one, and --open everybody; give one of them")
+    limits = choose(Limits, "serve", settings or (), requests_a_minute=requests_a_minute)
+    service = Service(models, limits, device, precision, threads, read_terms(terms) if terms else ())
+    how = ServerSettings(
+        host, keys, suggestions, tuple(allow_origin or ()), tuple(allow_host or ()), tuple(trusted_proxy or ())
+    )
+    server = Listening(create_app(service, how), service)
+    listener = listen(host, port, bool(keys) or open_to_all)
+    name = f"[{host}]" if ":" in host else host
+    note(f"listening on http://{name}:{listener.getsockname()[1]}")
+    server.answer(listener)
+    note("stopped")
+    sys.stderr.flush()
+    os._exit(0)  # without waiting for threads that load a model or translate for nobody
+
+
+class JsonLines(logging.Handler):
+    """Writes what is logged to standard error, a JSON object a line. An error is its kind and its place in the code,
+    because its message may hold what a user wrote.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told: dict[str, Any] = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+        }
+        request = getattr(record, "request", None)
+        told |= {"message": record.getMessage()} if request is None else request
+        if record.exc_info and record.exc_info[0]:
+            frames = traceback.extract_tb(record.exc_info[2])
+            told["error"] = record.exc_info[0].__name__
+            told["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        sys.stderr.write(as_json(told) + "\n")
+
+
+def log_as_json() -> None:
+    """From now on, what is logged goes to standard error as JSON."""
+    for name in ("dragoman", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [JsonLines()], False
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+def keys(
+    action: Annotated[Literal["create", "list", "withdraw"], typer.Argument(help="What to do.", show_default=False)],
+    name: Annotated[str | None, typer.Argument(help="Whose key it is.", show_default=False)] = None,
+    path: Annotated[Path, typer.Option("--keys", help="The file of keys.")] = Path("keys.json"),
+) -> None:
+    """Create, list or withdraw keys of a server, which notices at once. A new key is printed once, and kept nowhere."""
+    from dragoman.serving.keys import create_key, read_keys, withdraw_key
+
+    if (name is None) != (action == "list"):
+        raise ConfigError("keys list takes no NAME" if name else f"keys {action} needs a NAME: whose key it is")
+    if action == "list":
+        write_table(["name", "created"], [(key.name, key.created) for key in read_keys(path)])
+    elif action == "create":
+        write(create_key(path, name or ""))
+        note(f"this is the key of {name}; {path} holds only its hash, so keep it now")
+    else:
+        withdraw_key(path, name or "")
+        note(f"{name} has no key any more")

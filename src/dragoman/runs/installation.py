@@ -21,6 +21,7 @@ EXTRAS = {
     "marian": "sentencepiece",
     "ctranslate2": "ctranslate2",
     "huggingface": "transformers",
+    "serve": "fastapi",
 }
 """Each extra and the package that it installs."""
 

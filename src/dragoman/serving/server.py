@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from starlette.requests import Request
 
+from dragoman.serving.keys import Keys, Rates
+from dragoman.serving.metrics import Metrics
 from dragoman.serving.service import Service
 from dragoman.serving.shared_search import Job
 
@@ -25,22 +27,31 @@ class ServerSettings:
     suggestions: Path | None = None
     """The file that suggested translations are written to; without one, none are taken."""
     allow_origin: tuple[str, ...] = ()
-    """The origins of other sites whose scripts may use this server."""
+    """The origins of other sites whose scripts may use this server; `*` is any."""
     allow_host: tuple[str, ...] = ()
-    """The names by which this server is reached, besides those of this machine and `host`."""
+    """The names by which this server is reached, besides addresses, those of this machine and `host`."""
     trusted_proxy: tuple[str, ...] = ()
-    """The addresses whose X-Forwarded-For is believed."""
+    """The addresses or networks whose X-Forwarded-For is believed."""
 
 
-@dataclass
 class Server:
-    """What the routers share."""
+    """What the routers share.
 
-    service: Service
-    settings: ServerSettings = field(default_factory=ServerSettings)
+    Attributes:
+        keys: who may use the server; None if anybody may.
+        rates: how often.
+        metrics: what is counted and timed.
+    """
 
-    def __post_init__(self) -> None:
-        self._threads = ThreadPoolExecutor(self.service.limits.requests, "request")
+    def __init__(self, service: Service, settings: ServerSettings) -> None:
+        """Raises:
+        ConfigError: the file of keys cannot be read.
+        """
+        self.service, self.settings = service, settings
+        self.keys = None if settings.keys is None else Keys(settings.keys)
+        self.rates = Rates(service.limits.requests_a_minute)
+        self.metrics = Metrics(service)
+        self._threads = ThreadPoolExecutor(service.limits.requests, "request")
 
     async def work(self, request: Request, call: Callable[[Job], T]) -> T:
         """What `call` returns for a place of this request. It runs in a thread. If the client goes, the job ends.
