@@ -1,0 +1,464 @@
+// The page of a server: what is typed is translated while it is typed. `reading.js` shows the words of both texts,
+// `asking.js` speaks with the server, `words.js` has the words of the interface. Start reading at `translate`.
+
+import { Problem, ask, askJson, currentKey, keep, kept, useKey } from "./asking.js";
+import { enterTranslation, find, listen, make, showSource, showWords, speak } from "./reading.js";
+import { WORDS, direction, nameOf } from "./words.js";
+
+const SHORTEST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 500;
+const SETTLED_MS = 1_000;
+const LONG_TEXT = 400;
+const HISTORY = 50;
+const ALTERNATIVES = 3;
+const PLACEHOLDER = /\[(word|number) \d\]/;
+
+const [text, source, target, terms] = ["text", "source", "target", "terms"].map(find);
+
+// What the server told of itself, the answer that is shown, those that it was rewritten from, and what is under way.
+const state = { models: [], limits: {}, answer: null, earlier: [], asked: null, pause: SHORTEST_PAUSE_MS };
+const timers = {};
+
+const preferred = navigator.languages.map((each) => each.slice(0, 2)).find((each) => WORDS[each]) ?? "en";
+let language = kept("interface", preferred);
+const words = () => WORDS[language];
+
+const quiet = (label, onclick) => make("button", { type: "button", className: "quiet", onclick }, label);
+
+function after(name, milliseconds, action) {
+  clearTimeout(timers[name]);
+  timers[name] = setTimeout(action, milliseconds);
+}
+
+// ---- translating ----
+
+const from = () => (source.value === "auto" ? state.answer?.source ?? firstSource() : source.value);
+const firstSource = () => state.models.find((model) => model.target === target.value)?.source ?? "";
+const excess = () => [...text.value].length - state.limits.characters;
+
+// Forgets what is under way: it is cancelled, not queued.
+function forget() {
+  state.asked?.abort();
+  for (const name of ["typing", "retry", "settled"]) clearTimeout(timers[name]);
+  find("reading").ariaBusy = "false";
+}
+
+function textChanged() {
+  forget();
+  state.earlier = [];
+  showSource(text.value);
+  showCount();
+  tell("");
+  if (!state.models.length) return;
+  if (!text.value.trim()) show(null);
+  else if (excess() > 0) tell(words().tooLong(excess()));
+  else after("typing", state.pause, () => translate());
+}
+
+// Asks for the translation of what is typed, and says whether it is shown. `prefix` is how it must begin.
+async function translate(prefix = null) {
+  forget();
+  const [own, began, asked] = [new AbortController(), performance.now(), text.value];
+  const alternatives = asked.length > LONG_TEXT ? 0 : Math.min(ALTERNATIVES, state.limits.alternatives);
+  const request = { text: asked, ...chosen(), align: true, alternatives, terms: typedTerms().terms };
+  if (prefix) request.prefix = prefix;
+  state.asked = own;
+  find("reading").ariaBusy = "true";
+  try {
+    const { translations } = await askJson("/v1/translate", { json: request, signal: own.signal });
+    tell("");
+    show({ ...translations[0], read: asked });
+    state.pause = Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, performance.now() - began));
+    return true;
+  } catch (error) {
+    if (error.kind === "refused" && !prefix) show(null);
+    trouble(error, () => translate(prefix));
+    return false;
+  } finally {
+    if (state.asked === own) find("reading").ariaBusy = "false";
+  }
+}
+
+// Has the translation begin as chosen; what was shown before comes back with `undo`.
+async function rewrite(prefix) {
+  const before = state.answer;
+  if (!(await translate(prefix))) return;
+  state.earlier.push(before);
+  showUndo();
+}
+
+function undo() {
+  forget();
+  show(state.earlier.pop());
+  enterTranslation();
+}
+
+async function otherWords(word) {
+  const { read, source, target, text: translation } = state.answer;
+  try {
+    return (await askJson("/v1/words", { json: { text: read, source, target, translation, word } })).words;
+  } catch (error) {
+    if (error.kind === "refused") return []; // a name or a number, for example, stands there as it was typed
+    trouble(error, () => translate());
+    return null;
+  }
+}
+
+// Says what went wrong, and tries again by itself where that can help.
+function trouble(error, again) {
+  if (error.name === "AbortError") return;
+  tell(inWords(error), again);
+  if (error.wait !== null) after("retry", 1_000 * error.wait, again);
+}
+
+// What went wrong, in the words of the interface; a key that is missing or wrong is asked for.
+function inWords(error) {
+  if (!(error instanceof Problem)) throw error;
+  const kind = error.kind === "key" && !state.isLocked ? "refused" : error.kind;
+  if (kind === "key") askForKey();
+  return words().problems[kind](error.said, error.wait);
+}
+
+function tell(message, again = null) {
+  const notice = find("notice");
+  notice.replaceChildren(make("span", {}, message), again ? quiet(words().again, again) : "");
+  notice.hidden = !message;
+}
+
+// ---- showing ----
+
+function show(answer) {
+  state.answer = answer;
+  showWords(text.value, answer);
+  const output = find("translation");
+  Object.assign(output, { lang: answer?.target ?? "", dir: direction(answer?.target ?? "") });
+  for (const id of ["actions", "alternatives"]) find(id).hidden = !answer;
+  find("empty").hidden = Boolean(answer);
+  find("done").textContent = "";
+  openSuggestion(false);
+  showDetected(answer);
+  showNotes(answer);
+  showAlternatives(answer?.alternatives ?? []);
+  showUndo();
+  loadTerms();
+  if (answer) after("settled", SETTLED_MS, settled);
+}
+
+// The reader has paused: what a screen reader hears, and what is worth keeping.
+function settled() {
+  const spoken = find("spoken");
+  Object.assign(spoken, { lang: state.answer.target, textContent: state.answer.text });
+  remember();
+}
+
+function showDetected(answer) {
+  const found = answer?.detected;
+  const sure = found?.confidence && words().sure(nameOf(found.language, language), Math.round(found.confidence));
+  find("detected").textContent = sure || "";
+  find("swap").disabled = !state.models.some((model) => model.source === target.value && model.target === from());
+}
+
+function showNotes(answer) {
+  const notes = [];
+  const doubtful = answer?.doubtful_words ?? [];
+  if (doubtful.length) {
+    const unsure = doubtful.map((number) => answer.target_words[number]).join(", ");
+    notes.push(make("li", { id: "doubt" }, words().uncertain(unsure)));
+  }
+  for (const flag of answer?.flags ?? []) {
+    if (flag.name !== "split") notes.push(make("li", {}, words().flags[flag.name]?.(answer) ?? flag.meaning));
+  }
+  if (answer?.used_terms.length) notes.push(make("li", {}, words().termsUsed(answer.used_terms.join(", "))));
+  const read = (answer?.rewritten ?? []).filter(([, read]) => !PLACEHOLDER.test(read));
+  notes.push(...read.map((pair) => make("li", {}, words().readAs(...pair))));
+  find("notes").replaceChildren(...notes);
+}
+
+function showAlternatives(alternatives) {
+  const box = find("alternatives");
+  const { lang, dir } = find("translation");
+  const items = alternatives.map((each) =>
+    make("li", {}, make("button", { type: "button", lang, dir, onclick: () => rewrite(each.text) }, each.text)));
+  box.querySelector("ul").replaceChildren(...items);
+  box.hidden = !items.length;
+}
+
+function showUndo() {
+  const box = find("rewritten");
+  box.replaceChildren(`${words().rewritten} `, quiet(words().undo, undo));
+  box.hidden = !state.earlier.length;
+}
+
+function showCount() {
+  const number = new Intl.NumberFormat(language);
+  const [used, limit] = [[...text.value].length, state.limits.characters].map((each) => number.format(each));
+  find("count").textContent = state.models.length ? words().count(used, limit) : "";
+  find("count").classList.toggle("over", excess() > 0);
+  find("clear").hidden = !text.value;
+  find("translator").classList.toggle("long", text.value.length > LONG_TEXT);
+}
+
+// ---- languages ----
+
+function fill(select, codes, wanted) {
+  const name = (code) => (code === "auto" ? words().auto : nameOf(code, language));
+  select.replaceChildren(...[...new Set(codes)].map((code) => make("option", { value: code }, name(code))));
+  select.value = codes.includes(wanted) ? wanted : codes[0];
+}
+
+function fillLanguages(wanted) {
+  fill(source, ["auto", ...state.models.map((model) => model.source)], wanted.source);
+  const fitting = state.models.filter((model) => ["auto", model.source].includes(source.value));
+  fill(target, fitting.map((model) => model.target), wanted.target);
+}
+
+const chosen = () => ({ source: source.value, target: target.value });
+
+function directionChanged() {
+  fillLanguages(chosen());
+  keep("direction", chosen());
+  const lang = source.value === "auto" ? "" : source.value;
+  for (const node of [text, find("mirror")]) Object.assign(node, { lang, dir: lang ? direction(lang) : "auto" });
+  show(null);
+  textChanged();
+}
+
+function swap() {
+  if (find("swap").disabled) return;
+  const [to, translated] = [from(), state.answer?.text ?? text.value];
+  fillLanguages({ source: target.value, target: to });
+  text.value = translated;
+  directionChanged();
+}
+
+function speakIn(code) {
+  language = code;
+  document.documentElement.lang = code;
+  find("interface").value = code;
+  speak(words());
+  for (const node of document.querySelectorAll("[data-words]")) node.textContent = words()[node.dataset.words];
+  for (const node of document.querySelectorAll("[data-label]")) node.ariaLabel = words()[node.dataset.label];
+  text.placeholder = words().textHint;
+  const keys = words().shortcuts.map(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)]);
+  find("shortcuts").replaceChildren(...keys.flat());
+  fillLanguages(chosen());
+  showCount();
+  showHistory();
+  if (state.answer) show(state.answer);
+}
+
+// ---- glossary ----
+
+const glossary = () => `terms.${from()}-${target.value}`;
+
+// The terms as typed, and the number of the first line that is none.
+function typedTerms() {
+  const found = { terms: {}, bad: 0 };
+  terms.value.split("\n").forEach((line, number) => {
+    const [term, forms] = line.split("=").map((part) => part.trim());
+    if (!line.trim()) return;
+    if (term && forms !== "") found.terms[term] = (forms ?? term).split("|").map((form) => form.trim()).filter(Boolean);
+    else found.bad ||= number + 1;
+  });
+  return found;
+}
+
+function loadTerms() {
+  if (terms.dataset.glossary === glossary()) return;
+  terms.dataset.glossary = glossary();
+  terms.value = kept(glossary(), "");
+  showTerms();
+}
+
+function showTerms() {
+  const { terms: found, bad } = typedTerms();
+  const count = Object.keys(found).length;
+  find("terms-count").textContent = count ? words().termsCount(count) : "";
+  find("terms-trouble").textContent = bad ? words().badTerm(bad) : "";
+}
+
+function termsChanged() {
+  keep(glossary(), terms.value);
+  showTerms();
+  textChanged();
+}
+
+// ---- documents ----
+
+async function translateDocument(file) {
+  const [size, name] = [state.limits.document_bytes, file.name];
+  const isRead = state.formats.some((ending) => name.toLowerCase().endsWith(ending));
+  if (!isRead) return showDocument(words().formats(name, state.formats.join(" ")));
+  if (file.size > size) return showDocument(words().documentTooLarge(name, `${Math.floor(size / 2 ** 20)} MiB`));
+  const own = new AbortController();
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ file, ...chosen() })) form.append(name, value);
+  showDocument(words().reading(name), make("progress", { ariaLabel: name }), () => own.abort());
+  try {
+    const { translatedFileUrl } = await askJson("/translate_file", { form, signal: own.signal });
+    const back = await ask(new URL(translatedFileUrl, location).pathname, { signal: own.signal });
+    const href = URL.createObjectURL(await back.blob());
+    const download = name.replace(/(\.[^.]+)$/, `.${form.get("target")}$1`);
+    showDocument("", make("a", { href, download }, words().saveDocument(download)));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    const again = () => translateDocument(file);
+    showDocument(inWords(error), quiet(words().again, again), () => clearTimeout(timers.document));
+    if (error.wait !== null) after("document", 1_000 * error.wait, again);
+  }
+}
+
+function showDocument(message, node = "", closing = () => {}) {
+  const box = find("document");
+  const close = () => (closing(), (box.hidden = true));
+  box.replaceChildren(make("span", {}, message), node, quiet(words().close, close));
+  box.hidden = false;
+}
+
+// ---- history ----
+
+const history = () => kept("history", []);
+
+// Keeps what is shown. It takes the place of the last entry if one of both texts begins with the other.
+function remember() {
+  if (!find("keep-history").checked) return;
+  const { read, text: translation, source, target } = state.answer;
+  const [last, ...rest] = history();
+  const goesOn = last && last.target === target && (last.text.startsWith(read) || read.startsWith(last.text));
+  const before = !last || goesOn ? rest : [last, ...rest];
+  keep("history", [{ source, target, text: read, translation }, ...before].slice(0, HISTORY));
+  showHistory();
+}
+
+function showHistory() {
+  const items = history().map((each) => {
+    const restore = () => {
+      fillLanguages(each);
+      text.value = each.text;
+      directionChanged();
+      text.focus();
+    };
+    const [before, now] = [each.text, each.translation].map((part) => make("span", { dir: "auto" }, part));
+    return make("li", {}, make("button", { type: "button", onclick: restore }, before, now));
+  });
+  find("history").replaceChildren(...(items.length ? items : [make("li", { className: "muted" }, words().noHistory)]));
+  find("clear-history").disabled = !items.length;
+}
+
+function clearHistory() {
+  keep("history", []);
+  showHistory();
+}
+
+// ---- what is done with a translation ----
+
+async function copy() {
+  if (!state.answer) return;
+  try {
+    await navigator.clipboard.writeText(state.answer.text);
+    find("done").textContent = words().copied;
+  } catch {
+    getSelection().selectAllChildren(find("translation")); // without HTTPS a browser lends no clipboard: Ctrl C remains
+  }
+}
+
+function explain() {
+  const fields = { text: state.answer.read, source: from(), target: target.value, api_key: currentKey() };
+  const inputs = Object.entries(fields).map(([name, value]) => make("input", { type: "hidden", name, value }));
+  find("why-fields").replaceChildren(...inputs);
+}
+
+function openSuggestion(isOpen) {
+  find("suggest-form").hidden = !isOpen;
+  find("suggest").ariaExpanded = isOpen;
+  const { text: value, target: lang } = state.answer ?? { text: "", target: "" };
+  Object.assign(find("better"), { value, lang, dir: direction(lang) });
+  if (isOpen) find("better").focus();
+}
+
+async function sendSuggestion(event) {
+  event.preventDefault();
+  const suggestion = { q: state.answer.read, s: find("better").value, source: from(), target: target.value };
+  try {
+    await ask("/suggest", { json: suggestion });
+    openSuggestion(false);
+    find("suggest").focus();
+    find("done").textContent = words().thanks;
+  } catch (error) {
+    trouble(error, () => translate());
+  }
+}
+
+// ---- the key and the start ----
+
+function askForKey() {
+  find("key-form").hidden = false;
+  find("key").focus();
+}
+
+function keyGiven(event) {
+  event.preventDefault();
+  useKey(find("key").value.trim(), find("remember").checked);
+  find("key-form").hidden = true;
+  tell("");
+  start();
+  text.focus();
+}
+
+async function start() {
+  try {
+    const told = await askJson("/v1/models");
+    if (!told.ready) throw new Problem("loading", "", 1);
+    const { models, limits, document_formats: formats, key_required: isLocked } = told;
+    Object.assign(state, { models, limits, formats, isLocked });
+    if (isLocked && !currentKey()) askForKey();
+    find("file").accept = formats.join(",");
+    find("suggest").hidden = !(await askJson("/frontend/settings")).suggestions;
+    fillLanguages(kept("direction", { source: "auto", target: language }));
+    directionChanged();
+  } catch (error) {
+    trouble(error, start);
+  }
+}
+
+function dragging(event) {
+  if (!event.dataTransfer?.types.includes("Files")) return;
+  event.preventDefault();
+  const [file] = event.type === "drop" ? event.dataTransfer.files : [];
+  find("drop").hidden = event.type !== "dragover";
+  if (file) translateDocument(file);
+}
+
+function shortcut(event) {
+  const wanted = event.altKey && event.shiftKey && { KeyS: swap, KeyC: copy }[event.code];
+  const enters = event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target === text && enterTranslation;
+  if (!wanted && !enters) return;
+  event.preventDefault();
+  (wanted || enters)();
+}
+
+const on = (id, kind, action) => find(id).addEventListener(kind, action);
+
+listen({ others: otherWords, take: (word) => rewrite(word.prefix), leave: () => text.focus() });
+text.addEventListener("input", textChanged);
+terms.addEventListener("input", termsChanged);
+for (const select of [source, target]) select.addEventListener("change", directionChanged);
+on("interface", "change", (event) => (keep("interface", event.target.value), speakIn(event.target.value)));
+on("swap", "click", swap);
+on("clear", "click", () => ((text.value = ""), textChanged(), text.focus()));
+on("choose", "click", () => find("file").click());
+on("file", "change", ({ target: chosenFile }) => (translateDocument(chosenFile.files[0]), (chosenFile.value = "")));
+on("copy", "click", copy);
+on("why-form", "submit", explain);
+on("suggest", "click", () => openSuggestion(find("suggest-form").hidden));
+on("suggest-form", "submit", sendSuggestion);
+on("key-form", "submit", keyGiven);
+on("keep-history", "change", (event) => keep("keepHistory", event.target.checked));
+on("clear-history", "click", clearHistory);
+for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(kind, dragging);
+document.addEventListener("keydown", shortcut);
+addEventListener("online", () => find("notice").querySelector("button")?.click());
+
+find("keep-history").checked = kept("keepHistory", true);
+speakIn(language);
+start();

@@ -1,0 +1,203 @@
+// The words of the interface. What depends on something is a function of it.
+
+const ENGLISH = {
+  skip: "Skip to the text",
+  interface: "Language of this page",
+  from: "From",
+  to: "To",
+  auto: "Detect language",
+  swap: "Swap the languages",
+  yourText: "Your text",
+  textHint: "Type or paste text, or drop a document.",
+  translation: "Translation",
+  words: "Words of the translation. Arrow keys move; Enter shows other words.",
+  empty: "The translation appears here while you type.",
+  sure: (language, percent) => `${language}, ${percent} % sure`,
+  count: (used, limit) => `${used} of ${limit} characters`,
+  tooLong: (over) => `Too long by ${over} characters. Shorten it, or drop it as a document.`,
+  clear: "Clear",
+
+  alternatives: "Other translations",
+  rewritten: "Rewritten as you chose.",
+  undo: "Undo",
+  copy: "Copy",
+  copied: "Copied.",
+  why: "Show me why",
+  suggest: "Suggest a better one",
+  better: "A better translation",
+  send: "Send",
+  thanks: "Thank you. Your suggestion is saved.",
+  cameFrom: (word) => `From “${word}”. Here could also stand:`,
+  fromNowhere: "It comes from no single word. Here could also stand:",
+  nothingElse: "The model sees no other word here.",
+  looking: "Looking for other words …",
+
+  uncertain: (words) => `The model was unsure of what is underlined with dots: ${words}. Choose a word to see others.`,
+  termsUsed: (terms) => `From your glossary: ${terms}.`,
+  readAs: (typed, read) => `“${typed}” was read as “${read}”.`,
+  flags: {
+    broken: () => "A sentence is longer than the model takes and was cut. Check the places where the pieces meet.",
+    copied: () => "Names, code or text without words were copied, not translated.",
+    truncated: () => "The translation breaks off, because it reached the longest length allowed.",
+    repetition: () => "Some words are repeated more often than in your text. Read this with care.",
+    doubtful: () => "The model finds its own translation unlikely. Read this with care.",
+    cleaned: () => "Control characters in the translation were replaced by spaces.",
+    untranslatable: () => "The model can read nothing in this text.",
+    lost: (answer) => `Missing from the translation: ${answer.lost.join(", ")}.`,
+    term: (answer) => `In your glossary, but not used: ${answer.unused_terms.join(", ")}.`,
+    unknown: (answer) => `Words that the model does not know: ${answer.unknown_words.join(", ")}.`,
+    language: () => "Some of the text seems to be in another language.",
+  },
+
+  chooseDocument: "Translate a document",
+  drop: "Drop the document to translate it",
+  reading: (name) => `Translating ${name} …`,
+  saveDocument: (name) => `Save ${name}`,
+  formats: (name, formats) => `${name} is not a document that this server reads. It reads ${formats}.`,
+  documentTooLarge: (name, size) => `${name} is larger than ${size}. Split it and translate the parts.`,
+  close: "Close",
+
+  glossary: "Glossary",
+  glossaryHelp: "One term a line, with its translation; several forms with | between them. A term alone stays as it is. "
+    + "The glossary is kept in this browser, one for each direction.",
+  termsCount: (count) => (count === 1 ? "1 term" : `${count} terms`),
+  badTerm: (line) => `Line ${line} lacks a term or its translation, so it is not used.`,
+  history: "History",
+  keepHistory: "Keep my translations in this browser",
+  clearHistory: "Delete all",
+  noHistory: "Nothing is kept yet.",
+  keyboard: "Keyboard",
+  shortcuts: [
+    ["Ctrl Enter", "from the text to the words of the translation"],
+    ["← →", "to the next word; the words that belong together light up"],
+    ["Enter", "other words here; ↑ ↓ and Enter take one"],
+    ["Escape", "close a menu; from the words back to the text"],
+    ["Alt Shift S", "swap the languages"],
+    ["Alt Shift C", "copy the translation"],
+  ],
+
+  key: "This server asks for a key.",
+  remember: "remember it in this browser",
+  useKey: "Use key",
+  again: "Try again",
+  problems: {
+    key: () => "The server did not accept this key. Enter a valid one above.",
+    long: (said) => `This is too long for the server: ${said}`,
+    often: (said, wait) => `You have asked often in a short time. The page tries again ${soon(wait)}.`,
+    busy: (said, wait) => `The server is busy. The page tries again ${soon(wait)}.`,
+    loading: (said, wait) => `The server is loading its models. The page tries again ${soon(wait)}.`,
+    offline: (said, wait) => `The server can't be reached. Check your connection; the page tries again ${soon(wait)}.`,
+    refused: (said) => `The server can't translate this: ${said}`,
+    broken: (said) => `Something went wrong in the server. Try again; if it stays so, tell whoever runs it: ${said}`,
+  },
+};
+
+const ITALIAN = {
+  skip: "Vai al testo",
+  interface: "Lingua di questa pagina",
+  from: "Da",
+  to: "A",
+  auto: "Rileva la lingua",
+  swap: "Scambia le lingue",
+  yourText: "Il tuo testo",
+  textHint: "Scrivi o incolla un testo, oppure trascina qui un documento.",
+  translation: "Traduzione",
+  words: "Parole della traduzione. Le frecce spostano; Invio mostra altre parole.",
+  empty: "La traduzione appare qui mentre scrivi.",
+  sure: (language, percent) => `${language}, sicuro al ${percent} %`,
+  count: (used, limit) => `${used} di ${limit} caratteri`,
+  tooLong: (over) => `Troppo lungo di ${over} caratteri. Accorcialo, oppure trascinalo come documento.`,
+  clear: "Cancella",
+
+  alternatives: "Altre traduzioni",
+  rewritten: "Riscritta come hai scelto.",
+  undo: "Annulla",
+  copy: "Copia",
+  copied: "Copiata.",
+  why: "Mostrami perché",
+  suggest: "Proponi una traduzione migliore",
+  better: "Una traduzione migliore",
+  send: "Invia",
+  thanks: "Grazie. La tua proposta è salvata.",
+  cameFrom: (word) => `Da «${word}». Qui potrebbe stare anche:`,
+  fromNowhere: "Non viene da una sola parola. Qui potrebbe stare anche:",
+  nothingElse: "Il modello non vede altre parole qui.",
+  looking: "Cerco altre parole …",
+
+  uncertain: (words) => `Il modello non era sicuro di ciò che è sottolineato a punti: ${words}. Scegli una parola per vederne altre.`,
+  termsUsed: (terms) => `Dal tuo glossario: ${terms}.`,
+  readAs: (typed, read) => `«${typed}» è stato letto come «${read}».`,
+  flags: {
+    broken: () => "Una frase è più lunga di quanto il modello accetti ed è stata divisa. Controlla i punti in cui le parti si uniscono.",
+    copied: () => "Nomi, codice o testo senza parole sono stati copiati, non tradotti.",
+    truncated: () => "La traduzione si interrompe, perché ha raggiunto la lunghezza massima.",
+    repetition: () => "Alcune parole si ripetono più spesso che nel tuo testo. Leggi con attenzione.",
+    doubtful: () => "Il modello trova improbabile la propria traduzione. Leggi con attenzione.",
+    cleaned: () => "I caratteri di controllo nella traduzione sono diventati spazi.",
+    untranslatable: () => "Il modello non riesce a leggere nulla in questo testo.",
+    lost: (answer) => `Manca nella traduzione: ${answer.lost.join(", ")}.`,
+    term: (answer) => `Nel tuo glossario, ma non usato: ${answer.unused_terms.join(", ")}.`,
+    unknown: (answer) => `Parole che il modello non conosce: ${answer.unknown_words.join(", ")}.`,
+    language: () => "Una parte del testo sembra in un'altra lingua.",
+  },
+
+  chooseDocument: "Traduci un documento",
+  drop: "Lascia il documento per tradurlo",
+  reading: (name) => `Traduco ${name} …`,
+  saveDocument: (name) => `Salva ${name}`,
+  formats: (name, formats) => `${name} non è un documento che questo server legge. Legge ${formats}.`,
+  documentTooLarge: (name, size) => `${name} supera ${size}. Dividilo e traduci le parti.`,
+  close: "Chiudi",
+
+  glossary: "Glossario",
+  glossaryHelp: "Un termine per riga, con la sua traduzione; più forme separate da |. Un termine da solo resta com'è. "
+    + "Il glossario resta in questo browser, uno per ogni direzione.",
+  termsCount: (count) => (count === 1 ? "1 termine" : `${count} termini`),
+  badTerm: (line) => `Alla riga ${line} manca un termine o la sua traduzione, perciò non è usata.`,
+  history: "Cronologia",
+  keepHistory: "Conserva le mie traduzioni in questo browser",
+  clearHistory: "Elimina tutto",
+  noHistory: "Non c'è ancora nulla.",
+  keyboard: "Tastiera",
+  shortcuts: [
+    ["Ctrl Invio", "dal testo alle parole della traduzione"],
+    ["← →", "alla parola accanto; le parole che si corrispondono si illuminano"],
+    ["Invio", "altre parole qui; ↑ ↓ e Invio per sceglierne una"],
+    ["Esc", "chiude un menu; dalle parole torna al testo"],
+    ["Alt Maiusc S", "scambia le lingue"],
+    ["Alt Maiusc C", "copia la traduzione"],
+  ],
+
+  key: "Questo server chiede una chiave.",
+  remember: "ricordala in questo browser",
+  useKey: "Usa la chiave",
+  again: "Riprova",
+  problems: {
+    key: () => "Il server non ha accettato questa chiave. Inseriscine una valida qui sopra.",
+    long: (said) => `È troppo lungo per il server: ${said}`,
+    often: (said, wait) => `Hai chiesto spesso in poco tempo. La pagina riprova ${fra(wait)}.`,
+    busy: (said, wait) => `Il server è occupato. La pagina riprova ${fra(wait)}.`,
+    loading: (said, wait) => `Il server sta caricando i modelli. La pagina riprova ${fra(wait)}.`,
+    offline: (said, wait) => `Il server non è raggiungibile. Controlla la connessione; la pagina riprova ${fra(wait)}.`,
+    refused: (said) => `Il server non può tradurlo: ${said}`,
+    broken: (said) => `Qualcosa è andato storto nel server. Riprova; se non passa, dillo a chi lo gestisce: ${said}`,
+  },
+};
+
+const soon = (seconds) => (seconds > 1 ? `in ${seconds} seconds` : "in a second");
+const fra = (seconds) => (seconds > 1 ? `fra ${seconds} secondi` : "fra un secondo");
+
+export const WORDS = { en: ENGLISH, it: ITALIAN };
+
+const RIGHT_TO_LEFT = ["ar", "ckb", "dv", "fa", "he", "iw", "ps", "sd", "ug", "ur", "yi"];
+
+export const direction = (code) => (RIGHT_TO_LEFT.includes(code.split("-")[0]) ? "rtl" : "ltr");
+
+// The name of a language in the language of the interface, or its code if the browser knows none.
+export function nameOf(code, shownIn) {
+  try {
+    return new Intl.DisplayNames(shownIn, { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
+}
