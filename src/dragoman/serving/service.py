@@ -113,7 +113,7 @@ class Service:
                 translator.options = translator.options.but(terms=self.terms)
                 options = translator.options
                 target = next(iter(translator.target_languages.ids), None)
-                translator.translate(["1 a"], options, progress=False, align=True, target_language=target)
+                translator.translate(["Hello, world."], options, progress=False, align=True, target_language=target)
                 model.search = _shared(translator)
                 model.translator = translator
             except Error as error:
