@@ -67,8 +67,7 @@ class RequestBuilder:
         for segment, prefix in beginnings:
             first = ForcedPrefix(prefix) if prefix else self._not_blank
             request = self._request(segment, options, (*usual, first), len(prefix))
-            limit = request.limit if further is None else min(request.limit, len(prefix) + further)
-            requests.append(replace(request, limit=limit))
+            requests.append(request if further is None else replace(request, limit=len(prefix) + further))
         return requests
 
     def _request(

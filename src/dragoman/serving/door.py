@@ -22,7 +22,7 @@ from dragoman.serving.server import Server
 
 log = logging.getLogger(__name__)
 
-DEEPL = "/v2/"
+DEEPL = ("/v2/", "/v3/")
 """The paths whose errors have DeepL's form."""
 DOCUMENTS = {"/translate_file"}
 """The paths that take a document."""

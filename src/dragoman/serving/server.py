@@ -105,6 +105,11 @@ class Server:
         return rest()
 
 
+def server_of(request: Request) -> Server:
+    """The server that a request has come to."""
+    return request.app.state.server
+
+
 async def _watch(request: Request, job: Job) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -17,11 +17,9 @@ from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple
 
-from langcodes import Language
-
 from dragoman.documents.document import Document, lines_in, with_lines
 from dragoman.documents.html import Html
-from dragoman.documents.reading import read_document
+from dragoman.documents.reading import FORMATS, format_of, read_document
 from dragoman.errors import Error
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
@@ -29,12 +27,14 @@ from dragoman.inference.translator import Translator
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
 from dragoman.serving.shared_search import Job, JobSearch, SharedSearch, stopping
 from dragoman.text.detection import Guess, LanguageDetector
-from dragoman.text.languages import language_of
+from dragoman.text.languages import base_language, english_name, language_of
 
 log = logging.getLogger(__name__)
 
 TEXTS_AT_ONCE = 64
 """Texts of a document that are read and wait at a time."""
+DOCUMENT_SUFFIXES = (".txt", *(suffix for kind in FORMATS.values() for suffix in kind.suffixes))
+"""How the names of documents end that a server translates."""
 
 
 class Answer(NamedTuple):
@@ -83,7 +83,6 @@ class Service:
     Attributes:
         models: in the order given; of two with the same direction the first answers.
         limits: what one request may ask for.
-        terms: those of every request that has none of its own.
     """
 
     def __init__(
@@ -95,10 +94,11 @@ class Service:
         threads: int | None = None,
         terms: Sequence[tuple[str, ...]] = (),
     ) -> None:
+        """`terms` hold for every request that has none of its own."""
         self.models = [Model(str(path)) for path in models]
         self.limits = limits or Limits()
         self._how = device, precision, threads
-        self.terms = tuple(terms)
+        self._terms = tuple(terms)
         self._jobs: set[Job] = set()
         self._changed = Condition()
         self.is_stopping = False
@@ -110,10 +110,10 @@ class Service:
             began = time.monotonic()
             try:
                 translator = Translator.load(model.path, device, precision, progress=False, threads=threads)
-                translator.options = translator.options.but(terms=self.terms)
+                translator.options = translator.options.but(terms=self._terms)
                 options = translator.options
                 target = next(iter(translator.target_languages.ids), None)
-                translator.translate(["Hello, world."], options, progress=False, align=True, target_language=target)
+                translator.translate(["1 a"], options, progress=False, align=True, target_language=target)
                 model.search = _shared(translator)
                 model.translator = translator
             except Error as error:
@@ -127,6 +127,15 @@ class Service:
         """Whether all models are loaded, and the server is not about to stop."""
         return not self.is_stopping and all(model.translator is not None for model in self.models)
 
+    def check_ready(self) -> None:
+        """Raises:
+        Refused: the models are loading, or the server stops (503).
+        """
+        if self.is_stopping:
+            raise stopping()
+        if not self.is_ready:
+            raise Refused(503, "the models are loading; try again in a moment", 5)
+
     @property
     def directions(self) -> dict[tuple[str, str], Model]:
         """The model of each source and target language."""
@@ -135,6 +144,15 @@ class Service:
             for target in model.targets:
                 found.setdefault((model.source, target), model)
         return found
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The source and target languages of all models.
+
+        Raises:
+            Refused: they are loading, or the server stops (503).
+        """
+        self.check_ready()
+        return list(self.directions)
 
     @property
     def under_way(self) -> int:
@@ -148,10 +166,7 @@ class Service:
         Raises:
             Refused: the models are loading, the server stops, or as many requests as it takes are under way (503).
         """
-        if self.is_stopping:
-            raise stopping()
-        if not self.is_ready:
-            raise Refused(503, "the models are loading; try again in a moment", 5)
+        self.check_ready()
         job = Job(self.limits.seconds)
         with self._changed:
             if len(self._jobs) >= self.limits.requests:
@@ -184,13 +199,13 @@ class Service:
             Refused: there is none (400).
         """
         directions = self.directions
-        exact = [pair for pair in directions if pair[0] == source and target in (None, pair[1])]
         near = [pair for pair in directions if _alike(pair[0], source) and (target is None or _alike(pair[1], target))]
-        for pair in (*exact, *near):
+        wanted = source.lower(), target and target.lower()
+        for pair in sorted(near, key=lambda pair: (pair[0].lower() != wanted[0], pair[1].lower() != wanted[1])):
             return directions[pair], pair[1]
         known = ", ".join(f"{one} to {other}" for one, other in directions)
-        wanted = f"{source} to {target}" if target else source
-        raise Refused(400, f"no model here translates {wanted[:100]}; there is {known}")
+        asked = f"{source} to {target}" if target else source
+        raise Refused(400, f"no model here translates {asked[:100]}; there is {known}")
 
     def translator(self, model: Model, job: Job) -> Translator:
         """The translator of a model whose search is shared with others, for one job."""
@@ -263,11 +278,12 @@ class Service:
             Refused: it cannot be read (400), no model has this direction (400), or as in `SharedSearch`.
         """
         with refusing():
+            kind = format_of(path) or "text"
             if source == "auto":
-                beginning = read_document(path, ("und", target or "und"))
+                beginning = read_document(path, ("und", target or "und"), kind)
                 source = self.route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source
             model, goal = self.model(source, target)
-            document: Document = read_document(path, (model.source, goal))
+            document: Document = read_document(path, (model.source, goal), kind)
             texts = document.texts
             job.deadline += SECONDS_A_TEXT * len(texts)
             translator, options = self.translator(model, job), self.options(model, goal, **settings)
@@ -295,7 +311,7 @@ class Service:
             return *self.model(source, target), None
         detector = self._detector(target)
         if other := detector.other(text):
-            name = Language.get(other).display_name()
+            name = english_name(other)
             known = ", ".join(detector.languages)
             raise Refused(
                 400,
@@ -331,9 +347,7 @@ def refusing() -> Iterator[None]:
 
 
 def _alike(one: str, other: str) -> bool:
-    return (language_of(one) or one).partition("-")[0].lower() == (language_of(other) or other).partition("-")[
-        0
-    ].lower()
+    return base_language(one) == base_language(other)
 
 
 def _translated(
@@ -355,6 +369,8 @@ def _translated(
 
 def joined(source: str, parts: Sequence[Translation], join: Callable[[list[str]], str]) -> Translation:
     """Translations of the parts of a text as that of the whole, with the words of all parts counted on."""
+    if len(parts) == 1 and parts[0].source == source:
+        return parts[0]
     alignment: list[tuple[int, int]] = []
     source_words: list[str] = []
     target_words: list[str] = []
@@ -364,22 +380,21 @@ def joined(source: str, parts: Sequence[Translation], join: Callable[[list[str]]
         target_words += part.target_words
     ways = max((len(part.alternatives) for part in parts), default=0)
     return Translation(
-        source=source,
-        text=join([part.text for part in parts]),
-        log_prob=sum(part.log_prob for part in parts),
-        score=sum(part.score for part in parts),
-        tokens=tuple(token for part in parts for token in part.tokens),
-        token_log_probs=tuple(log_prob for part in parts for log_prob in part.token_log_probs),
-        flags=_all(part.flags for part in parts),
-        unknown_words=_all(part.unknown_words for part in parts),
-        alignment=tuple(alignment),
-        source_words=tuple(source_words),
-        target_words=tuple(target_words),
-        word_log_probs=tuple(log_prob for part in parts for log_prob in part.word_log_probs),
-        rewritten=_all(part.rewritten for part in parts),
-        lost=_all(part.lost for part in parts),
-        unused_terms=_all(part.unused_terms for part in parts),
-        alternatives=tuple(joined(source, [_way(part, number) for part in parts], join) for number in range(ways)),
+        source,
+        join([part.text for part in parts]),
+        sum(part.log_prob for part in parts),
+        sum(part.score for part in parts),
+        tuple(token for part in parts for token in part.tokens),
+        tuple(log_prob for part in parts for log_prob in part.token_log_probs),
+        _all(part.flags for part in parts),
+        _all(part.unknown_words for part in parts),
+        tuple(alignment),
+        tuple(source_words),
+        tuple(target_words),
+        _all(part.rewritten for part in parts),
+        _all(part.lost for part in parts),
+        _all(part.unused_terms for part in parts),
+        tuple(joined(source, [_way(part, number) for part in parts], join) for number in range(ways)),
     )
 
 

@@ -97,6 +97,29 @@ def differing(named: Sequence[str | None], wanted: Sequence[str | None]) -> list
     ]
 
 
+def english_name(code: str) -> str:
+    """The English name of a language; a code that is none names itself.
+
+    >>> english_name("it"), english_name("pt-BR"), english_name("zh-Hans"), english_name("a/b")
+    ('Italian', 'Portuguese (Brazil)', 'Chinese (Simplified)', 'a/b')
+    """
+    import langcodes
+
+    try:
+        return langcodes.Language.get(code).display_name()
+    except ValueError:
+        return code
+
+
+def base_language(code: str) -> str:
+    """The language of a code, without script and region.
+
+    >>> [base_language(code) for code in ("en", "EN-GB", "PT-BR", "zh-Hans", "POR")]
+    ['en', 'en', 'pt', 'zh', 'pt']
+    """
+    return (language_of(code) or code).partition("-")[0].lower()
+
+
 def is_code(name: str) -> bool:
     """Whether `name` is a bare code of two or three letters, which might be a word as well.
 

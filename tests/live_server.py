@@ -1,0 +1,33 @@
+"""A server in a thread of this process, with the model that ships in the package, for clients to speak to."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import uvicorn
+
+from dragoman.cli.train import FINISHED
+from dragoman.serving.app import create_app
+from dragoman.serving.limits import Limits
+from dragoman.serving.server import ServerSettings
+from dragoman.serving.service import Service
+
+
+@contextmanager
+def live_server(limits: Limits | None = None, **settings: Any) -> Iterator[str]:
+    """The address of a server whose model is loaded. It ends with the block."""
+    service = Service([FINISHED], limits)
+    service.load()
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(create_app(service, ServerSettings(**settings)), log_config=None))
+    thread = Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        service.stop()
+        listener.close()

@@ -1,0 +1,275 @@
+"""DeepL's API, as the official Python client speaks it: every call for text, languages, usage and glossaries."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from live_server import live_server
+
+import dragoman
+from dragoman.cli.train import FINISHED
+from dragoman.serving import deepl as ours
+from dragoman.serving.keys import create_key
+from dragoman.serving.limits import Limits
+
+deepl = pytest.importorskip("deepl")
+Entries = deepl.api_data.MultilingualGlossaryDictionaryEntries
+STATION = "Where is the station?"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with live_server() as url:
+        yield url
+
+
+@contextmanager
+def deepl_client(key: str, url: str) -> Iterator[Any]:
+    with closing(deepl.DeepLClient(key, server_url=url)) as client:
+        yield client
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Any]:
+    with deepl_client("any", url) as client:
+        yield client
+
+
+def test_texts_are_what_translate_writes(client: Any):
+    texts = [STATION, "Thank you.", "I would like two coffees.\nWhere is the bank?"]
+    found = client.translate_text(texts, source_lang="EN", target_lang="IT")
+    translator = dragoman.Translator.load(FINISHED)
+    assert [each.text for each in found] == [
+        "\n".join(part.text for part in translator.translate(text.split("\n"))) for text in texts
+    ]
+    assert [each.detected_source_lang for each in found] == ["EN"] * 3
+    assert [each.billed_characters for each in found] == list(map(len, texts))
+    assert all(each.model_type_used is None for each in found)
+
+
+def test_a_language_that_is_not_named_is_detected(client: Any):
+    assert client.translate_text(STATION, target_lang="it").detected_source_lang == "EN"
+    with pytest.raises(deepl.DeepLException, match="seems to be in German"):
+        client.translate_text("Wo ist denn heute Abend der Bahnhof?", target_lang="IT")
+
+
+def test_everything_that_changes_nothing_here_is_taken(client: Any):
+    plain = client.translate_text(STATION, source_lang="EN-GB", target_lang="IT")
+    for model_type, used in (
+        (deepl.ModelType.PREFER_QUALITY_OPTIMIZED, "quality_optimized"),
+        (deepl.ModelType.LATENCY_OPTIMIZED, "latency_optimized"),
+    ):
+        found = client.translate_text(
+            STATION,
+            source_lang="EN",
+            target_lang="IT",
+            context="We are in town.",
+            formality=deepl.Formality.PREFER_MORE,
+            model_type=model_type,
+            preserve_formatting=True,
+            extra_body_parameters={"enable_beta_languages": True},
+        )
+        assert (found.text, found.model_type_used) == (plain.text, used)
+
+
+@pytest.mark.parametrize("kind", ["html", "xml"])
+def test_tags_stay_around_their_words(client: Any, kind: str):
+    asked = {"source_lang": "EN", "target_lang": "IT", "tag_handling": kind, "tag_handling_version": "v2"}
+    found = client.translate_text("<p>Where is the <b>station</b>?</p>", **asked)
+    assert found.text == "<p>Dov'è la <b>stazione</b>?</p>"
+
+
+def test_newlines_end_a_sentence_unless_split_sentences_says_otherwise(client: Any):
+    def lines(split: Any) -> int:
+        text = client.translate_text("Where is\nthe station?", target_lang="IT", split_sentences=split).text
+        return len(text.splitlines())
+
+    Split = deepl.SplitSentences  # noqa: N806
+    assert [lines(split) for split in (None, Split.ALL, Split.NO_NEWLINES, Split.OFF)] == [2, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"formality": "more"}, "formality"),
+        ({"ignore_tags": ["x"]}, "does not offer ignore_tags"),
+        ({"splitting_tags": "x,y"}, "does not offer splitting_tags"),
+        ({"non_splitting_tags": "x"}, "does not offer non_splitting_tags"),
+        ({"outline_detection": False}, "does not offer outline_detection=false"),
+        ({"style_rule": "some"}, "does not offer style_id"),
+        ({"custom_instructions": ["Be kind."]}, "does not offer custom_instructions"),
+        ({"translation_memory": "some"}, "does not offer translation_memory_id"),
+        ({"tag_handling": "markdown"}, "tag_handling"),
+        ({"split_sentences": "2"}, "split_sentences"),
+        ({"model_type": "best"}, "model_type"),
+        ({"target_lang": "DE"}, "no model here translates .* there is en to it"),
+        ({"target_lang": "no language"}, "target_lang"),
+    ],
+)
+def test_what_is_not_offered_is_refused_by_name(client: Any, given: dict[str, Any], message: str):
+    with pytest.raises(deepl.DeepLException, match=f"Bad request, message: .*{message}") as caught:
+        client.translate_text(STATION, **{"source_lang": "EN", "target_lang": "IT", **given})
+    assert caught.value.http_status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("call", "path"),
+    [
+        (lambda client: client.rephrase_text("Hello"), "/v2/write/rephrase"),
+        (lambda client: client.get_all_style_rules(), "/v3/style_rules"),
+        (lambda client: client.list_translation_memories(), "/v3/translation_memories"),
+        (lambda client: client.translate_document(b"Hi", None, target_lang="IT", filename="a.txt"), "/v2/document"),
+    ],
+)
+def test_what_deepl_has_besides_is_refused_by_name(client: Any, call: Callable[[Any], Any], path: str):
+    with pytest.raises(deepl.DeepLException, match=f"does not offer {path}") as caught:
+        call(client)
+    assert caught.value.http_status_code == 404
+
+
+def test_languages_have_names_and_say_that_there_is_no_formality(client: Any):
+    assert [vars(each) for each in client.get_source_languages()] == [
+        {"code": "EN", "name": "English", "supports_formality": None}
+    ]
+    assert [vars(each) for each in client.get_target_languages()] == [
+        {"code": "IT", "name": "Italian", "supports_formality": False}
+    ]
+    assert [(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()] == [("en", "it")]
+
+
+def test_usage_counts_characters_and_has_no_end(client: Any):
+    before = client.get_usage().character.count
+    client.translate_text(["Thank you.", "Hi"], target_lang="IT")
+    after = client.get_usage()
+    assert after.character.count - before == len("Thank you.Hi")
+    assert after.character.valid and not after.any_limit_reached
+
+
+def test_a_glossary_is_made_used_read_and_deleted(client: Any):
+    made = client.create_glossary("Stops", "EN", "IT", {"station": "fermata", "two": "un paio di"})
+    assert (made.name, made.ready, made.source_lang, made.target_lang) == ("Stops", True, "EN", "IT")
+    assert made.entry_count == 2
+    assert abs((datetime.now(UTC) - made.creation_time).total_seconds()) < 600
+    assert client.get_glossary_entries(made) == {"station": "fermata", "two": "un paio di"}
+    assert vars(client.get_glossary(made.glossary_id)) == vars(made)
+    assert made.glossary_id in [each.glossary_id for each in client.list_glossaries()]
+    assert client.translate_text_with_glossary(STATION, made).text == "Dov'è la fermata?"
+    client.delete_glossary(made)
+    for call in (client.get_glossary, client.get_glossary_entries, client.delete_glossary):
+        with pytest.raises(deepl.GlossaryNotFoundException, match="no glossary with this id"):
+            call(made.glossary_id)
+
+
+def test_a_multilingual_glossary_grows_and_shrinks(client: Any):
+    made = client.create_multilingual_glossary("Stops", [Entries("EN", "IT", {"station": "fermata"})])
+    (dictionary,) = made.dictionaries
+    assert (dictionary.source_lang, dictionary.target_lang, dictionary.entry_count) == ("EN", "IT", 1)
+    asked = {"source_lang": "EN", "target_lang": "IT"}
+    assert client.translate_text(STATION, glossary=made, **asked).text == "Dov'è la fermata?"
+    client.update_multilingual_glossary_dictionary(made, Entries("EN", "IT", {"Bank": "cassa", "station": "scalo"}))
+    (found,) = client.get_multilingual_glossary_entries(made, "en", "it").dictionaries
+    assert found.entries == "station\tscalo\nBank\tcassa"
+    assert client.update_multilingual_glossary_name(made, "Other").name == "Other"
+    replaced = client.replace_multilingual_glossary_dictionary(made, Entries("EN", "IT", {"bank": "riva"}))
+    assert (replaced.source_lang, replaced.target_lang, replaced.entry_count) == ("EN", "IT", 1)
+    listed = [each for each in client.list_multilingual_glossaries() if each.glossary_id == made.glossary_id]
+    assert [(each.name, each.dictionaries[0].entry_count) for each in listed] == [("Other", 1)]
+    client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="IT")
+    assert client.get_multilingual_glossary(made.glossary_id).dictionaries == []
+    with pytest.raises(deepl.GlossaryNotFoundException, match="no entries for en to it"):
+        client.get_multilingual_glossary_entries(made, "EN", "IT")
+    client.delete_multilingual_glossary(made)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_multilingual_glossary(made.glossary_id)
+
+
+def test_of_several_glossaries_the_first_decides(client: Any):
+    glossaries = [client.create_glossary("some", "en", "it", {"Station": form}) for form in ("fermata", "scalo")]
+    found = client.translate_text(STATION, source_lang="EN", target_lang="IT", glossary_ids=glossaries)
+    assert found.text == "Dov'è la fermata?"
+    for glossary in glossaries:
+        client.delete_glossary(glossary)
+
+
+def test_csv_is_read_with_quotes_and_with_codes_of_languages(client: Any):
+    made = client.create_glossary_from_csv("some", "en", "it", '"a, b",c,en,it\n\nd,"e ""f"""\n')
+    assert client.get_glossary_entries(made) == {"a, b": "c", "d": 'e "f"'}
+    client.delete_glossary(made)
+
+
+@pytest.mark.parametrize(
+    ("entries", "kind", "message"),
+    [
+        ("", "tsv", "must have entries"),
+        ("station", "tsv", "a term and its translation, but one is"),
+        ("a\tb\tc", "tsv", "a term and its translation, but one is"),
+        ("station\t ", "tsv", "'station' has no translation"),
+        ("a\tb\nA\tc", "tsv", "stands twice"),
+        ("a,b\x07", "csv", "a term and its translation, but one is"),
+        ('"a,b', "csv", "are not csv"),
+        ("a\tb", "xml", "entries_format"),
+    ],
+)
+def test_entries_that_are_none_are_refused(url: str, entries: str, kind: str, message: str):
+    given = {"name": "some", "source_lang": "en", "target_lang": "it", "entries": entries, "entries_format": kind}
+    answer = httpx.post(f"{url}/v2/glossaries", json=given)
+    assert answer.status_code == 400 and message in answer.json()["message"]
+
+
+def test_a_glossary_needs_languages_that_are_translated_and_a_source(client: Any, url: str):
+    with pytest.raises(deepl.DeepLException, match="no model here translates en to ja|EN to JA"):
+        client.create_glossary("some", "en", "ja", {"a": "b"})
+    made = client.create_glossary("some", "en", "it", {"a": "b"})
+    given = {"text": ["Hi"], "target_lang": "IT", "glossary_id": made.glossary_id}
+    answer = httpx.post(f"{url}/v2/translate", json=given)
+    assert (answer.status_code, answer.json()) == (400, {"message": "with a glossary, source_lang must be given"})
+    client.delete_glossary(made)
+
+
+def test_glossaries_end_where_the_room_does(client: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ours, "MOST_CHARACTERS", 250)
+    made = client.create_glossary("some", "en", "it", {"a": "b", "c": "d"})
+    with pytest.raises(deepl.QuotaExceededException, match="no room for more glossaries"):
+        client.create_glossary("some", "en", "it", {"e": "f"})
+    client.delete_glossary(made)
+    client.delete_glossary(client.create_glossary("some", "en", "it", {"e": "f"}))
+    monkeypatch.setattr(ours, "MOST_GLOSSARIES", 0)
+    with pytest.raises(deepl.QuotaExceededException):
+        client.create_glossary("some", "en", "it", {"e": "f"})
+
+
+def test_refusals_have_the_statuses_that_clients_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
+    key = create_key(tmp_path / "keys.json", "anna")
+    limits = Limits(characters=30, texts=2, requests_a_minute=20)
+    with live_server(limits, keys=tmp_path / "keys.json") as url:
+        with deepl_client("wrong", url) as client, pytest.raises(deepl.AuthorizationException, match="needs a key"):
+            client.get_usage()
+        with deepl_client(key, url) as client:
+            for texts in (["x" * 31], ["Hi"] * 3):
+                with pytest.raises(deepl.DeepLException, match="413") as caught:
+                    client.translate_text(texts, source_lang="EN", target_lang="IT")
+                assert caught.value.http_status_code == 413
+
+            def ask_without_end() -> None:
+                while True:
+                    client.list_multilingual_glossaries()
+
+            with pytest.raises(deepl.TooManyRequestsException, match="message: too many requests"):
+                ask_without_end()
+
+
+def test_a_form_says_the_same_as_json(url: str):
+    given = {"text": [STATION, "Thank you."], "source_lang": "EN", "target_lang": "IT", "show_billed_characters": "1"}
+    where = f"{url}/v2/translate"
+    answers = [httpx.post(where, json=given).json(), httpx.post(where, data=given).json()]
+    assert answers[0] == answers[1]
+    assert answers[0]["translations"][1] == {
+        "detected_source_language": "EN",
+        "text": "Grazie.",
+        "billed_characters": 10,
+    }

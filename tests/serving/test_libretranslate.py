@@ -1,0 +1,263 @@
+"""LibreTranslate's API, as its Python client and its documentation speak it."""
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from tempfile import gettempdir
+from threading import Barrier, Thread
+from typing import Any
+
+import httpx
+import pytest
+from live_server import live_server
+
+import dragoman
+from dragoman.cli.train import FINISHED
+from dragoman.serving import libretranslate as ours
+from dragoman.serving.limits import Limits
+
+libretranslatepy = pytest.importorskip("libretranslatepy")
+STATION = "Where is the station?"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with live_server() as url:
+        yield url
+
+
+@pytest.fixture
+def http(url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url) as client:
+        yield client
+
+
+def posted(http: httpx.Client, path: str, **fields: Any) -> Any:
+    answer = http.post(path, json=fields)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_the_official_client_translates_detects_and_lists(url: str):
+    client = libretranslatepy.LibreTranslateAPI(url)
+    assert client.translate(STATION, "en", "it") == "Dov'è la stazione?"
+    (english,) = client.detect(STATION)
+    assert english["language"] == "en" and 90 < english["confidence"] <= 100
+    assert client.languages() == [
+        {"code": "en", "name": "English", "targets": ["it"]},
+        {"code": "it", "name": "Italian", "targets": []},
+    ]
+
+
+def test_a_list_is_answered_by_lists(http: httpx.Client):
+    texts = [STATION, "Thank you.", ""]
+    found = posted(http, "/translate", q=texts, source="auto", target="it", alternatives=2)
+    assert found.keys() == {"translatedText", "detectedLanguage", "alternatives"}
+    translator = dragoman.Translator.load(FINISHED)
+    assert found["translatedText"] == [each.text for each in translator.translate(texts)]
+    assert [each["language"] for each in found["detectedLanguage"]] == ["en"] * 3
+    assert [isinstance(each["confidence"], float) for each in found["detectedLanguage"]] == [True] * 3
+    for text, others in zip(found["translatedText"], found["alternatives"], strict=True):
+        assert text not in others and len(set(others)) == len(others) <= 2
+    assert found["alternatives"][0]
+
+
+def test_a_text_is_answered_by_a_text_and_only_what_was_asked_for(http: httpx.Client):
+    assert posted(http, "/translate", q=STATION, source="en", target="it") == {"translatedText": "Dov'è la stazione?"}
+    found = posted(http, "/translate", q=STATION, source="auto", target="it", alternatives=1, format="text", api_key="")
+    assert found["translatedText"] == "Dov'è la stazione?"
+    assert found["detectedLanguage"]["language"] == "en"
+    assert [type(each) for each in found["alternatives"]] == [str]
+
+
+def test_fields_may_come_as_json_as_a_form_or_in_the_address(http: httpx.Client):
+    given = {"q": "One coffee.\r\nThank you.", "source": "en", "target": "it"}
+    form = http.post("/translate", data=given).json()
+    assert (
+        form
+        == http.post("/translate", params=given).json()
+        == http.post("/translate", files={name: (None, value) for name, value in given.items()}).json()
+    )
+    assert form["translatedText"].count("\n") == 1 and "\r" not in form["translatedText"]
+    assert posted(http, "/translate", **given)["translatedText"] == form["translatedText"].replace("\n", "\r\n")
+
+
+def test_html_keeps_its_tags(http: httpx.Client):
+    found = posted(http, "/translate", q="<p>Where is the <b>station</b>?</p>", source="en", target="it", format="html")
+    assert found == {"translatedText": "<p>Dov'è la <b>stazione</b>?</p>"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "message"),
+    [
+        ({"q": ""}, 400, "q"),
+        ({"q": []}, 400, "q"),
+        ({"q": 5}, 400, "q"),
+        ({"q": [STATION, None]}, 400, "q"),
+        ({"q": {"text": STATION}}, 400, "q"),
+        ({"source": None}, 400, "source: Field required"),
+        ({"source": "en it"}, 400, "source"),
+        ({"target": "de"}, 400, "no model here translates en to de; there is en to it"),
+        ({"format": "markdown"}, 400, "format"),
+        ({"alternatives": "many"}, 400, "alternatives"),
+        ({"alternatives": 6}, 400, "alternatives must be from 0 to 5"),
+        ({"alternatives": 10**40}, 400, "beyond 64 bits"),
+        ({"q": "\ud800"}, 400, "half of a surrogate pair"),
+        ({"q": "x" * 5_001}, 413, "5,000 characters"),
+        ({"q": ["x"] * 51}, 413, "50 texts"),
+        ({"q": "x" * 200_000}, 413, "131,072 bytes"),
+        ({"q": "Wo ist denn heute der Bahnhof?", "source": "auto"}, 400, "seems to be in German"),
+    ],
+)
+def test_what_cannot_be_answered_is_an_error_that_says_why(
+    http: httpx.Client, fields: dict[str, Any], status: int, message: str
+):
+    content = json.dumps({"q": STATION, "source": "en", "target": "it", **fields})
+    answer = http.post("/translate", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == status
+    assert answer.json().keys() == {"error"} and message in answer.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b'"q"', b"{", b'{"q": "\xff"}', b"[" * 100_000, b'{"q": 1, "q": 2}'])
+def test_a_body_that_is_no_object_is_refused(http: httpx.Client, body: bytes):
+    answer = http.post("/translate", content=body, headers={"content-type": "application/json; charset=utf-8"})
+    assert answer.status_code == 400 and "body" in answer.json()["error"]
+
+
+def test_a_form_with_a_file_is_no_text(http: httpx.Client):
+    answer = http.post("/translate", files={"q": ("q.txt", b"Hi")}, data={"source": "en", "target": "it"})
+    assert answer.status_code == 400 and "files" in answer.json()["error"]
+
+
+def test_of_a_text_in_another_language_english_is_detected_without_confidence(http: httpx.Client):
+    assert posted(http, "/detect", q="Wo ist denn heute der Bahnhof?") == [{"confidence": 0.0, "language": "en"}]
+    assert [each["language"] for each in posted(http, "/detect", q=["Thank you.", STATION])] == ["en"]
+
+
+def test_settings_for_a_page_have_all_fields(http: httpx.Client):
+    found = http.get("/frontend/settings").json()
+    suffixes = found.pop("supportedFilesFormat")
+    assert {".txt", ".docx", ".html", ".srt", ".po"} <= set(suffixes)
+    assert found == {
+        "apiKeys": False,
+        "charLimit": 5_000,
+        "filesTranslation": True,
+        "frontendTimeout": 500,
+        "keyRequired": False,
+        "language": {
+            "source": {"code": "auto", "name": "Auto Detect"},
+            "target": {"code": "it", "name": "Italian"},
+        },
+        "suggestions": False,
+    }
+
+
+def translated_file(http: httpx.Client, name: str, content: bytes, source: str = "en") -> httpx.Response:
+    return http.post("/translate_file", files={"file": (name, content)}, data={"source": source, "target": "it"})
+
+
+@pytest.mark.parametrize("source", ["en", "auto"])
+def test_a_document_waits_under_a_secret_name_and_is_handed_over_once(http: httpx.Client, source: str):
+    answer = translated_file(http, "La città.txt", b"Where is the station?\n\nThank you.\n", source)
+    assert answer.status_code == 200 and answer.json().keys() == {"translatedFileUrl"}
+    where = answer.json()["translatedFileUrl"]
+    secret = httpx.URL(where).path.removeprefix("/download_file/").partition(".")[0]
+    assert len(secret) == 32 and where.startswith(str(http.base_url))
+    document = http.get(where)
+    assert document.content.decode() == "Dov'è la stazione?\n\nGrazie.\n"
+    assert document.headers["content-disposition"] == "attachment; filename*=utf-8''La%20citt%C3%A0_it.txt"
+    again = http.get(where)
+    assert again.status_code == 404 and "no document waits by this name" in again.json()["error"]
+
+
+def test_a_document_of_word_comes_back_as_one(http: httpx.Client):
+    docx = pytest.importorskip("docx")
+    file = BytesIO()
+    document = docx.Document()
+    document.add_paragraph("Thank you.")
+    document.save(file)
+    answer = translated_file(http, "letter.docx", file.getvalue())
+    back = docx.Document(BytesIO(http.get(answer.json()["translatedFileUrl"]).content))
+    assert [paragraph.text for paragraph in back.paragraphs] == ["Grazie."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("program.exe", b"MZ", "the name of a document ends with one of .txt"),
+        ("", b"Hi", "file"),
+        ("packed.txt.gz", b"Hi", "the name of a document ends with"),
+        ("../../letter.docx", b"no archive", "letter.docx"),
+        ("page.html", b"\xff\xff", "page.html is not UTF-8"),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_refused_by_its_own_name(
+    http: httpx.Client, name: str, content: bytes, message: str
+):
+    answer = translated_file(http, name, content)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"] and gettempdir() not in answer.json()["error"]
+
+
+def test_downloads_reach_no_other_file(http: httpx.Client):
+    for name in ("..%2f..%2fetc%2fpasswd", "../../etc/passwd", ".", "x.txt", "%00"):
+        assert http.get(f"/download_file/{name}").status_code == 404
+
+
+def test_nothing_of_a_document_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(ours, "MOST_KEPT", 2)
+    with live_server() as url, httpx.Client(base_url=url) as http:
+        (folder,) = tmp_path.glob("dragoman-*")
+        assert folder.stat().st_mode & 0o077 == 0
+        places = [translated_file(http, "a.txt", b"Hi").json()["translatedFileUrl"] for _ in range(3)]
+        assert translated_file(http, "a.docx", b"no archive").status_code == 400
+        assert len(list(folder.iterdir())) == 2
+        assert [http.get(place).status_code for place in places] == [404, 200, 200]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_document_goes_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ours, "KEPT_SECONDS", 0)
+    with live_server() as url, httpx.Client(base_url=url) as http:
+        assert http.get(translated_file(http, "a.txt", b"Hi").json()["translatedFileUrl"]).status_code == 404
+
+
+def test_more_documents_than_there_are_places_are_refused(monkeypatch: pytest.MonkeyPatch):
+    inside, answers = Barrier(2, timeout=60), []
+    whole = ours.shutil.copyfileobj
+
+    def slow(*files: Any) -> None:
+        inside.wait()
+        inside.wait()
+        whole(*files)
+
+    monkeypatch.setattr(ours.shutil, "copyfileobj", slow)
+    with live_server(Limits(documents=1)) as url, httpx.Client(base_url=url, timeout=60) as http:
+        first = Thread(target=lambda: answers.append(translated_file(http, "a.txt", b"Hi").status_code))
+        first.start()
+        inside.wait()
+        refused = translated_file(http, "a.txt", b"Hi")
+        inside.wait()
+        first.join()
+    assert (refused.status_code, refused.headers["retry-after"], answers) == (503, "5", [200])
+
+
+def test_suggestions_are_lines_of_a_file_if_one_is_named(http: httpx.Client, tmp_path: Path):
+    given = {"q": "Hi\nthere", "s": "Ciaò", "source": "en", "target": "it"}
+    answer = http.post("/suggest", json=given)
+    assert (answer.status_code, answer.json()) == (403, {"error": "this server takes no suggestions"})
+    path = tmp_path / "suggestions.jsonl"
+    with live_server(suggestions=path) as url:
+        assert httpx.get(f"{url}/frontend/settings").json()["suggestions"] is True
+        for _ in range(2):
+            assert httpx.post(f"{url}/suggest", data=given).json() == {"success": True}
+        assert httpx.post(f"{url}/suggest", data={**given, "s": ""}).status_code == 400
+        assert httpx.post(f"{url}/suggest", data={**given, "s": "x" * 5_001}).status_code == 413
+        path.unlink()
+        path.mkdir()
+        assert httpx.post(f"{url}/suggest", data=given).status_code == 503
+        path.rmdir()
+        assert httpx.post(f"{url}/suggest", data=given).json() == {"success": True}
+    assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == [given]
