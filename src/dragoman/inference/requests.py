@@ -67,7 +67,8 @@ class RequestBuilder:
         for segment, prefix in beginnings:
             first = ForcedPrefix(prefix) if prefix else self._not_blank
             request = self._request(segment, options, (*usual, first), len(prefix))
-            requests.append(request if further is None else replace(request, limit=len(prefix) + further))
+            limit = request.limit if further is None else min(request.limit, len(prefix) + further)
+            requests.append(replace(request, limit=limit))
         return requests
 
     def _request(

@@ -20,7 +20,7 @@ from dragoman.inference.protection import missing
 from dragoman.inference.segments import Flag, Segment, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
 from dragoman.inference.terms import compiled
-from dragoman.inference.words import split_words
+from dragoman.inference.words import matching_words, places_in_line, split_words, words_written
 from dragoman.text.alignment import words_of
 from dragoman.text.other_languages import ColumnLanguage
 from dragoman.text.placeholders import readable
@@ -74,6 +74,7 @@ class Translation:
             line; each target word has at most one source word.
         source_words, target_words: what these count: words, elided articles and punctuation marks, without pairs of
             tags. Empty without `align`.
+        word_log_probs: of each target word, the lowest log-probability of its tokens; 0 of one that was copied.
         rewritten: (as typed, as read) of each sentence that the model read in another form than it was typed in.
         lost: names, numbers and code of the source that the translation should hold and does not.
         unused_terms: terms of the source whose forms the translation lacks, or holds too seldom.
@@ -93,6 +94,7 @@ class Translation:
     alignment: tuple[tuple[int, int], ...] = ()
     source_words: tuple[str, ...] = ()
     target_words: tuple[str, ...] = ()
+    word_log_probs: tuple[float, ...] = ()
     rewritten: tuple[tuple[str, str], ...] = ()
     lost: tuple[str, ...] = ()
     unused_terms: tuple[str, ...] = ()
@@ -273,10 +275,31 @@ class Writer:
                 alignment=alignment,
                 source_words=tuple(split_words(segments.text)),
                 target_words=tuple(split_words(translation.text)),
+                word_log_probs=self._word_log_probs(segments, parts, prefix, texts),
             )
         if segments.markup is None:
             return translation
         return dataclasses.replace(translation, text=with_tags(segments.markup, translation.text, alignment))
+
+    def _word_log_probs(
+        self, segments: Segments, parts: Sequence[Hypothesis], prefix: str, texts: Sequence[str]
+    ) -> tuple[float, ...]:
+        """The lowest log-probability of each word of a line, whose segments stand as these `texts` after the prefix."""
+        line = join([prefix, *texts])
+        _, *places = places_in_line(line, [prefix, *texts])
+        lowest = [0.0] * len(split_words(line))
+        hypotheses = iter(parts)
+        for segment, text, numbers in zip(segments.all, texts, places, strict=True):
+            if segment.copied:
+                continue
+            part = next(hypotheses)
+            wrote = self.text(part.tokens)
+            put = matching_words(wrote, text)
+            for place, word in enumerate(words_written(self.tokenizers.target, part.tokens, wrote)):
+                if place in put and word.first < word.last:
+                    number = numbers[put[place]]
+                    lowest[number] = min(lowest[number], *part.log_probs[word.first : word.last])
+        return tuple(lowest)
 
 
 def least_risk(samples: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> list[Rated]:

@@ -381,11 +381,13 @@ class Translator:
     def _aligned(
         self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
     ) -> list[Translation]:
-        """The translation of each line, from what was chosen for its segments, with its terms; with its words linked to
-        those of its source if that is needed.
-        """
-        if options.terms:
-            chosen = self._with_terms(lines, chosen, options)
+        """The translation of each line, from what was chosen for its segments, with its terms."""
+        return self._written(lines, self._with_terms(lines, chosen, options) if options.terms else chosen, options)
+
+    def _written(
+        self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
+    ) -> list[Translation]:
+        """The same without terms; with the words linked to those of the source if that is needed."""
         linked = [self.writer.needs_links(line, ways, options) for line, ways in zip(lines, chosen, strict=True)]
         pairs = [
             pair
@@ -410,7 +412,7 @@ class Translator:
             for hypotheses in ways
             for pair in zip(line.translated, hypotheses, strict=True)
         ]
-        search, link = partial(self._found, options=options), partial(self._links, options=options)
+        search, link = partial(self.found, options=options), partial(self._links, options=options)
         writer = TermWriter(self.requests, self.languages.target, search, link)
         written = iter(writer.with_terms(pairs, options))
         different = [{tuple(next(written) for _ in way): None for way in ways} for ways in chosen]
@@ -418,7 +420,20 @@ class Translator:
             sorted(ways, key=lambda way: -sum(part.score(options.length_penalty) for part in way)) for ways in different
         ]
 
-    def _found(self, requests: Sequence[Request], options: SearchOptions) -> list[list[Hypothesis]]:
+    def continued(self, line: Segments, beginning: Sequence[int], options: SearchOptions) -> Translation:
+        """The translation of a line of one segment that begins with these tokens. A term that would change them is not
+        written.
+        """
+        (segment,) = line.translated
+        chosen = self.writer.choose(
+            self.found(self.requests.continued([(segment, beginning)], options), options), options
+        )
+        if options.terms:
+            (ways,) = self._with_terms([line], [chosen], options)
+            chosen = [way for way in ways if way[0].tokens[: len(beginning)] == tuple(beginning)] or chosen
+        return self._written([line], [chosen], options)[0]
+
+    def found(self, requests: Sequence[Request], options: SearchOptions) -> list[list[Hypothesis]]:
         """What is found for each of these requests."""
         with self._computing(options), closing(self._search([[one] for one in requests], options, None)) as searched:
             found = dict(searched)

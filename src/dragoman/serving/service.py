@@ -83,6 +83,7 @@ class Service:
     Attributes:
         models: in the order given; of two with the same direction the first answers.
         limits: what one request may ask for.
+        terms: those of every request that has none of its own.
     """
 
     def __init__(
@@ -94,11 +95,10 @@ class Service:
         threads: int | None = None,
         terms: Sequence[tuple[str, ...]] = (),
     ) -> None:
-        """`terms` hold for every request that has none of its own."""
         self.models = [Model(str(path)) for path in models]
         self.limits = limits or Limits()
         self._how = device, precision, threads
-        self._terms = tuple(terms)
+        self.terms = tuple(terms)
         self._jobs: set[Job] = set()
         self._changed = Condition()
         self.is_stopping = False
@@ -110,10 +110,10 @@ class Service:
             began = time.monotonic()
             try:
                 translator = Translator.load(model.path, device, precision, progress=False, threads=threads)
-                translator.options = translator.options.but(terms=self._terms)
+                translator.options = translator.options.but(terms=self.terms)
                 options = translator.options
                 target = next(iter(translator.target_languages.ids), None)
-                translator.translate(["1 a"], options, progress=False, align=True, target_language=target)
+                translator.translate(["Hello, world."], options, progress=False, align=True, target_language=target)
                 model.search = _shared(translator)
                 model.translator = translator
             except Error as error:
@@ -369,8 +369,6 @@ def _translated(
 
 def joined(source: str, parts: Sequence[Translation], join: Callable[[list[str]], str]) -> Translation:
     """Translations of the parts of a text as that of the whole, with the words of all parts counted on."""
-    if len(parts) == 1 and parts[0].source == source:
-        return parts[0]
     alignment: list[tuple[int, int]] = []
     source_words: list[str] = []
     target_words: list[str] = []
@@ -380,21 +378,22 @@ def joined(source: str, parts: Sequence[Translation], join: Callable[[list[str]]
         target_words += part.target_words
     ways = max((len(part.alternatives) for part in parts), default=0)
     return Translation(
-        source,
-        join([part.text for part in parts]),
-        sum(part.log_prob for part in parts),
-        sum(part.score for part in parts),
-        tuple(token for part in parts for token in part.tokens),
-        tuple(log_prob for part in parts for log_prob in part.token_log_probs),
-        _all(part.flags for part in parts),
-        _all(part.unknown_words for part in parts),
-        tuple(alignment),
-        tuple(source_words),
-        tuple(target_words),
-        _all(part.rewritten for part in parts),
-        _all(part.lost for part in parts),
-        _all(part.unused_terms for part in parts),
-        tuple(joined(source, [_way(part, number) for part in parts], join) for number in range(ways)),
+        source=source,
+        text=join([part.text for part in parts]),
+        log_prob=sum(part.log_prob for part in parts),
+        score=sum(part.score for part in parts),
+        tokens=tuple(token for part in parts for token in part.tokens),
+        token_log_probs=tuple(log_prob for part in parts for log_prob in part.token_log_probs),
+        flags=_all(part.flags for part in parts),
+        unknown_words=_all(part.unknown_words for part in parts),
+        alignment=tuple(alignment),
+        source_words=tuple(source_words),
+        target_words=tuple(target_words),
+        word_log_probs=tuple(log_prob for part in parts for log_prob in part.word_log_probs),
+        rewritten=_all(part.rewritten for part in parts),
+        lost=_all(part.lost for part in parts),
+        unused_terms=_all(part.unused_terms for part in parts),
+        alternatives=tuple(joined(source, [_way(part, number) for part in parts], join) for number in range(ways)),
     )
 
 
