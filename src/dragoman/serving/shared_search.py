@@ -12,9 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from threading import Condition, Lock, Thread
+from threading import Condition, Lock, Thread, local
 from typing import NamedTuple
 
 from dragoman.decoding.engine import Engine, Grown, Inbox, Result, Waiting
@@ -61,13 +61,12 @@ class Cancelled(Refused):
 
 @dataclass
 class _Asked:
-    """A request that has not ended: whose it is, its place among them, and whether an engine broke under it."""
+    """A request that has not ended: whose it is, its place among them, and whether its growth is told."""
 
     job: Job
     request: Request
     place: int
     watched: bool = False
-    began_again: bool = False
 
 
 @dataclass
@@ -91,6 +90,7 @@ class FairInbox(Inbox):
         super().__init__()
         self._lines: dict[Job, _Line] = {}
         self._line_of: dict[int, Job] = {}
+        self._entered = local()
 
     def __bool__(self) -> bool:
         return any(line.waiting for line in list(self._lines.values()))
@@ -105,16 +105,14 @@ class FairInbox(Inbox):
             self._line_of[ticket] = job
         return ticket
 
-    def cancel(self, ticket: int) -> None:
+    def withdraw(self, job: Job) -> None:
+        """Cancels every request of a job."""
         with self._lock:
-            if ticket not in self._open:
-                return
-            line = self._lines[self._line_of[ticket]]
-            if ticket in line.held:
-                self.cancelled.add(ticket)
-                return
-            line.waiting = deque(waiting for waiting in line.waiting if waiting.ticket != ticket)
-            self._forget(ticket)
+            line = self._lines.get(job, _Line())
+            self.cancelled.update(line.held)
+            for ticket in [waiting.ticket for waiting in line.waiting]:
+                line.waiting.popleft()
+                self._forget(ticket)
 
     def close(self, tickets: Iterable[int]) -> None:
         with self._lock:
@@ -146,7 +144,13 @@ class FairInbox(Inbox):
                     break
                 line.held[ticket] = _room(request)
                 entering.append(line.waiting.popleft())
+        self._entered.tickets = [ticket for ticket, _ in entering]
         return entering
+
+    @property
+    def entered(self) -> list[int]:
+        """What this thread has taken last."""
+        return getattr(self._entered, "tickets", [])
 
 
 def _room(request: Request) -> int:
@@ -160,8 +164,8 @@ def _may_enter(line: _Line, batch_tokens: int) -> bool:
 class SharedSearch:
     """A thread that owns an engine, and steps while any request waits or is under way.
 
-    An engine that breaks is replaced. What it had under way begins again in the new one, once; a request under which
-    two engines broke fails, and no other does.
+    An engine that breaks is replaced. Each request that it had under way is searched for again, alone, so that only
+    what breaks an engine by itself fails.
     """
 
     def __init__(self, engine: Callable[[Inbox], Engine], workers: int = 1) -> None:
@@ -240,7 +244,7 @@ class SharedSearch:
             rest = [ticket for ticket, asked in self._asked.items() if asked.job is job]
             for ticket in rest:
                 self._pop(ticket)
-                self._inbox.cancel(ticket)
+            self._inbox.withdraw(job)
         if rest:
             self._wake()
 
@@ -252,44 +256,44 @@ class SharedSearch:
     def _work(self) -> None:
         engine = self._make(self._inbox)
         while not self._stopped:
-            seen = self._changes
-            under_way = engine.under_way
+            seen, under_way = self._changes, engine.under_way
             try:
                 results = engine.step()
+                broke = None if engine.under_way else next(filter(None, map(_break, results)), None)
             except Exception as error:
-                results = [Result(ticket, error) for ticket in {*under_way, *engine.under_way}]
-                self._inbox.close(result.ticket for result in results)
-                engine = self._replace(error)
-            else:
-                broken = next((each.outcome for each in results if _is_break(each)), None)
-                if broken is not None:
-                    results += [Result(ticket, broken) for ticket in engine.under_way]
-                    self._inbox.close(engine.under_way)
-                    engine = self._replace(broken)
+                lost = {*under_way, *engine.under_way, *self._inbox.entered}
+                results, broke = [Result(ticket, error) for ticket in lost], error
+                self._inbox.close(lost)
             self.tokens += len(under_way)
+            if broke is not None:
+                log.error("the engine of a search broke", exc_info=broke)
+                self.replaced += 1
+                engine = self._make(self._inbox)
+                results = [*map(self._again, results)]
+            self._hand_out(engine, results)
             if results:
-                self._hand_out(engine, results)
                 self._wake()
-            elif under_way or engine.under_way:
-                self._hand_out(engine, results)
-            else:
+            elif not (under_way or engine.under_way):
                 with self._changed:
                     self._changed.wait_for(lambda seen=seen: self._changes != seen)
 
-    def _replace(self, error: object) -> Engine:
-        log.error("the search broke, and begins anew", exc_info=error if isinstance(error, Exception) else None)
-        self.replaced += 1
-        return self._make(self._inbox)
+    def _again(self, result: Result) -> Result:
+        """What is found for a request alone, if an engine broke under it."""
+        asked = self._asked.get(result.ticket)
+        if asked is None or _break(result) is None or self._stopped:
+            return result
+        try:
+            engine = self._make(Inbox())
+            engine.admit(asked.request)
+            return Result(result.ticket, next(engine.run()).outcome)
+        except Exception as error:
+            return Result(result.ticket, error)
 
     def _hand_out(self, engine: Engine, results: Sequence[Result]) -> None:
         with self._lock:
             for result in results:
                 asked = self._pop(result.ticket)
-                if asked is None:
-                    continue
-                if _is_break(result) and not asked.began_again:
-                    self._add(replace(asked, began_again=True))
-                else:
+                if asked is not None:
                     asked.job.events.put((asked.place, result))
             watched = [(ticket, self._asked[ticket]) for ticket in self._watched]
         for ticket, asked in watched:
@@ -322,6 +326,7 @@ def stopping() -> Refused:
     return Refused(503, "the server is stopping; try again in a moment", 5)
 
 
-def _is_break(result: Result) -> bool:
-    """Whether the engine is to blame: an error of ours says what is wrong with the request."""
-    return isinstance(result.outcome, Exception) and not isinstance(result.outcome, Error)
+def _break(result: Result) -> Exception | None:
+    """Why an engine broke under a request. An error of ours says instead what is wrong with the request."""
+    outcome = result.outcome
+    return outcome if isinstance(outcome, Exception) and not isinstance(outcome, Error) else None
