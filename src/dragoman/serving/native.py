@@ -5,15 +5,15 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Literal
 
 import pydantic
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from dragoman.documents.document import lines_in, with_lines
-from dragoman.documents.reading import FORMATS
 from dragoman.errors import DecodeError
 from dragoman.explaining.recording import Recorder
 from dragoman.explaining.writing import render
@@ -25,7 +25,7 @@ from dragoman.serving.fields import Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.rewriting import other_words, rewritten
 from dragoman.serving.server import Server
-from dragoman.serving.service import Answer, Service, joined, refusing
+from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer, Service, joined, refusing
 from dragoman.serving.shared_search import Job
 from dragoman.store.folder import load_model
 from dragoman.system import use_threads
@@ -34,8 +34,6 @@ DOUBTFUL = math.log(0.1)
 """A word is doubtful if the model gave one of its tokens a smaller log-probability: a probability below 10 %."""
 MOST_EXPLAINED = 60
 """Most tokens of a text that is explained; a page, and the time that it takes, grow with their square."""
-DOCUMENTS = (".txt", *(suffix for kind in FORMATS.values() for suffix in kind.suffixes))
-"""How the names of documents end that can be translated."""
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 
 
@@ -91,13 +89,11 @@ class AskedWords(AskedPage):
 
 def router(server: Server) -> APIRouter:
     """The routes of our own API."""
-    routes, service = APIRouter(prefix="/v1"), server.service
-    explainer = Explainer()
+    routes, service, explainer = APIRouter(prefix="/v1", tags=["Dragoman"]), server.service, Explainer()
 
     @routes.get("/models")
     async def models() -> dict[str, Any]:
         """The models and their directions, and what one request may ask for."""
-        limits = service.limits.model_dump(include={"characters", "texts", "alternatives", "document_bytes"})
         listed = [
             {"name": model.name, "source": model.source, "target": target, "ready": model.translator is not None}
             for model in service.models
@@ -106,9 +102,9 @@ def router(server: Server) -> APIRouter:
         return {
             "ready": service.is_ready,
             "models": listed,
-            "limits": limits,
-            "key_required": server.settings.keys is not None,
-            "document_formats": DOCUMENTS,
+            "limits": service.limits.model_dump(include={"characters", "texts", "alternatives", "document_bytes"}),
+            "key_required": server.keys is not None,
+            "document_formats": DOCUMENT_SUFFIXES,
         }
 
     @routes.post("/translate", openapi_extra=body_of(Asked))
@@ -119,7 +115,7 @@ def router(server: Server) -> APIRouter:
             events = await server.stream(request, lambda job: streamed(service, asked, job))
             return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
         told = await server.work(request, lambda job: translated(service, asked, job))
-        return Response(json.dumps({"translations": told}), media_type="application/json")
+        return JSONResponse({"translations": told})
 
     @routes.post("/words", openapi_extra=body_of(AskedWords))
     async def words(request: Request) -> dict[str, Any]:
@@ -127,14 +123,7 @@ def router(server: Server) -> APIRouter:
         given to /v1/translate, has the sentence rewritten from there.
         """
         asked = await read(request, AskedWords)
-
-        def find(job: Job) -> list[dict[str, Any]]:
-            translator, options, _ = prepared(service, asked, asked.text, job)
-            with refusing():
-                found = other_words(translator, asked.text, asked.translation, asked.word, options)
-            return [other._asdict() for other in found]
-
-        return {"words": await server.work(request, find)}
+        return {"words": await server.work(request, lambda job: others(service, asked, job))}
 
     @routes.post("/explain", openapi_extra=body_of(AskedPage), response_class=HTMLResponse)
     async def explain(request: Request) -> HTMLResponse:
@@ -176,14 +165,21 @@ def translated(service: Service, asked: Asked, job: Job) -> list[dict[str, Any]]
     return [facts(service, asked, answer) for answer in answers]
 
 
+def others(service: Service, asked: AskedWords, job: Job) -> list[dict[str, Any]]:
+    """Other words for a place, in plain values."""
+    translator, options, _ = prepared(service, asked, asked.text, job)
+    with refusing():
+        found = other_words(translator, asked.text, asked.translation, asked.word, options)
+    return [each._asdict() for each in found]
+
+
 def streamed(service: Service, asked: Asked, job: Job) -> Iterator[str]:
-    """The translation of one text as server-sent events."""
+    """The translation of one text as server-sent events. Without an event, it is refused as `translated`."""
     if not isinstance(asked.text, str):
         raise Refused(400, "stream is for one text, not for a list")
     if asked.prefix or asked.format == "html":
         (told,) = translated(service, asked, job)
-        yield event("piece", {"text": told["text"]})
-        yield event("translation", told)
+        yield event("piece", {"text": told["text"]}) + event("translation", told)
         return
     translator, options, answer = prepared(service, asked, asked.text, job, **asked.settings)
     has_begun = False
@@ -224,7 +220,6 @@ def facts(service: Service, asked: Asked, answer: Answer) -> dict[str, Any]:
     terms = compiled(asked.settings.get("terms", service.terms))
     found = dict.fromkeys(terms.sources[number] for _, number in terms.found(translation.source))
     told = {
-        "text": translation.text,
         "source": source,
         "target": target,
         "detected": detected and {"language": detected.language, "confidence": round(100 * detected.confidence, 1)},
@@ -235,7 +230,7 @@ def facts(service: Service, asked: Asked, answer: Answer) -> dict[str, Any]:
         "flags": [{"name": flag, "meaning": MEANINGS[flag]} for flag in translation.flags],
         "used_terms": [term for term in found if term not in translation.unused_terms],
         "alternatives": [_named(each, "text", "score", "log_prob") for each in translation.alternatives],
-        **_named(translation, "score", "log_prob", "unknown_words", "lost", "unused_terms", "rewritten"),
+        **_named(translation, "text", "score", "log_prob", "unknown_words", "lost", "unused_terms", "rewritten"),
     }
     if asked.align:
         told |= _named(translation, "source_words", "target_words", "alignment")
@@ -248,11 +243,11 @@ def _named(translation: Translation, *names: str) -> dict[str, Any]:
 
 
 class Explainer:
-    """Explains one translation at a time, because that takes the time of hundreds."""
+    """Explains one translation at a time, because that takes as long as translating hundreds."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._recorders: dict[str, Recorder] = {}
+        self._recorder = lru_cache(lambda path: Recorder(load_model(path)))
 
     def page(self, service: Service, asked: AskedPage, job: Job) -> str:
         """The page of `dragoman explain`.
@@ -260,17 +255,16 @@ class Explainer:
         Raises:
             Refused: the text is too long, or holds nothing that the model reads (400).
         """
-        model, goal, _ = service.route(asked.text, asked.source, asked.target)
         service.limits.check([asked.text], 0, 1)
+        model, goal, _ = service.route(asked.text, asked.source, asked.target)
+        assert model.translator is not None
         with refusing():
-            assert model.translator is not None
             (line,) = model.translator.read([asked.text], service.options(model, goal))
             tokens = sum(len(segment.ids) for segment in line.all)
             if tokens > MOST_EXPLAINED:
                 raise DecodeError(f"at most {MOST_EXPLAINED} tokens are explained, but this text has {tokens}")
             with self._lock, use_threads(model.translator.threads):
                 job.check()
-                recorder = self._recorders.get(model.path) or Recorder(load_model(model.path))
-                self._recorders[model.path] = recorder
+                recorder = self._recorder(model.path)
                 record = recorder.record(recorder.tagged(asked.text, model.targets[goal]))
-                return render(replace(record, model=model.name), "html").decode()  # the path is nobody's business
+        return render(replace(record, model=model.name), "html").decode()  # a client learns no paths

@@ -1,0 +1,195 @@
+"""The models behind a server, in terms of text."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Barrier, Event, Thread
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman import Translator
+from dragoman.cli.train import FINISHED
+from dragoman.inference.sentences import has_words
+from dragoman.inference.words import split_words
+from dragoman.serving.limits import Limits, Refused
+from dragoman.serving.service import Service
+
+LINES = [
+    "Where is the station?",
+    "  - My name is Nakamura. I would like two coffees.",
+    "12:30",
+    "",
+    "“Thanks!”",
+    "WHERE IS IT",
+    "😀 :D",
+]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    service = Service([FINISHED], precision="float32")
+    service.load()
+    yield service
+    service.stop()
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(FINISHED, precision="float32")
+
+
+def translated(service: Service, *texts: str, **settings: object):
+    with service.job() as job:
+        return [each.translation for each in service.translate(texts, "en", None, job, **settings)]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("line", [*filter(has_words, LINES)])
+def test_one_line_is_translated_as_the_translator_does(service: Service, translator: Translator, line: str):
+    (one,) = translated(service, line, align=True, alternatives=2)
+    (other,) = translator.translate([line.strip()], align=True, n_best=3, progress=False)
+    assert replace(one, text=one.text.strip(), source="", alternatives=()) == replace(other, source="", alternatives=())
+    assert [each.text.strip() for each in one.alternatives] == [each.text for each in other.alternatives]
+
+
+@settings(max_examples=8)
+@given(lines=st.lists(st.sampled_from(LINES), max_size=6), end=st.sampled_from(["\n", "\r\n", "\r", "\n\n"]))
+def test_the_words_of_several_lines_are_counted_on(service: Service, lines: list[str], end: str):
+    text = end.join(lines)
+    (whole,) = translated(service, text, align=True, alternatives=1)
+    parts = [translated(service, line, align=True, alternatives=1)[0] for line in lines]
+    assert whole.source == text and whole.text == end.join(part.text for part in parts)
+    assert whole.source_words == tuple(word for part in parts for word in part.source_words)
+    assert whole.target_words == tuple(word for part in parts for word in part.target_words)
+    assert whole.word_log_probs == tuple(log_prob for part in parts for log_prob in part.word_log_probs)
+    assert len(whole.word_log_probs) == len(whole.target_words)
+    pairs = [(part.source_words[one], part.target_words[other]) for part in parts for one, other in part.alignment]
+    assert [(whole.source_words[one], whole.target_words[other]) for one, other in whole.alignment] == pairs
+    assert {*whole.target_words} <= {*split_words(whole.text)}
+    assert whole.log_prob == pytest.approx(sum(part.log_prob for part in parts))
+    assert whole.flags == tuple(dict.fromkeys(flag for part in parts for flag in part.flags))
+    for other in whole.alternatives:
+        assert other.text.count("\n") == text.count("\n") and other.score <= whole.score
+
+
+def test_alternatives_differ_and_keep_the_lines(service: Service):
+    (whole,) = translated(service, "Where is the station?\n12:30\nThanks!", alternatives=3)
+    texts = [whole.text, *(other.text for other in whole.alternatives)]
+    assert len({*texts}) == 4 and all(text.split("\n")[1] == "12:30" for text in texts)
+
+
+def test_html_is_translated_between_its_tags(service: Service):
+    page = '<p>Where is the <b>station</b>?</p><code>if (x)</code><p title="Thanks!">12:30 &amp;</p>'
+    (found,) = translated(service, page, is_html=True)
+    assert found.text == '<p>Dov\'è la <b>stazione</b>?</p><code>if (x)</code><p title="Grazie!">12:30 &amp;</p>'
+
+
+def test_of_models_with_one_direction_the_first_answers(tmp_path: Path):
+    service = Service([FINISHED, tmp_path / "missing", FINISHED], Limits(texts=3))
+    service.load()
+    assert not service.is_ready
+    assert "missing" in service.models[1].failed and service.models[1].source == ""
+    assert service.directions == {("en", "it"): service.models[0]}
+    with pytest.raises(Refused, match="loading") as caught, service.job():
+        pass
+    assert caught.value.status == 503 and caught.value.retry_after
+    service.stop()
+
+
+def test_languages_go_by_any_of_their_codes(service: Service):
+    for source, target in [("en", "it"), ("EN", "IT"), ("eng", "ita"), ("en-GB", "it-IT"), ("en", None)]:
+        assert service.model(source, target) == (service.models[0], "it")
+    for source, target in [("it", "en"), ("en", "ja"), ("xx", None)]:
+        with pytest.raises(Refused, match="no model here translates .* there is en to it"):
+            service.model(source, target)
+
+
+def test_terms_of_the_server_hold_unless_a_request_has_its_own():
+    service = Service([FINISHED], terms=[("station", "fermata")])
+    service.load()
+    (usual,), (own,) = (translated(service, "Where is the station?", **more) for more in ({}, {"terms": ()}))
+    assert (usual.text, own.text) == ("Dov'è la fermata?", "Dov'è la stazione?")
+    service.stop()
+
+
+def test_limits_are_checked_before_any_work(service: Service, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Translator, "translate", lambda *_, **__: pytest.fail("this is work"))
+    for texts, more, status in [
+        (["a"] * 51, {}, 413),
+        (["a" * 5_001], {}, 413),
+        (["a" * 5_000] * 50, {"beam_size": 8}, 413),
+        (["a"], {"alternatives": 6}, 400),
+        (["a"], {"alternatives": -1}, 400),
+        (["a"], {"beam_size": 9}, 400),
+        (["a"], {"terms": (("",),)}, 400),
+    ]:
+        with pytest.raises(Refused) as caught:
+            translated(service, *texts, **more)
+        assert caught.value.status == status
+
+
+def test_more_requests_than_it_takes_are_refused_at_once():
+    service = Service([FINISHED], Limits(requests=2))
+    service.load()
+    with service.job(), service.job():
+        with pytest.raises(Refused, match="2 requests are under way") as caught, service.job():
+            pass
+        assert caught.value.status == 503 and caught.value.retry_after
+    assert service.under_way == 0
+    assert translated(service, "Thanks!")[0].text == "Grazie!"
+    service.stop()
+
+
+def test_who_is_under_way_may_finish_when_it_stops():
+    service = Service([FINISHED])
+    service.load()
+    begun, entered = Event(), Barrier(2)
+
+    def client() -> str:
+        with service.job() as job:
+            begun.set()
+            entered.wait()
+            return service.translate(["Thanks!"], "en", "it", job)[0].translation.text
+
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(client)
+        begun.wait()
+        stopping = Thread(target=service.stop, args=(60.0,))
+        stopping.start()
+        while not service.is_stopping:
+            pass
+        assert not service.is_ready
+        with pytest.raises(Refused, match="stopping"), service.job():
+            pass
+        entered.wait()
+        assert found.result() == "Grazie!"
+        stopping.join()
+    assert service.under_way == 0
+
+
+def test_who_is_left_when_it_stops_is_refused():
+    service = Service([FINISHED])
+    service.load()
+    with service.job() as job:
+        service.stop()
+        with pytest.raises(Refused, match="stopping"):
+            service.translate(["Thanks!"], "en", "it", job)
+
+
+def test_a_request_has_a_deadline():
+    service = Service([FINISHED], Limits(seconds=1e-9))
+    service.load()
+    with pytest.raises(Refused, match="longer than a request may take") as caught:
+        translated(service, "Thanks!")
+    assert caught.value.status == 503
+    service.stop()
+
+
+def test_many_clients_get_what_one_gets(service: Service, translator: Translator):
+    texts = [f"I would like {number} coffees. Where is the station?" for number in range(40)]
+    with ThreadPoolExecutor(8) as threads:
+        found = [*threads.map(lambda text: translated(service, text)[0], texts)]
+    assert [each.text for each in found] == [each.text for each in translator.translate(texts, progress=False)]
+    assert service.under_way == 0
