@@ -9,8 +9,7 @@ export class Problem extends Error {
 }
 
 const KINDS = { 401: "key", 403: "key", 413: "long", 429: "often", 503: "busy" };
-const SOON = { often: 10, busy: 2 };
-const OFFLINE_SECONDS = 5;
+const SOON = { often: 10, busy: 2, offline: 5 }; // seconds
 
 // A value that the browser keeps, or `otherwise`. A browser that keeps nothing is no trouble.
 export function kept(name, otherwise, store = "localStorage") {
@@ -47,7 +46,7 @@ export async function ask(path, { json, form, signal } = {}) {
   try {
     response = await fetch(path, { method: body ? "POST" : "GET", headers, body, signal });
   } catch (error) {
-    throw error.name === "AbortError" ? error : new Problem("offline", "", OFFLINE_SECONDS);
+    throw error.name === "AbortError" ? error : new Problem("offline", "", SOON.offline);
   }
   if (response.ok) return response;
   const kind = KINDS[response.status] ?? (response.status < 500 ? "refused" : "broken");

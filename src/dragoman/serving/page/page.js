@@ -9,7 +9,8 @@ const SHORTEST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 500;
 const SETTLED_MS = 1_000;
 const LONG_TEXT = 400;
-const HISTORY = 50;
+const MOST_KEPT = 50;
+const MOST_EXPLAINED = 40; // words
 const ALTERNATIVES = 3;
 const PLACEHOLDER = /\[(word|number) \d\]/;
 
@@ -22,7 +23,6 @@ const timers = {};
 const preferred = navigator.languages.map((each) => each.slice(0, 2)).find((each) => WORDS[each]) ?? "en";
 let language = kept("interface", preferred);
 const words = () => WORDS[language];
-
 const quiet = (label, onclick) => make("button", { type: "button", className: "quiet", onclick }, label);
 
 function after(name, milliseconds, action) {
@@ -32,63 +32,60 @@ function after(name, milliseconds, action) {
 
 // ---- translating ----
 
-const from = () => (source.value === "auto" ? state.answer?.source ?? firstSource() : source.value);
-const firstSource = () => state.models.find((model) => model.target === target.value)?.source ?? "";
+const detected = () => state.answer?.source ?? state.models.find((model) => model.target === target.value)?.source;
+const from = () => (source.value === "auto" ? detected() : source.value);
 const excess = () => [...text.value].length - state.limits.characters;
 
-// Forgets what is under way: it is cancelled, not queued.
-function forget() {
-  state.asked?.abort();
+function setBusy(isBusy) {
   for (const name of ["typing", "retry", "settled"]) clearTimeout(timers[name]);
-  find("reading").ariaBusy = "false";
+  find("reading").ariaBusy = isBusy;
 }
 
+// A request that is under way may still answer while one types on. The next one cancels it.
 function textChanged() {
-  forget();
-  state.earlier = [];
   showSource(text.value);
   showCount();
   tell("");
   if (!state.models.length) return;
-  if (!text.value.trim()) show(null);
-  else if (excess() > 0) tell(words().tooLong(excess()));
-  else after("typing", state.pause, () => translate());
+  const isSent = text.value.trim() && excess() <= 0;
+  setBusy(Boolean(isSent));
+  if (isSent) return after("typing", Math.min(LONGEST_PAUSE_MS, state.pause), () => translate());
+  state.asked?.abort();
+  if (excess() > 0) tell(words().tooLong(excess()));
+  else show(null);
 }
 
-// Asks for the translation of what is typed, and says whether it is shown. `prefix` is how it must begin.
-async function translate(prefix = null) {
-  forget();
+// Asks for the translation of what is typed. `prefix` is how it must begin, `earlier` is what `undo` brings back.
+async function translate(prefix = null, earlier = []) {
+  state.asked?.abort();
+  setBusy(true);
   const [own, began, asked] = [new AbortController(), performance.now(), text.value];
   const alternatives = asked.length > LONG_TEXT ? 0 : Math.min(ALTERNATIVES, state.limits.alternatives);
-  const request = { text: asked, ...chosen(), align: true, alternatives, terms: typedTerms().terms };
+  const request = { text: asked, ...chosen(), align: true, alternatives };
   if (prefix) request.prefix = prefix;
+  if (Object.keys(typedTerms().terms).length) request.terms = typedTerms().terms; // else those of the server hold
   state.asked = own;
-  find("reading").ariaBusy = "true";
   try {
     const { translations } = await askJson("/v1/translate", { json: request, signal: own.signal });
+    if (asked === text.value) setBusy(false);
     tell("");
+    state.earlier = earlier;
     show({ ...translations[0], read: asked });
-    state.pause = Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, performance.now() - began));
-    return true;
+    state.pause = Math.max(SHORTEST_PAUSE_MS, performance.now() - began);
   } catch (error) {
+    state.pause = Math.max(state.pause, performance.now() - began);
+    if (error.name === "AbortError" || asked !== text.value) return;
+    setBusy(false);
     if (error.kind === "refused" && !prefix) show(null);
-    trouble(error, () => translate(prefix));
-    return false;
-  } finally {
-    if (state.asked === own) find("reading").ariaBusy = "false";
+    trouble(error, () => translate(prefix, earlier));
   }
 }
 
-// Has the translation begin as chosen; what was shown before comes back with `undo`.
-async function rewrite(prefix) {
-  const before = state.answer;
-  if (!(await translate(prefix))) return;
-  state.earlier.push(before);
-  showUndo();
-}
+const rewrite = (prefix) => translate(prefix, [...state.earlier, state.answer]);
 
 function undo() {
-  forget();
+  state.asked?.abort();
+  setBusy(false);
   show(state.earlier.pop());
   enterTranslation();
 }
@@ -129,16 +126,17 @@ function tell(message, again = null) {
 
 function show(answer) {
   state.answer = answer;
+  if (!answer) state.earlier = [];
   showWords(text.value, answer);
   const output = find("translation");
   Object.assign(output, { lang: answer?.target ?? "", dir: direction(answer?.target ?? "") });
-  for (const id of ["actions", "alternatives"]) find(id).hidden = !answer;
+  find("actions").hidden = !answer;
   find("empty").hidden = Boolean(answer);
   find("done").textContent = "";
   openSuggestion(false);
   showDetected(answer);
   showNotes(answer);
-  showAlternatives(answer?.alternatives ?? []);
+  showAlternatives(answer);
   showUndo();
   loadTerms();
   if (answer) after("settled", SETTLED_MS, settled);
@@ -146,8 +144,7 @@ function show(answer) {
 
 // The reader has paused: what a screen reader hears, and what is worth keeping.
 function settled() {
-  const spoken = find("spoken");
-  Object.assign(spoken, { lang: state.answer.target, textContent: state.answer.text });
+  Object.assign(find("spoken"), { lang: state.answer.target, textContent: state.answer.text });
   remember();
 }
 
@@ -174,11 +171,13 @@ function showNotes(answer) {
   find("notes").replaceChildren(...notes);
 }
 
-function showAlternatives(alternatives) {
+function showAlternatives(answer) {
   const box = find("alternatives");
   const { lang, dir } = find("translation");
-  const items = alternatives.map((each) =>
-    make("li", {}, make("button", { type: "button", lang, dir, onclick: () => rewrite(each.text) }, each.text)));
+  const texts = new Set(answer?.alternatives.map((each) => each.text));
+  texts.delete(answer?.text);
+  const items = [...texts].map((other) =>
+    make("li", {}, make("button", { type: "button", lang, dir, onclick: () => rewrite(other) }, other)));
   box.querySelector("ul").replaceChildren(...items);
   box.hidden = !items.length;
 }
@@ -326,7 +325,7 @@ function remember() {
   const [last, ...rest] = history();
   const goesOn = last && last.target === target && (last.text.startsWith(read) || read.startsWith(last.text));
   const before = !last || goesOn ? rest : [last, ...rest];
-  keep("history", [{ source, target, text: read, translation }, ...before].slice(0, HISTORY));
+  keep("history", [{ source, target, text: read, translation }, ...before].slice(0, MOST_KEPT));
   showHistory();
 }
 
@@ -345,11 +344,6 @@ function showHistory() {
   find("clear-history").disabled = !items.length;
 }
 
-function clearHistory() {
-  keep("history", []);
-  showHistory();
-}
-
 // ---- what is done with a translation ----
 
 async function copy() {
@@ -362,8 +356,14 @@ async function copy() {
   }
 }
 
-function explain() {
-  const fields = { text: state.answer.read, source: from(), target: target.value, api_key: currentKey() };
+// Explains what is selected, or all of it.
+function explain(event) {
+  const asked = text.value.slice(text.selectionStart, text.selectionEnd).trim() || state.answer.read;
+  if (asked.split(/\s+/).length > MOST_EXPLAINED) {
+    event.preventDefault();
+    return tell(words().selectToExplain);
+  }
+  const fields = { text: asked, source: from(), target: target.value, api_key: currentKey() };
   const inputs = Object.entries(fields).map(([name, value]) => make("input", { type: "hidden", name, value }));
   find("why-fields").replaceChildren(...inputs);
 }
@@ -438,7 +438,6 @@ function shortcut(event) {
 }
 
 const on = (id, kind, action) => find(id).addEventListener(kind, action);
-
 listen({ others: otherWords, take: (word) => rewrite(word.prefix), leave: () => text.focus() });
 text.addEventListener("input", textChanged);
 terms.addEventListener("input", termsChanged);
@@ -454,7 +453,7 @@ on("suggest", "click", () => openSuggestion(find("suggest-form").hidden));
 on("suggest-form", "submit", sendSuggestion);
 on("key-form", "submit", keyGiven);
 on("keep-history", "change", (event) => keep("keepHistory", event.target.checked));
-on("clear-history", "click", clearHistory);
+on("clear-history", "click", () => (keep("history", []), showHistory()));
 for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(kind, dragging);
 document.addEventListener("keydown", shortcut);
 addEventListener("online", () => find("notice").querySelector("button")?.click());

@@ -123,7 +123,7 @@ function placeMenu(word) {
 }
 
 function menuItem({ word, probability }, present, take) {
-  const share = `${(100 * probability).toFixed(probability < 0.01 ? 1 : 0)} %`;
+  const share = probability < 0.001 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.01 ? 1 : 0)} %`;
   const properties = { type: "button", role: "menuitem", tabIndex: -1, onclick: take, ariaCurrent: word === present };
   return make("button", properties, make("span", {}, word), make("span", { className: "muted figure" }, share));
 }
