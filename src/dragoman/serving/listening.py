@@ -1,18 +1,22 @@
 """The process that listens: slow connections end, models load meanwhile, and it stops in order."""
 
 import asyncio
+import gc
 import ipaddress
+import re
 import socket
 import sys
 from threading import Thread, Timer
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dragoman.errors import CheckpointError, ConfigError
+from dragoman.serving.metrics import Metrics
 from dragoman.serving.service import Service
 
 HEAD_SECONDS, IDLE_SECONDS = 10, 60
@@ -28,12 +32,24 @@ CLOSE_SECONDS = 3
 """How long connections then may take to close."""
 SWITCH_SECONDS = 0.001
 """How long a thread computes in Python before another may. The search is one of many, and each step waits for it."""
+_TOLD = b'{"error":"the server is busy; try again in a moment","message":"the server is busy; try again in a moment"}'
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
+    b"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nContent-Length: %d\r\n\r\n%s" % (len(_TOLD), _TOLD)
+)
+_POST = re.compile(rb"POST [^\r]+(?:\r\n(?!expect|transfer-encoding)[^\r]+)*\r\n\r\n", re.IGNORECASE)
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,15})\r\n", re.IGNORECASE)
 
 
 class Connection(H11Protocol):
-    """One client's connection. It is closed if a request takes long to begin, or the client does not read."""
+    """One client's connection. It is closed if a request takes long to begin, or the client does not read.
 
-    most = 1_000
+    While `places` requests are under way, a further one that comes in one piece is refused before it is read: reading
+    all that it must refuse would take a busy server most of its speed.
+    """
+
+    most, places = 1_000, 250
+    metrics: Metrics
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -45,6 +61,19 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._keep()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if len(self.tasks) < self.places or not self._is_at_rest or not is_whole_post(data):
+            super().data_received(data)
+            return
+        self._abort_after(IDLE_SECONDS)
+        self.metrics.answered("none", 503, 0.0, None)
+        self.transport.write(BUSY)
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether the last request is answered, and nothing of the next one has come."""
+        return self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
 
     def handle_events(self) -> None:
         before = self.cycle
@@ -74,6 +103,17 @@ class Connection(H11Protocol):
             self._timer.cancel()
 
 
+def is_whole_post(data: bytes) -> bool:
+    """Whether these bytes are one request with its body.
+
+    >>> is_whole_post(b"POST /translate HTTP/1.1\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
+    True
+    """
+    head = _POST.match(data)
+    length = head and _LENGTH.search(head[0])
+    return bool(head and length and len(data) - head.end() == int(length[1]))
+
+
 class Listening(uvicorn.Server):
     """A server that loads its models while it already listens.
 
@@ -82,10 +122,11 @@ class Listening(uvicorn.Server):
     """
 
     def __init__(self, app: FastAPI, service: Service) -> None:
-        most = CONNECTIONS_A_REQUEST * service.limits.requests
+        places = service.limits.requests
+        known = {"most": CONNECTIONS_A_REQUEST * places, "places": places, "metrics": app.state.server.metrics}
         config = uvicorn.Config(
             app,
-            http=type("Connection", (Connection,), {"most": most}),
+            http=type("Connection", (Connection,), known),
             ws="none",
             log_config=None,
             access_log=False,
@@ -130,6 +171,7 @@ class Listening(uvicorn.Server):
     def _load(self) -> None:
         try:
             self._service.load()
+            gc.freeze()  # what stays for good is not looked through again and again
             if failures := [model.failed for model in self._service.models if model.failed]:
                 raise CheckpointError("; ".join(failures))
         except BaseException as error:
@@ -149,6 +191,9 @@ def listen(host: str, port: int, is_open: bool) -> socket.socket:
             raise ConfigError(
                 f"others can reach {host}: give --keys FILE, so that only those with a key are answered, or --open"
             )
-        return socket.create_server(address[:2], family=family, backlog=2048)
+        listener = socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    # An answer goes out in two parts, and the second would wait until the client has acknowledged the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
