@@ -124,9 +124,11 @@ class _Line:
             places.append((start, segment, share))
             start += len(share)
         start, segment, share = next(place for place in reversed(places) if place[0] <= begin)
-        begin, end = _whole(segment.form, share, begin - start, end - start)
+        begin, end = begin - start, end - start
         before, word = share[:begin].rstrip(), share[begin:end]
-        if segment.copied or _is_kept(segment.form, share, begin):
+        form = segment.form
+        is_around = form is not None and not len(form.peeled.before) <= begin < len(share) - len(form.peeled.after)
+        if segment.copied or is_around or _is_kept(form, share, begin):
             raise DecodeError(f"{word!r} stands there as it was typed, so no other word can")
         ids = self._tokens(segment, before)
         wide = self._options.searching(beam_size=BEGINNINGS, n_best=BEGINNINGS, terms=())
@@ -211,7 +213,9 @@ class _Line:
         goes_on = text.startswith(before) and places[:number] == places_of_words(before)
         if not goes_on or len(places) <= number + (not whole.ended):
             return None
-        begin, end = _whole(segment.form, text, *places[number])
+        begin, end = places[number]
+        if _is_kept(segment.form, text, begin):
+            return None
         last = next(count for count, each in enumerate(shown, 1) if each[:end] == text[:end])
         return OtherWord(text[begin:end], math.exp(sum(whole.log_probs[begun : begun + last])), text[:end])
 
@@ -220,16 +224,7 @@ class _Line:
         return text if segment.form is None else self._forms.restored(segment.form, text, is_whole=False)
 
 
-def _whole(form: Form | None, text: str, begin: int, end: int) -> tuple[int, int]:
-    """The place of a word, or of the whole name of several words that begins there."""
+def _is_kept(form: Form | None, text: str, place: int) -> bool:
+    """Whether the word at this place of a translation belongs to a name, number or code of its source."""
     names = form.kept.values() if form is not None else ()
-    return begin, max([end, *(begin + len(name) for name in names if text.startswith(name, begin))])
-
-
-def _is_kept(form: Form | None, share: str, place: int) -> bool:
-    """Whether the word at this place stands around the sentence, or inside a name of several words."""
-    if form is None:
-        return False
-    inside = [(share.find(name), len(name)) for name in form.kept.values()]
-    around = place < len(form.peeled.before) or place >= len(share) - len(form.peeled.after)
-    return around or any(0 <= first < place < first + size for first, size in inside)
+    return any(0 <= (first := text.find(name)) <= place < first + len(name) for name in names)
