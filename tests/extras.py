@@ -11,7 +11,7 @@ def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
 
     def importing(name, *rest, **more):
         if name.split(".")[0] == package:
-            raise ImportError(name)
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return real(name, *rest, **more)
 
     for name in [name for name in sys.modules if name.split(".")[0] == package]:

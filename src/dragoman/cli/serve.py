@@ -106,11 +106,8 @@ class JsonLines(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        told: dict[str, Any] = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-        }
-        request = getattr(record, "request", None)
+        now, request = datetime.now(UTC).isoformat(timespec="milliseconds"), getattr(record, "request", None)
+        told: dict[str, Any] = {"time": now, "level": record.levelname.lower()}
         told |= {"message": record.getMessage()} if request is None else request
         if record.exc_info and record.exc_info[0]:
             frames = traceback.extract_tb(record.exc_info[2])
@@ -121,9 +118,7 @@ class JsonLines(logging.Handler):
 
 def log_as_json() -> None:
     """From now on, what is logged goes to standard error as JSON."""
-    for name in ("dragoman", "uvicorn"):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [JsonLines()], False
+    logging.getLogger("dragoman").handlers = logging.getLogger("uvicorn").handlers = [JsonLines()]
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
 

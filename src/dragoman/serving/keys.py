@@ -1,7 +1,7 @@
 """Who may use a server, and how often: a file of keys, and a count of requests.
 
-A key is 32 random bytes. Nobody can guess one, so a plain SHA-256 of it hides it well: slow hashes protect passwords,
-which people choose. The file holds only hashes.
+A key is 32 random bytes, which nobody guesses, so a plain SHA-256 hides it; slow hashes are for passwords. The file
+holds only hashes.
 """
 
 import hashlib
@@ -18,30 +18,28 @@ from typing import Annotated
 
 import pydantic
 
-from dragoman.config import Settings, read_json_as
+from dragoman.config import Settings, check, read_json_as
 from dragoman.errors import ConfigError, Error
 from dragoman.serialization import write_json
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
 MOST_COUNTED = 10_000
 """Most keys and addresses whose requests are counted. The one that has asked for nothing longest is forgotten."""
 
 
 class Key(Settings):
-    """One key, as its file holds it."""
+    """One key: whose it is, its hash, and the day of its creation."""
 
-    name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .@-]{0,99}$")]
+    name: Annotated[str, pydantic.Field(pattern=r"^\w[\w .@-]{0,99}$")]
     sha256: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{64}$")]
     created: str
-    """The day, as 2026-01-31."""
 
 
 class KeyFile(Settings):
     """What a file of keys holds."""
 
-    format: int
+    format: int = 1
     keys: tuple[Key, ...] = ()
 
 
@@ -53,24 +51,21 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     """
     if not path.exists():
         raise ConfigError(f"{path} does not exist; make a key with: dragoman keys create NAME --keys {path}")
-    return read_json_as(path, KeyFile, FORMAT, error=ConfigError).keys
+    return read_json_as(path, KeyFile, 1, error=ConfigError).keys
 
 
 def create_key(path: Path, name: str) -> str:
     """Adds a key to a file, which is made if it is missing and which only its owner can read. Returns the key.
 
     Raises:
-        ConfigError: the name is taken, or is none.
+        ConfigError: the name is taken, or has other characters than letters, digits, spaces and `.@-_`.
     """
     keys = read_keys(path) if path.exists() else ()
     if any(key.name == name for key in keys):
         raise ConfigError(f"{path} has a key {name!r} already; withdraw it first, or choose another name")
     secret = f"dragoman_{secrets.token_urlsafe(32)}"
-    try:
-        key = Key(name=name, sha256=_sha256(secret), created=datetime.now(UTC).date().isoformat())
-    except pydantic.ValidationError:
-        raise ConfigError(f"{name!r} cannot name a key; it has letters, digits, spaces and .@-_") from None
-    _write(path, (*keys, key))
+    today = datetime.now(UTC).date().isoformat()
+    _write(path, *keys, check({"name": name, "sha256": _sha256(secret), "created": today}, "NAME", Key))
     return secret
 
 
@@ -81,17 +76,15 @@ def withdraw_key(path: Path, name: str) -> None:
         ConfigError: no key has this name.
     """
     keys = read_keys(path)
-    left = tuple(key for key in keys if key.name != name)
-    if len(left) == len(keys):
-        known = ", ".join(key.name for key in keys) or "it holds none"
-        raise ConfigError(f"{path} has no key {name!r}; its keys: {known}")
-    _write(path, left)
+    if all(key.name != name for key in keys):
+        raise ConfigError(f"{path} has no key {name!r}; it has {', '.join(key.name for key in keys) or 'none'}")
+    _write(path, *(key for key in keys if key.name != name))
 
 
-def _write(path: Path, keys: tuple[Key, ...]) -> None:
+def _write(path: Path, *keys: Key) -> None:
     before = os.umask(0o077)
     try:
-        write_json(path, KeyFile(format=FORMAT, keys=keys).model_dump())
+        write_json(path, KeyFile(keys=keys).model_dump())
     finally:
         os.umask(before)
 
@@ -104,19 +97,13 @@ class Keys:
     """The keys of a file, read again whenever it changes. While it cannot be read, no key is good."""
 
     def __init__(self, path: Path) -> None:
-        """Raises:
-        ConfigError: the file is missing, or is no file of keys.
-        """
-        self._path = path
-        self._seen = self._stamp()
-        self._keys = read_keys(path)
+        self._path, self._seen, self._keys = path, self._stamp(path), read_keys(path)
 
     def name(self, secret: str) -> str | None:
-        """The name of a key, or None if it is not one of the file's. Takes as long for a wrong one."""
-        if (stamp := self._stamp()) != self._seen:
-            self._seen = stamp
+        """The name of a key; None if it is not one of the file's. To find that out takes equally long."""
+        if (stamp := self._stamp(self._path)) != self._seen:
             try:
-                self._keys = read_keys(self._path)
+                self._seen, self._keys = stamp, read_keys(self._path)
             except (Error, OSError) as error:
                 log.error("no key is good until %s can be read: %s", self._path, error)
                 self._keys = ()
@@ -124,16 +111,17 @@ class Keys:
         good = [key.name for key in self._keys if hmac.compare_digest(key.sha256, given)]
         return good[0] if good else None
 
-    def _stamp(self) -> tuple[int, ...]:
+    @staticmethod
+    def _stamp(path: Path) -> tuple[int, ...]:
         try:
-            found = self._path.stat()
+            found = path.stat()
         except OSError:
             return ()
         return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 class Rates:
-    """Counts the requests of each key or address: so many a minute, of which all may come at once."""
+    """Counts the requests of each key or address: so many a minute, of which all may come at once; 0 is any number."""
 
     def __init__(self, a_minute: int) -> None:
         self._a_minute = a_minute
@@ -144,23 +132,19 @@ class Rates:
         if not self._a_minute:
             return 0.0
         now = time.monotonic()
-        left, since = self._left.pop(who, (float(self._a_minute), now))
+        left, since = self._left.pop(who, (self._a_minute, now))
         left = min(self._a_minute, left + (now - since) * self._a_minute / 60)
-        is_welcome = left >= 1
-        self._left[who] = left - is_welcome, now
+        wait = max(0.0, (1 - left) * 60 / self._a_minute)
+        self._left[who] = left if wait else left - 1, now
         if len(self._left) > MOST_COUNTED:
             self._left.popitem(last=False)
-        return 0.0 if is_welcome else (1 - left) * 60 / self._a_minute
+        return wait
 
 
 def network_of(address: str) -> str:
-    """What is counted as one client: an address, or the network of 64 bits that one client has in IPv6.
+    """What counts as one client: an address, or in IPv6 the network of 64 bits that one client has.
 
     >>> network_of("192.0.2.1"), network_of("2001:db8::17")
     ('192.0.2.1', '2001:db8::/64')
     """
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return address if found.version == 4 else str(ipaddress.ip_network(f"{found}/64", strict=False))
+    return str(ipaddress.ip_network(f"{address}/64", strict=False)) if ":" in address else address

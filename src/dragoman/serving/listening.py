@@ -19,19 +19,14 @@ from dragoman.errors import CheckpointError, ConfigError
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.service import Service
 
-HEAD_SECONDS, IDLE_SECONDS = 10, 60
-"""How long a new connection may take until its first request is there, and a used one until the next."""
-READ_SECONDS = 60
-"""How long a client may read nothing of an answer that waits for it."""
-CONNECTIONS_A_REQUEST = 4
-"""Connections that may be open, as a multiple of the requests that may be under way. Further ones are closed."""
-HEAD_BYTES = 16 * 1024
-DRAIN_SECONDS = 25.0
-"""How long requests under way may take when the server stops."""
-CLOSE_SECONDS = 3
-"""How long connections then may take to close."""
+HEAD_SECONDS, IDLE_SECONDS, READ_SECONDS = 10, 60, 60
+"""How long a new connection may be without a request, a used one without the next, and a client without reading."""
+CONNECTIONS = 4
+"""Connections that may be open for each request that may be under way. Further ones are closed at once."""
+DRAIN_SECONDS, CLOSE_SECONDS = 25.0, 3
+"""How long requests may go on when the server stops, and how long connections then may take to close."""
 SWITCH_SECONDS = 0.001
-"""How long a thread computes in Python before another may. The search is one of many, and each step waits for it."""
+"""How long a thread computes in Python before another may: each step of a search waits for its turn."""
 _TOLD = b'{"error":"the server is busy; try again in a moment","message":"the server is busy; try again in a moment"}'
 BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
@@ -42,7 +37,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,15})\r\n", re.IGNORECASE)
 
 
 class Connection(H11Protocol):
-    """One client's connection. It is closed if a request takes long to begin, or the client does not read.
+    """One client's connection. It is closed if a request takes long to begin, or if the client does not read.
 
     While `places` requests are under way, a further one that comes in one piece is refused before it is read: reading
     all that it must refuse would take a busy server most of its speed.
@@ -54,12 +49,10 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._abort_after(HEAD_SECONDS)
-        if len(self.connections) > self.most:
-            transport.abort()
+        self._abort_after(HEAD_SECONDS if len(self.connections) <= self.most else 0)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._keep()
+        self._abort_after(None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -79,7 +72,7 @@ class Connection(H11Protocol):
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:
-            self._keep()
+            self._abort_after(None)
 
     def on_response_complete(self) -> None:
         self._abort_after(IDLE_SECONDS)
@@ -90,17 +83,13 @@ class Connection(H11Protocol):
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        if not self.cycle.response_complete:
-            self._keep()
+        self._abort_after(IDLE_SECONDS if self.cycle.response_complete else None)
         super().resume_writing()
 
-    def _abort_after(self, seconds: float) -> None:
-        self._keep()
-        self._timer = self.loop.call_later(seconds, self.transport.abort)
-
-    def _keep(self) -> None:
+    def _abort_after(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
 
 
 def is_whole_post(data: bytes) -> bool:
@@ -122,21 +111,17 @@ class Listening(uvicorn.Server):
     """
 
     def __init__(self, app: FastAPI, service: Service) -> None:
-        places = service.limits.requests
-        known = {"most": CONNECTIONS_A_REQUEST * places, "places": places, "metrics": app.state.server.metrics}
-        config = uvicorn.Config(
-            app,
-            http=type("Connection", (Connection,), known),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=CLOSE_SECONDS,
-            h11_max_incomplete_event_size=HEAD_BYTES,
-        )
-        super().__init__(config)
+        known = {"most": CONNECTIONS * service.limits.requests, "places": service.limits.requests}
+        protocol = type("Connection", (Connection,), {**known, "metrics": app.state.server.metrics})
+        how: dict[str, Any] = {
+            "http": protocol,
+            "ws": "none",
+            "lifespan": "on",
+            "h11_max_incomplete_event_size": 16_384,
+        }
+        how |= {"timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": CLOSE_SECONDS}
+        how |= {"log_config": None, "access_log": False, "server_header": False, "proxy_headers": False}
+        super().__init__(uvicorn.Config(app, **how))
         self._service = service
         self._failed: BaseException | None = None
 
@@ -159,7 +144,7 @@ class Listening(uvicorn.Server):
         Thread(target=self._stop, args=(seconds,), daemon=True).start()
 
     def _stop(self, seconds: float) -> None:
-        last = Timer(seconds + CLOSE_SECONDS - 1, self._end)  # whatever may keep the service from stopping
+        last = Timer(seconds + 1, self._end)  # whatever keeps the service from stopping
         last.daemon = True
         last.start()
         self._service.stop(seconds)
@@ -186,11 +171,9 @@ def listen(host: str, port: int, is_open: bool) -> socket.socket:
         ConfigError: others reach it, another process has it, or this machine has no such address.
     """
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         if not is_open and not ipaddress.ip_address(address[0]).is_loopback:
-            raise ConfigError(
-                f"others can reach {host}: give --keys FILE, so that only those with a key are answered, or --open"
-            )
+            raise ConfigError(f"others can reach {host}: give --keys FILE, to answer only who has a key, or --open")
         listener = socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}") from None

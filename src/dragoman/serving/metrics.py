@@ -8,56 +8,40 @@ from prometheus_client.registry import Collector
 
 from dragoman.serving.service import Service
 
-SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
-
-class Metrics:
+class Metrics(Collector):
     """The figures of one server, in a registry of its own."""
 
     def __init__(self, service: Service) -> None:
-        self._registry = registry = CollectorRegistry()
-        self._requests = Counter(
-            "dragoman_requests", "Requests that were answered.", ("route", "status"), registry=registry
-        )
-        self._seconds = Histogram(
-            "dragoman_request_seconds", "Time to the end of an answer.", ("route",), buckets=SECONDS, registry=registry
-        )
-        self._first = Histogram(
-            "dragoman_first_answer_seconds",
-            "Time to the first bytes of a good answer; the first piece of a stream.",
-            ("route",),
-            buckets=SECONDS,
-            registry=registry,
-        )
-        registry.register(_OfService(service))
-        ProcessCollector(registry=registry)
+        self._service, self._registry = service, CollectorRegistry()
+        made = {"namespace": "dragoman", "registry": self._registry}
+        self._requests = Counter("requests", "Requests that were answered.", ("route", "status"), **made)
+        self._seconds = Histogram("request_seconds", "Time to the end of an answer.", ("route",), **made)
+        self._first = Histogram("first_answer_seconds", "Time to the first bytes of what a client waits for.", **made)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
 
     def answered(self, route: str, status: int, seconds: float, first: float | None) -> None:
-        """Counts a request, which took so many seconds, and its first bytes so many."""
+        """Counts a request that took so many seconds, and so many until the first bytes of a good answer."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
-        if first is not None and status < 400:
-            self._first.labels(route).observe(first)
+        if first is not None:
+            self._first.observe(first)
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures that the service has anyway; they are read when they are asked for."""
+        service = self._service
+        searches = [model.search for model in service.models if model.search is not None]
+        for name, meaning, value in (
+            ("ready", "Whether requests are answered.", service.is_ready),
+            ("under_way", "Requests under way.", service.under_way),
+            ("sentences", "Sentences that wait or are being translated.", sum(each.waiting for each in searches)),
+        ):
+            yield GaugeMetricFamily(f"dragoman_{name}", meaning, value)
+        tokens, replaced = sum(each.tokens for each in searches), sum(each.replaced for each in searches)
+        yield CounterMetricFamily("dragoman_tokens", "Tokens that the searches wrote.", tokens)
+        yield CounterMetricFamily("dragoman_searches_replaced", "Searches that broke and began anew.", replaced)
 
     def text(self) -> bytes:
         """All figures, as Prometheus reads them."""
         return generate_latest(self._registry)
-
-
-class _OfService(Collector):
-    """Figures that the service has anyway. They are read when they are asked for."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    def collect(self) -> Iterator[Metric]:
-        service = self._service
-        searches = [model.search for model in service.models if model.search is not None]
-        yield GaugeMetricFamily("dragoman_ready", "Whether requests are answered.", service.is_ready)
-        yield GaugeMetricFamily("dragoman_under_way", "Requests under way.", service.under_way)
-        waiting = sum(search.waiting for search in searches)
-        yield GaugeMetricFamily("dragoman_sentences", "Sentences that wait or are being translated.", waiting)
-        tokens = sum(search.tokens for search in searches)
-        yield CounterMetricFamily("dragoman_tokens", "Tokens that the searches wrote.", tokens)
-        replaced = sum(search.replaced for search in searches)
-        yield CounterMetricFamily("dragoman_searches_replaced", "Searches that broke and began anew.", replaced)

@@ -1,6 +1,7 @@
 """What every router needs: the service, the settings of the server, and the one way to work for a request."""
 
 import asyncio
+import ipaddress
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
+from dragoman.errors import ConfigError
 from dragoman.serving.keys import Keys, Rates
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.service import Service
@@ -19,38 +21,39 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How a server is reached, and by whom."""
+    """How a server is reached, and by whom.
+
+    Attributes:
+        keys: the file of keys; without one, no request needs a key.
+        suggestions: the file that suggested translations are written to; without one, none are taken.
+        allow_origin: the origins of other sites whose scripts may use the server; `*` is any.
+        allow_host: the names by which it is reached, besides addresses, `host` and the name of this machine.
+        trusted_proxy: the addresses or networks whose X-Forwarded-For is believed.
+    """
 
     host: str = "127.0.0.1"
     keys: Path | None = None
-    """The file of keys; without one, no request needs a key."""
     suggestions: Path | None = None
-    """The file that suggested translations are written to; without one, none are taken."""
     allow_origin: tuple[str, ...] = ()
-    """The origins of other sites whose scripts may use this server; `*` is any."""
     allow_host: tuple[str, ...] = ()
-    """The names by which this server is reached, besides addresses, those of this machine and `host`."""
     trusted_proxy: tuple[str, ...] = ()
-    """The addresses or networks whose X-Forwarded-For is believed."""
 
 
 class Server:
     """What the routers share.
 
-    Attributes:
-        keys: who may use the server; None if anybody may.
-        rates: how often.
-        metrics: what is counted and timed.
+    Raises:
+        ConfigError: the file of keys cannot be read, or a trusted proxy is neither an address nor a network.
     """
 
     def __init__(self, service: Service, settings: ServerSettings) -> None:
-        """Raises:
-        ConfigError: the file of keys cannot be read.
-        """
-        self.service, self.settings = service, settings
+        self.service, self.settings, self.metrics = service, settings, Metrics(service)
         self.keys = None if settings.keys is None else Keys(settings.keys)
+        try:
+            self.proxies = [ipaddress.ip_network(proxy) for proxy in settings.trusted_proxy]
+        except ValueError as error:
+            raise ConfigError(f"--trusted-proxy takes an address or a network: {error}") from None
         self.rates = Rates(service.limits.requests_a_minute)
-        self.metrics = Metrics(service)
         self._threads = ThreadPoolExecutor(service.limits.requests, "request")
 
     async def work(self, request: Request, call: Callable[[Job], T]) -> T:
@@ -62,38 +65,32 @@ class Server:
             Refused: there is no place (503), or as in `call`.
         """
         with self.service.job() as job:
-            gone = asyncio.create_task(_watch(request, job))
+            watching = asyncio.create_task(_end_with_client(request, job))
             try:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, call, job)
             except asyncio.CancelledError:
                 job.cancel()
                 raise
             finally:
-                gone.cancel()
+                watching.cancel()
 
     async def stream(self, request: Request, call: Callable[[Job], Iterator[T]]) -> AsyncIterator[T]:
-        """What the iterator of `call` yields, each as soon as it is there; otherwise as `work`.
-
-        The first value is waited for here, so that what `call` raises before it can still be answered with a status.
+        """What the iterator of `call` yields, as it comes; otherwise as `work`. The first value is waited for here, so
+        that an error before it still has a status.
         """
-        loop = asyncio.get_running_loop()
-        values: asyncio.Queue[T | None] = asyncio.Queue()
+        loop, values = asyncio.get_running_loop(), asyncio.Queue[T | None]()
 
         def run(job: Job) -> None:
-            try:
-                for value in call(job):
-                    loop.call_soon_threadsafe(values.put_nowait, value)
-            finally:
-                loop.call_soon_threadsafe(values.put_nowait, None)
+            for value in call(job):
+                loop.call_soon_threadsafe(values.put_nowait, value)
 
         working = asyncio.create_task(self.work(request, run))
         working.add_done_callback(lambda _: values.put_nowait(None))
-        first = await values.get()
-        if first is None:
+        value = await values.get()
+        if value is None:
             await working
 
-        async def rest() -> AsyncIterator[T]:
-            value = first
+        async def from_first(value: T | None) -> AsyncIterator[T]:
             try:
                 while value is not None:
                     yield value
@@ -102,7 +99,7 @@ class Server:
             finally:
                 working.cancel()
 
-        return rest()
+        return from_first(value)
 
 
 def server_of(request: Request) -> Server:
@@ -110,7 +107,7 @@ def server_of(request: Request) -> Server:
     return request.app.state.server
 
 
-async def _watch(request: Request, job: Job) -> None:
+async def _end_with_client(request: Request, job: Job) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     job.cancel()

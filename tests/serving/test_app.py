@@ -1,0 +1,436 @@
+"""What holds for every request: keys, limits, names, headers, logs and figures; and how a server stops."""
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Event
+
+import pytest
+from fastapi import Depends, Request
+from small_server import Answer, SmallServer, small_server
+
+from dragoman.cli.serve import JsonLines
+from dragoman.serving import door, keys, listening
+from dragoman.serving.app import OPEN, admit
+from dragoman.serving.keys import create_key, withdraw_key
+from dragoman.serving.limits import Limits, Refused
+from dragoman.serving.server import ServerSettings
+from dragoman.serving.service import Service
+from dragoman.serving.shared_search import Job
+
+TEXT = "nobody may read this sentence"
+
+
+class Work:
+    """Work that begins, and then waits until it may end."""
+
+    def __init__(self) -> None:
+        self.began, self.may_end, self.ended = Event(), Event(), Event()
+
+    def __call__(self, job: Job) -> str:
+        self.began.set()
+        try:
+            while not self.may_end.wait(0.01):
+                job.check()
+        finally:
+            self.ended.set()
+        return "done"
+
+
+def routes_on(server: SmallServer, work: Work) -> SmallServer:
+    """Adds routes that work, fail and read."""
+    shared = server.app.state.server
+
+    @server.app.post("/work", dependencies=[Depends(admit)])
+    async def working(request: Request) -> str:
+        await request.body()
+        return await shared.work(request, work)
+
+    @server.app.post("/fail")
+    async def failing() -> None:
+        raise ValueError(TEXT)
+
+    @server.app.post("/read", dependencies=[Depends(admit)])
+    async def read(request: Request) -> int:
+        is_form = "form" in request.headers.get("content-type", "")
+        return len(await (request.form() if is_form else request.body()))
+
+    return server
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+@pytest.fixture
+def server(work: Work) -> Generator[SmallServer]:
+    with small_server(Service([], Limits(requests=2, body_bytes=1_000))) as found:
+        yield routes_on(found, work)
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    return tmp_path / "keys.json"
+
+
+def raw(server: SmallServer, request: bytes) -> socket.socket:
+    """A connection on which these bytes were sent."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    connection.sendall(request)
+    return connection
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """What comes until the server closes."""
+    with closing(connection):
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+# Keys
+
+
+def test_a_key_is_taken_in_every_way_that_clients_have(key_file: Path, work: Work) -> None:
+    key = create_key(key_file, "a colleague")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    with small_server(Service([]), ServerSettings(keys=key_file)) as server:
+        routes_on(server, work)
+        for good, status in ((key, 200), (key[:-1], 403), ("", 403)):
+            assert server.ask("POST", "/read", {}, {"Authorization": f"Bearer {good}"}).status == status
+            assert server.ask("POST", "/read", {}, {"Authorization": f"DeepL-Auth-Key {good}"}).status == status
+            assert server.ask("POST", "/read", {"api_key": good}).status == status
+            assert server.ask("POST", "/read", f"q=x&api_key={good}".encode(), form).status == status
+            assert server.ask("POST", f"/read?api_key={good}", {}).status == status
+        for wrong in ({"api_key": ["\ud800"]}, {"api_key": "\ud800"}, [key], key, b"{", b"\xff", b"[" * 900):
+            assert server.ask("POST", "/read", wrong, {"Content-Type": "application/json"}).status == 403
+
+
+def test_every_route_needs_a_key_but_those_that_are_asked_before_there_is_one(key_file: Path) -> None:
+    create_key(key_file, "somebody")
+    with small_server(Service([]), ServerSettings(keys=key_file)) as server:
+        paths = server.app.openapi()["paths"]
+        asked = [(method, path) for path, methods in paths.items() for method in methods]
+        for method, path in [*asked, ("get", "/metrics"), ("get", "/openapi.json")]:
+            is_open = path in OPEN | {"/health", "/ready"}
+            answer = server.ask(method.upper(), path, {} if method != "get" else None)
+            assert (answer.status != 403) == is_open, (path, answer)
+            assert is_open or "needs a key" in (answer.json.get("error") or answer.json["message"])
+        assert server.ask("GET", "/").status == server.ask("HEAD", "/page/page.css").status == 200
+
+
+def test_a_key_that_is_made_or_withdrawn_counts_at_once(key_file: Path) -> None:
+    first = create_key(key_file, "first")
+    with small_server(Service([]), ServerSettings(keys=key_file)) as server:
+
+        def status(key: str) -> int:
+            return server.ask("GET", "/metrics", headers={"Authorization": f"Bearer {key}"}).status
+
+        second = create_key(key_file, "second")
+        assert (status(first), status(second)) == (200, 200)
+        withdraw_key(key_file, "first")
+        assert (status(first), status(second)) == (403, 200)
+        key_file.write_text("{")
+        assert status(second) == 403
+
+
+def test_the_file_of_keys_holds_no_key_and_belongs_to_its_owner(key_file: Path) -> None:
+    made = [create_key(key_file, name) for name in ("one", "two")]
+    assert key_file.stat().st_mode & 0o777 == 0o600
+    assert not any(key in key_file.read_text() or key[9:] in key_file.read_text() for key in made)
+    assert [key.name for key in keys.read_keys(key_file)] == ["one", "two"]
+
+
+def test_requests_a_minute_are_counted_for_each_key(key_file: Path, work: Work) -> None:
+    made = [create_key(key_file, name) for name in ("one", "two")]
+    limits = Limits(requests_a_minute=2)
+    with small_server(Service([], limits), ServerSettings(keys=key_file)) as server:
+
+        def ask(key: str) -> Answer:
+            return server.ask("GET", "/metrics", headers={"Authorization": f"Bearer {key}"})
+
+        assert [ask(made[0]).status for _ in range(3)] == [200, 200, 429]
+        assert 1 <= int(ask(made[0]).headers["Retry-After"]) <= 30
+        assert ask(made[1]).status == 200
+        assert server.ask("GET", "/health").status == 200
+
+
+def test_the_table_of_rates_is_bounded_and_forgets_the_quietest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "MOST_COUNTED", 2)
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
+    rates = keys.Rates(1)
+    assert [rates.wait(who) for who in "abab"] == [0, 0, 60, 60]
+    assert rates.wait("c") == 0 and rates.wait("a") == 0  # "a" was forgotten, "b" by now too
+    assert rates.wait("c") == 60
+
+
+# Bodies and connections
+
+
+def parts(count: int) -> Iterator[bytes]:
+    return (b"x" * 100 for _ in range(count))
+
+
+def test_a_body_is_counted_while_it_streams(server: SmallServer) -> None:
+    assert server.ask("POST", "/read", b"x" * 1_000).json == 1_000
+    assert server.ask("POST", "/read", parts(10), chunked=True).json == 1_000
+    for too_large in (b"x" * 1_001, b"x" * 300_000):
+        answer = server.ask("POST", "/read", too_large)
+        assert answer.status == 413 and "1,000 bytes" in answer.json["error"]
+    answer = server.ask("POST", "/read", parts(3_000), chunked=True)
+    assert answer.status == 413 and "1,000 bytes" in answer.json["error"]
+    head = b"POST /read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\nExpect: 100-continue\r\n\r\n"
+    assert all_of(raw(server, head)).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(server: SmallServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "BODY_SECONDS", 0.2)
+    answer = all_of(raw(server, b"POST /read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc"))
+    assert answer.startswith(b"HTTP/1.1 408 ") and b"too slowly" in answer
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /health HTTP/1.1\r\nHost: loc"])
+def test_a_connection_without_a_request_is_closed(
+    beginning: bytes, server: SmallServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.2)
+    with suppress(ConnectionResetError):
+        assert all_of(raw(server, beginning)) == b""
+
+
+def test_a_used_connection_is_closed_although_parts_of_a_request_come(
+    server: SmallServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "IDLE_SECONDS", 0.5)
+    connection = raw(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nX: ")
+    connection.settimeout(0.05)
+    with closing(connection), suppress(ConnectionError):
+        while True:
+            with suppress(TimeoutError):
+                if not connection.recv(1_000):
+                    break
+            connection.sendall(b"x")
+
+
+def test_more_connections_than_allowed_are_closed(server: SmallServer) -> None:
+    allowed = [raw(server, b"") for _ in range(listening.CONNECTIONS * 2)]
+    with suppress(ConnectionResetError):
+        assert all_of(raw(server, b"")) == b""
+    for connection in allowed:
+        connection.close()
+    until(lambda: not server.listening.server_state.connections)
+    assert server.ask("GET", "/health").status == 200
+
+
+def until(is_so) -> None:
+    """Waits for what nobody tells."""
+    while not is_so():
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET / HTTP/1.1\r\n\r\n", b"GARBAGE\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000]
+)
+def test_what_is_no_http_is_refused(head: bytes, server: SmallServer) -> None:
+    with suppress(ConnectionResetError, BrokenPipeError):
+        assert all_of(raw(server, head)).startswith(b"HTTP/1.1 400 ")
+    assert server.ask("GET", "/health").json == {"status": "ok"}
+
+
+# Places
+
+
+def test_a_request_too_many_is_refused_at_once(server: SmallServer, work: Work) -> None:
+    with ThreadPoolExecutor() as clients:
+        answers = [clients.submit(server.ask, "POST", "/work", {}) for _ in range(2)]
+        until(lambda: server.app.state.server.service.under_way == 2)
+        refused = server.ask("POST", "/work", {})
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1") and "under way" in refused.json["error"]
+        work.may_end.set()
+        assert [answer.result().json for answer in answers] == ["done", "done"]
+
+
+def test_a_client_that_goes_away_frees_its_place(server: SmallServer, work: Work) -> None:
+    connection = raw(server, b"POST /work HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+    assert work.began.wait(30)
+    connection.close()
+    assert work.ended.wait(30)
+    until(lambda: server.app.state.server.service.under_way == 0)
+
+
+def test_what_fails_is_answered_with_an_id_and_disturbs_nobody(
+    server: SmallServer, work: Work, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadPoolExecutor() as clients:
+        other = clients.submit(server.ask, "POST", "/work", {})
+        assert work.began.wait(30)
+        answer = server.ask("POST", "/fail", {})
+        work.may_end.set()
+        assert other.result().json == "done"
+    assert answer.status == 500 and answer.json["id"] == answer.headers["X-Request-ID"] and TEXT not in str(answer)
+    (failure,) = [record for record in caplog.records if record.exc_info]
+    JsonLines().emit(failure)
+    told = json.loads(capsys.readouterr().err)
+    assert answer.json["id"] in told["message"] and told["error"] == "ValueError" and "failing" in told["at"][-1]
+    assert TEXT not in str(told)
+
+
+def test_errors_have_the_form_of_their_api(server: SmallServer) -> None:
+    assert server.ask("GET", "/nothing").json == {"error": "Not Found"}
+    assert server.ask("GET", "/v2/nothing").json == {"message": "Not Found"}
+    assert server.ask("GET", "/read").status == 405
+
+    @server.app.get("/refuse")
+    async def refuse() -> None:
+        raise Refused(418, "half a character: \ud800", 7)
+
+    answer = server.ask("GET", "/refuse")
+    assert (answer.status, answer.headers["Retry-After"]) == (418, "7") and answer.json["error"].endswith("?")
+
+
+# Names and sites
+
+
+@pytest.mark.parametrize("host", ["localhost:5000", "127.0.0.1", "192.0.2.7:5000", "[::1]:5000", "mt.example.org"])
+def test_a_server_answers_to_its_names(host: str) -> None:
+    with small_server(Service([]), ServerSettings(allow_host=("mt.example.org",))) as server:
+        assert server.ask("GET", "/health", headers={"Host": host}).status == 200
+        for foreign in ("evil.example", "localhost.evil.example:5000", "127.0.0.1.evil.example", "[", ":5000", "@"):
+            answer = server.ask("GET", "/health", headers={"Host": foreign})
+            assert answer.status == 421 and "--allow-host" in answer.json["error"]
+
+
+def test_pages_of_other_sites_reach_nothing_unless_they_are_named(work: Work) -> None:
+    named, other = "https://named.example", "https://other.example"
+    with small_server(Service([])) as server:
+        routes_on(server, work)
+        for origin in (named, other, "null", "http://localhost:3000"):
+            assert server.ask("POST", "/read", {}, {"Origin": origin}).status == 403
+            assert "Access-Control-Allow-Origin" not in server.ask("GET", "/health", headers={"Origin": origin}).headers
+        assert server.ask("POST", "/read", {}, {"Origin": server.url}).status == 200
+        assert server.ask("POST", "/read", {}, {"Origin": "moz-extension://abc"}).status == 200
+    with small_server(Service([]), ServerSettings(allow_origin=(named,), allow_host=("mt.example.org",))) as server:
+        routes_on(server, work)
+        answer = server.ask("POST", "/read", {}, {"Origin": named})
+        assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (200, named)
+        asked = {"Origin": named, "Access-Control-Request-Method": "POST"}
+        assert server.ask("OPTIONS", "/read", headers=asked).headers["Access-Control-Allow-Origin"] == named
+        assert server.ask("POST", "/read", {}, {"Origin": other}).status == 403
+        assert server.ask("POST", "/read", {}, {"Origin": "https://mt.example.org"}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("proxies", "heard", "client"),
+    [
+        ((), "192.0.2.1", "127.0.0.1"),
+        (("127.0.0.1",), "192.0.2.1", "192.0.2.1"),
+        (("127.0.0.0/8",), "192.0.2.9, 192.0.2.1", "192.0.2.1"),
+        (("127.0.0.1", "192.0.2.0/24"), "198.51.100.5, 192.0.2.1", "198.51.100.5"),
+        (("127.0.0.1",), "192.0.2.1, a lie", "127.0.0.1"),
+        (("127.0.0.1",), "", "127.0.0.1"),
+        (("127.0.0.1",), "2001:db8::1", "2001:db8::1"),
+    ],
+)
+def test_only_a_trusted_proxy_says_who_the_client_is(
+    proxies: tuple[str, ...], heard: str, client: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dragoman")
+    with small_server(Service([]), ServerSettings(trusted_proxy=proxies)) as server:
+        assert server.ask("GET", "/health", headers={"X-Forwarded-For": heard}).status == 200
+    assert [record.request["client"] for record in caplog.records if hasattr(record, "request")] == [client]  # pyright: ignore
+
+
+# Headers, logs and figures
+
+
+def test_every_answer_has_the_headers_that_protect(server: SmallServer) -> None:
+    for method, path in (("GET", "/"), ("GET", "/health"), ("GET", "/nothing"), ("POST", "/fail"), ("GET", "/read")):
+        answer = server.ask(method, path)
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff" and answer.headers["X-Frame-Options"] == "DENY"
+        assert answer.headers["Referrer-Policy"] and len(answer.headers["X-Request-ID"]) == 32
+        assert not answer.headers["Server"]
+
+
+def test_no_log_holds_text_or_a_key(
+    key_file: Path, work: Work, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    key = create_key(key_file, "a colleague")
+    with small_server(Service([]), ServerSettings(keys=key_file)) as server:
+        routes_on(server, work)
+        for path in ("/read", "/fail", "/nothing", "/translate", "/v2/translate", "/v1/translate"):
+            asked = {"q": TEXT, "text": [TEXT], "source": TEXT, "target": TEXT, "target_lang": TEXT, "api_key": key}
+            server.ask("POST", f"{path}?api_key={key}&q={TEXT.replace(' ', '+')}", asked)
+    for record in caplog.records:
+        JsonLines().emit(record)
+    told = capsys.readouterr().err
+    assert '"key": "a colleague"' in told and "/read" in told
+    for secret in (key, TEXT, TEXT.replace(" ", "+")):
+        assert secret not in "".join(
+            record.getMessage() + str(record.__dict__.get("request")) for record in caplog.records
+        )
+
+
+def test_figures_count_what_was_answered(server: SmallServer, work: Work) -> None:
+    work.may_end.set()
+    assert [server.ask("POST", "/work", {}).status for _ in range(3)] == [200, 200, 200]
+    server.ask("GET", "/a/path/of/a/client")
+    told = server.ask("GET", "/metrics").body.decode()
+    assert 'dragoman_requests_total{route="/work",status="200"} 3.0' in told
+    assert 'dragoman_requests_total{route="none",status="404"} 1.0' in told and "/a/path" not in told
+    assert "dragoman_first_answer_seconds_count 3.0" in told and "dragoman_ready 1.0" in told
+    assert "process_resident_memory_bytes" in told and "dragoman_tokens_total 0.0" in told
+
+
+# Starting and stopping
+
+
+def test_a_server_lives_before_it_is_ready(work: Work) -> None:
+    class Slow(Service):
+        may_load = Event()
+
+        @property
+        def is_ready(self) -> bool:
+            return self.may_load.is_set() and super().is_ready
+
+    with small_server(Slow([])) as server:
+        routes_on(server, work)
+        assert server.ask("GET", "/health").json == {"status": "ok"}
+        assert (server.ask("GET", "/ready").status, server.ask("POST", "/work", {}).status) == (503, 503)
+        Slow.may_load.set()
+        assert server.ask("GET", "/ready").status == 200
+
+
+def test_accepted_requests_finish_and_no_others_begin(server: SmallServer, work: Work) -> None:
+    with ThreadPoolExecutor() as clients:
+        accepted = clients.submit(server.ask, "POST", "/work", {})
+        assert work.began.wait(30)
+        server.listening.handle_exit(15, None)
+        assert server.ask("GET", "/ready").status == 503 and server.ask("GET", "/health").status == 200
+        refused = server.ask("POST", "/work", {})
+        assert refused.status == 503 and "stopping" in refused.json["error"] and refused.headers["Retry-After"]
+        work.may_end.set()
+        assert accepted.result().json == "done"
+    server.thread.join(30)
+    assert not server.thread.is_alive()
+
+
+@pytest.mark.parametrize("is_asked_twice", [True, False])
+def test_what_does_not_finish_is_refused(
+    is_asked_twice: bool, server: SmallServer, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "DRAIN_SECONDS", 100.0 if is_asked_twice else 0.1)
+    with ThreadPoolExecutor() as clients:
+        accepted = clients.submit(server.ask, "POST", "/work", {})
+        assert work.began.wait(30)
+        for _ in range(1 + is_asked_twice):
+            server.listening.handle_exit(15, None)
+        answer = accepted.result()
+        assert answer.status == 503 and "stopping" in answer.json["error"]
+    server.thread.join(30)
+    assert not server.thread.is_alive()
