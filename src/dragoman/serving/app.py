@@ -1,7 +1,5 @@
 """The application: all routes of the server, who may use them, and what an error looks like."""
 
-import importlib
-import importlib.util
 import math
 from importlib.resources import files
 from typing import Any
@@ -16,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 import dragoman
 from dragoman.serialization import parse_json
+from dragoman.serving import deepl, libretranslate, native
 from dragoman.serving.door import Door, answer
 from dragoman.serving.keys import network_of
 from dragoman.serving.limits import Refused
@@ -52,11 +51,9 @@ def create_app(service: Service, settings: ServerSettings | None = None) -> Fast
     app = FastAPI(title="Dragoman", version=dragoman.__version__, openapi_url=None, docs_url=None, redoc_url=None)
     app.state.server = server
     admitted = [Depends(admit)] + [Depends(HTTPBearer(auto_error=False))] * (server.keys is not None)
-    for name, problem in (("libretranslate", Problem), ("deepl", ProblemOfDeepL), ("native", Problem)):
-        if importlib.util.find_spec(f"dragoman.serving.{name}"):
-            routes: APIRouter = importlib.import_module(f"dragoman.serving.{name}").router(server)
-            told = {"model": problem, "description": "The request is refused; the text says why."}
-            app.include_router(routes, dependencies=admitted, responses={"4XX": told, "5XX": told})
+    for routes, problem in ((libretranslate, Problem), (deepl, ProblemOfDeepL), (native, Problem)):
+        told = {"model": problem, "description": "The request is refused; the text says why."}
+        app.include_router(routes.router(server), dependencies=admitted, responses={"4XX": told, "5XX": told})
     app.include_router(_own_routes(app, server))
     for error in (Refused, HTTPException, RequestValidationError):
         app.add_exception_handler(error, refused)
