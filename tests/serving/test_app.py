@@ -250,7 +250,7 @@ def test_a_request_too_many_is_refused_at_once(server: SmallServer, work: Work) 
         answers = [clients.submit(server.ask, "POST", "/work", {}) for _ in range(2)]
         until(lambda: server.app.state.server.service.under_way == 2)
         refused = server.ask("POST", "/work", {})
-        assert (refused.status, refused.headers["Retry-After"]) == (503, "1") and "under way" in refused.json["error"]
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1") and "try again" in refused.json["error"]
         work.may_end.set()
         assert [answer.result().json for answer in answers] == ["done", "done"]
 
