@@ -18,7 +18,7 @@ RUN ?= runs/phrasebook
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q -rs
 
 .NOTPARALLEL:
-.PHONY: help setup extras demo examples docs test test-all machines browser check bench-training bench-tatoeba clean
+.PHONY: help setup extras demo examples docs test test-all machines browser clients check bench-training bench-tatoeba clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ test-all: $(READY)-dev  ## run every test that needs no browser or GPU, and chec
 
 browser: $(READY)-browser  ## open the pages and the guide in Chromium and use all of their controls; needs Chromium: about eight minutes
 	@PICTURES="$(PICTURES)" $(BIN)/python -m pytest -q -rs -m browser tests/browser
+
+clients:  ## install clients of the server in JavaScript, with which its tests then speak too; needs Node and npm
+	@npm install --prefix tests/serving/clients --no-package-lock --no-audit --no-fund --loglevel=error
 
 machines: $(READY)-test  ## run the tests as on other processors, without a compiler, as another user: under an hour on two cores
 	@$(BIN)/python scripts/machines.py $(if $(NEWER),--python $(NEWER))
