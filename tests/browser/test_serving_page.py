@@ -188,6 +188,14 @@ def test_the_last_request_is_cancelled_and_not_queued(visit: Visit) -> None:
     await_translation(page, "Dov'è la stazione?")
 
 
+def test_whoever_types_without_a_pause_reads_all_the_same(visit: Visit) -> None:
+    page = visit()
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url))
+    page.locator("#text").press_sequentially(COFFEES, delay=20)  # far below the shortest pause
+    assert sent
+
+
 def test_lines_stay_lines(visit: Visit) -> None:
     page = visit()
     write(page, "Good morning.\n\nWhere is the station?")

@@ -6,7 +6,7 @@ import { enterTranslation, find, listen, make, showSource, showWords, speak } fr
 import { WORDS, direction, nameOf } from "./words.js";
 
 const SHORTEST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 300;
 const SETTLED_MS = 1_000;
 const LONG_TEXT = 400;
 const MOST_KEPT = 50;
@@ -41,7 +41,13 @@ function setBusy(isBusy) {
   find("reading").ariaBusy = isBusy;
 }
 
-// A request that is under way may still answer while one types on. The next one cancels it.
+function cancel() {
+  state.asked?.abort();
+  clearTimeout(timers.latest);
+  timers.latest = null;
+}
+
+// A request leaves after a short pause; while one types on, when the time of an answer has passed. It cancels the last.
 function textChanged() {
   showSource(text.value);
   showCount();
@@ -49,15 +55,16 @@ function textChanged() {
   if (!state.models.length) return;
   const isSent = text.value.trim() && excess() <= 0;
   setBusy(Boolean(isSent));
-  if (isSent) return after("typing", Math.min(LONGEST_PAUSE_MS, state.pause), () => translate());
-  state.asked?.abort();
   if (excess() > 0) tell(words().tooLong(excess()));
-  else show(null);
+  else if (!isSent) show(null);
+  if (!isSent) return cancel();
+  after("typing", Math.min(LONGEST_PAUSE_MS, state.pause), translate);
+  timers.latest ??= setTimeout(translate, state.pause);
 }
 
 // Asks for the translation of what is typed. `prefix` is how it must begin, `earlier` is what `undo` brings back.
 async function translate(prefix = null, earlier = []) {
-  state.asked?.abort();
+  cancel();
   setBusy(true);
   const [own, began, asked] = [new AbortController(), performance.now(), text.value];
   const alternatives = asked.length > LONG_TEXT ? 0 : Math.min(ALTERNATIVES, state.limits.alternatives);
@@ -84,7 +91,7 @@ async function translate(prefix = null, earlier = []) {
 const rewrite = (prefix) => translate(prefix, [...state.earlier, state.answer]);
 
 function undo() {
-  state.asked?.abort();
+  cancel();
   setBusy(false);
   show(state.earlier.pop());
   enterTranslation();
@@ -424,9 +431,8 @@ async function start() {
 function dragging(event) {
   if (!event.dataTransfer?.types.includes("Files")) return;
   event.preventDefault();
-  const [file] = event.type === "drop" ? event.dataTransfer.files : [];
   find("drop").hidden = event.type !== "dragover";
-  if (file) translateDocument(file);
+  if (event.type === "drop") translateDocument(event.dataTransfer.files[0]);
 }
 
 function shortcut(event) {

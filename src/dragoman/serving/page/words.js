@@ -16,7 +16,6 @@ const ENGLISH = {
   count: (used, limit) => `${used} of ${limit} characters`,
   tooLong: (over) => `Too long by ${over} characters. Shorten it, or drop it as a document.`,
   clear: "Clear",
-
   alternatives: "Other translations",
   rewritten: "Rewritten as you chose.",
   undo: "Undo",
@@ -49,7 +48,6 @@ const ENGLISH = {
     unknown: (answer) => `Words that the model does not know: ${answer.unknown_words.join(", ")}.`,
     language: () => "Some of the text seems to be in another language.",
   },
-
   chooseDocument: "Translate a document",
   drop: "Drop the document to translate it",
   reading: (name) => `Translating ${name} …`,
@@ -109,7 +107,6 @@ const ITALIAN = {
   count: (used, limit) => `${used} di ${limit} caratteri`,
   tooLong: (over) => `Troppo lungo di ${over} caratteri. Accorcialo, oppure trascinalo come documento.`,
   clear: "Cancella",
-
   alternatives: "Altre traduzioni",
   rewritten: "Riscritta come hai scelto.",
   undo: "Annulla",
@@ -142,7 +139,6 @@ const ITALIAN = {
     unknown: (answer) => `Parole che il modello non conosce: ${answer.unknown_words.join(", ")}.`,
     language: () => "Una parte del testo sembra in un'altra lingua.",
   },
-
   chooseDocument: "Traduci un documento",
   drop: "Lascia il documento per tradurlo",
   reading: (name) => `Traduco ${name} …`,
