@@ -626,7 +626,7 @@ def test_nothing_sticks_out_of_a_narrow_screen(visit: Visit, width: int, scale: 
     """On a phone of 360 pixels; in a window of 1280 at 200 % and at 400 %."""
     page = filled(visit, width=width, device_scale_factor=scale)
     assert page.evaluate(STICKING_OUT) == [width]
-    word(page, "favore").click()
+    word(page, "caffè").click()
     page.locator("#menu button").first.wait_for()
     assert page.evaluate(STICKING_OUT) == [width]
     picture(page, f"serving-{width}", full_page=True)

@@ -19,7 +19,6 @@ const [text, source, target, terms] = ["text", "source", "target", "terms"].map(
 // What the server told of itself, the answer that is shown, those that it was rewritten from, and what is under way.
 const state = { models: [], limits: {}, answer: null, earlier: [], asked: null, pause: SHORTEST_PAUSE_MS };
 const timers = {};
-
 const preferred = navigator.languages.map((each) => each.slice(0, 2)).find((each) => WORDS[each]) ?? "en";
 let language = kept("interface", preferred);
 const words = () => WORDS[language];

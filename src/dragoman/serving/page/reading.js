@@ -10,6 +10,7 @@ export function make(tag, properties = {}, ...children) {
   return node;
 }
 
+const LEAST_PROBABILITY = 0.0005;
 const [mirror, box, typed, menu] = ["mirror", "translation", "text", "menu"].map(find);
 
 // The words on both sides as elements, those that belong together as pairs of numbers, the number of the word that
@@ -123,7 +124,7 @@ function placeMenu(word) {
 }
 
 function menuItem({ word, probability }, present, take) {
-  const share = probability < 0.001 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.01 ? 1 : 0)} %`;
+  const share = `${(100 * probability).toFixed(probability < 0.01 ? 1 : 0)} %`;
   const properties = { type: "button", role: "menuitem", tabIndex: -1, onclick: take, ariaCurrent: word === present };
   return make("button", properties, make("span", {}, word), make("span", { className: "muted figure" }, share));
 }
@@ -131,8 +132,9 @@ function menuItem({ word, probability }, present, take) {
 function fillMenu(found, present, take) {
   const nothing = make("p", { role: "menuitem", tabIndex: -1 }, shown.words.nothingElse);
   const choose = (each) => (menu.hidePopover(), each.word !== present && take(each));
-  const items = found.map((each) => menuItem(each, present, () => choose(each)));
-  find("menu-items").replaceChildren(...(items.length ? items : [nothing]));
+  const likely = found.filter((each) => each.probability >= LEAST_PROBABILITY);
+  const items = likely.map((each) => menuItem(each, present, () => choose(each)));
+  find("menu-items").replaceChildren(...(items.length > 1 ? items : [nothing]));
   find("menu-items").firstElementChild.focus();
 }
 
@@ -174,7 +176,7 @@ export function listen({ others, take, leave }) {
   typed.addEventListener("pointermove", lightUnderPointer);
   document.addEventListener("selectionchange", lightAtCaret);
   for (const [node, kind] of [[box, "pointerleave"], [box, "focusout"], [typed, "pointerleave"], [typed, "blur"]]) {
-    node.addEventListener(kind, () => light(0));
+    node.addEventListener(kind, () => menu.matches(":popover-open") || light(0));
   }
   menu.addEventListener("keydown", moveInMenu);
 }
