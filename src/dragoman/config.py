@@ -2,13 +2,13 @@
 
 A room declares its settings as a subclass of `Settings` beside what they configure; this file knows none of them. Every
 error names the source of the setting, the key, and what is allowed. What Dragoman writes for itself as JSON is read
-against such a schema too: older formats pass through named functions (`from_1_to_2`), newer ones are refused.
+against such a schema too, and a document of another format is refused.
 """
 
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from types import NoneType, UnionType
@@ -25,8 +25,6 @@ from dragoman.serialization import DEEPEST, parse_toml, read_object, refuse_surr
 S = TypeVar("S", bound="Settings")
 Content = dict[str, Any]
 """What a JSON file holds."""
-Upgrade = Callable[[Content], Content]
-"""Turns the content of one format into that of the next, its number included."""
 
 
 BACKSLASHES = "in double quotes, \\ has a meaning of its own; write / instead, or put the path in single quotes"
@@ -140,24 +138,23 @@ def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None
 def read_json_as(
     path: Path | str,
     schema: type[S],
-    newest: int | None = None,
+    number: int | None = None,
     *,
-    upgrades: Mapping[int, Upgrade] | None = None,
     number_key: str = "format",
     error: type[Error] = CheckpointError,
     advice: str = "",
 ) -> S:
-    """Reads a JSON document into `schema`. Its format number stands under `number_key` and is at most `newest`, which
-    is None for documents without a number. Content of format n passes through `upgrades[n]`, `upgrades[n + 1]` …
+    """Reads a JSON document into `schema`. Its format stands under `number_key` and must be `number`, which is None for
+    documents without one.
 
     Raises:
-        error: the document is missing, unreadable, no JSON object, of an unknown format, or not as the schema says. The
+        error: the document is missing, unreadable, no JSON object, of another format, or not as the schema says. The
             message ends with `advice`, unless the document is newer than this version.
     """
     try:
         content = read_object(path)
-        if newest is not None:
-            content = _upgraded(content, path, number_key, newest, upgrades or {})
+        if number is not None:
+            _refuse_other_format(path, content.get(number_key), number)
         return check(content, f"{path} is damaged", schema)
     except _Newer as newer:
         raise error(str(newer)) from None
@@ -260,23 +257,15 @@ class _Newer(Exception):
     """A document of a format that only a newer version reads."""
 
 
-def _upgraded(
-    content: dict[str, Any], path: Path | str, number_key: str, newest: int, upgrades: Mapping[int, Upgrade]
-) -> dict[str, Any]:
-    """The content in the newest format."""
-    number = content.get(number_key)
-    if not isinstance(number, int) or isinstance(number, bool):
+def _refuse_other_format(path: Path | str, given: object, number: int) -> None:
+    if not isinstance(given, int) or isinstance(given, bool):
         raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
-    if number < 1:
-        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {number}")
-    if number > newest:
-        raise _Newer(f"{path} has format {number}, newer than this version reads ({newest}); upgrade dragoman")
-    try:
-        for older in range(number, newest):
-            content = upgrades[older](content)
-    except (KeyError, TypeError, AttributeError) as missing:
-        raise CheckpointError(f"{path} is damaged: {missing}") from None
-    return content
+    if given < 1:
+        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {given}")
+    if given > number:
+        raise _Newer(f"{path} has format {given}, newer than this version reads ({number}); upgrade dragoman")
+    if given < number:
+        raise CheckpointError(f"{path} has format {given}, older than this version reads ({number}); make it again")
 
 
 def _brief(value: object) -> str:

@@ -1,7 +1,5 @@
 """Labelled text on disk and in batches: each label on the first piece of its word, each row once, no id lost."""
 
-import hashlib
-import json
 import logging
 import random
 from functools import cache
@@ -17,12 +15,11 @@ from hypothesis import strategies as st
 
 from dragoman.data.batching import Batches, LabelledBatch, LabelledBatches
 from dragoman.data.corpus import EncodedCorpus
-from dragoman.data.encoding import encode_corpus, encode_labelled, encode_lines
+from dragoman.data.encoding import encode_labelled, encode_lines
 from dragoman.errors import DataError
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
-from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
 WORDS = "dragoman dragomans stood between two worlds worldly stands and gave each other words , . l'".split()
@@ -177,14 +174,6 @@ def test_lines_have_no_targets_and_are_checked_as_pairs_are(tokenizer: Tokenizer
     (tmp_path / "corpus" / "source.ids").write_bytes(bytes(len((tmp_path / "corpus" / "source.ids").read_bytes())))
     with pytest.raises(DataError, match=r"source\.ids is damaged"):
         EncodedCorpus.open(tmp_path / "corpus").verify()
-
-
-def test_the_identity_of_a_corpus_of_pairs_is_older_than_labels(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """Checkpoints hold it, so it must never change."""
-    corpus = encode_corpus([("two words", "each other")], Tokenizers(tokenizer, tokenizer), tmp_path / "corpus")
-    facts = json.loads((tmp_path / "corpus" / "corpus.json").read_text())
-    assert "labelled" not in facts and facts.keys() == {"format", "rows", "windows", "source", "target"}
-    assert corpus.identity == hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def test_identities_tell_labels_and_what_they_are_on_apart(tokenizer: Tokenizer, tmp_path: Path) -> None:

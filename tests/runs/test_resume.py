@@ -47,7 +47,6 @@ from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.train import train
 from dragoman.store.description import Languages, ModelFiles
-from dragoman.store.manifest import write_manifest
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.checkpoint import (
     TrainState,
@@ -92,36 +91,6 @@ def check_whole(run: Path, whole: Path) -> None:
         assert steps == [line["step"] for line in read_metrics(whole) if kind in line]
     assert json.loads((run / "run.json").read_text())["status"] == "finished"
     assert not list(run.rglob("*.partial"))
-
-
-# Begun by an earlier version
-
-
-def name_removed(run: Path, value: float) -> None:
-    """Names a removed setting where earlier versions wrote it."""
-    recipe, facts = run / "recipe.toml", json.loads((run / "run.json").read_text())
-    recipe.write_text(recipe.read_text().replace("[train]\n", f"[train]\nr_drop = {value}\n"))
-    facts["asked"].setdefault("train", {})["r_drop"] = value
-    (run / "run.json").write_text(json.dumps(facts))
-    for checkpoint in list_checkpoints(run / "checkpoints"):
-        path = checkpoint / "training.json"
-        facts = json.loads(path.read_text())
-        facts["identity"] |= {"train.r_drop": value, "train.class_weights": None}
-        path.write_text(json.dumps(facts))
-        write_manifest(checkpoint)
-
-
-def test_a_run_whose_recipe_names_a_removed_setting_that_was_off_goes_on(stopped: Path, whole: Path) -> None:
-    name_removed(run_of(stopped), 0.0)
-    train(run_of(stopped), device="cpu")
-    check_whole(run_of(stopped), whole)
-    assert train(run_of(stopped), device="cpu").evaluations == (), "it is finished"
-
-
-def test_a_run_that_needs_a_removed_setting_is_refused_by_its_name(stopped: Path) -> None:
-    name_removed(run_of(stopped), 5.0)
-    with pytest.raises(ConfigError, match=r"sets train.r_drop to 5.0, but this setting was removed; .* the version of"):
-        train(run_of(stopped), device="cpu")
 
 
 # Stopped on request

@@ -23,17 +23,6 @@ def test_a_limit_on_the_command_line_replaces_that_of_the_recipe() -> None:
     assert find_recipe("opus-books-en-it", ["train.steps=1"]).tables["train"] == {"steps": 1}
 
 
-def test_a_removed_setting_passes_where_it_was_off_and_is_refused_by_name_where_it_was_on(tmp_path: Path) -> None:
-    recipe = tmp_path / "old.toml"
-    recipe.write_text("[train]\nsteps = 5\nr_drop = 0.0\n")
-    assert find_recipe(recipe).tables == {"train": {"steps": 5}}
-    recipe.write_text("[train]\nsteps = 5\nr_drop = 5.0\n")
-    with pytest.raises(
-        ConfigError, match=r"old.toml sets train.r_drop to 5.0, but this setting was removed; leave it out"
-    ):
-        find_recipe(recipe)
-
-
 def test_a_built_in_recipe_wins_over_a_folder_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

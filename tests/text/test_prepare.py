@@ -39,7 +39,7 @@ from dragoman.text.prepare_pairs import ENTITIES, PairText
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import RAGGED
 from dragoman.text.report import DataReport, Tally, read_report, report_rows
-from dragoman.text.settings import DataSettings, lasting, name_on_card
+from dragoman.text.settings import DataSettings, name_on_card
 
 TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "tatoeba-en-it"
 
@@ -71,9 +71,9 @@ def files(folder: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
 
-def identities_of(settings: DataSettings) -> list[str]:
+def identity_of(settings: DataSettings) -> str:
     with open_inputs(settings) as inputs:
-        return PairText(settings, inputs, silent).identities()
+        return PairText(settings, inputs, silent).identity
 
 
 def changes_since(report: DataReport, settings: DataSettings) -> list[str]:
@@ -484,7 +484,7 @@ def test_rows_in_another_language_than_their_column_are_dropped_unless_asked_for
     found = (report.dropped if is_dropped else report.noted)[OTHER_LANGUAGE].lines
     assert found[: 2 * len(OTHERS)] == tuple(f"a.tsv:{5 * at + 2}" for at in range(2 * len(OTHERS)))
     assert report.splits["test"].pairs == 1
-    assert ("checks.drop_other_languages" in report.settings) is not is_dropped
+    assert report.settings["checks.drop_other_languages"] is is_dropped
 
 
 @pytest.mark.parametrize(
@@ -634,10 +634,10 @@ def test_the_result_depends_only_on_text_and_settings(tmp_path):
     one = write_tsv(tmp_path / "one.tsv", corpus(200))
     two = write_tsv(tmp_path / "two.tsv", corpus(200))
     reports = [prepare_data(DataSettings(path=path), tmp_path / f"data-{Path(path).name}") for path in (one, two)]
-    assert reports[0].identity == reports[1].identity == identities_of(DataSettings(path=one))[0]
+    assert reports[0].identity == reports[1].identity == identity_of(DataSettings(path=one))
     assert reports[0].splits == reports[1].splits
     other = DataSettings(path=one, seed=2)
-    assert identities_of(other)[0] != reports[0].identity
+    assert identity_of(other) != reports[0].identity
     assert prepare_data(other, tmp_path / "other").splits["test"].sha256 != reports[0].splits["test"].sha256
 
 
@@ -661,44 +661,6 @@ def test_changed_data_or_settings_are_refused_by_name(tmp_path):
         prepare_data(settings, tmp_path / "data")
 
 
-def as_format_1(folder: Path, settings: DataSettings) -> dict[str, object]:
-    """Makes prepared data look as an earlier version wrote it."""
-    report = json.loads((folder / "data.json").read_bytes())
-    known = {key: value for key, value in lasting(settings).items() if key != "checks.html_entities"}
-    with open_inputs(settings) as inputs:
-        facts = {
-            "format_number": 1,
-            "settings": known,
-            "inputs": {role: list(report["inputs"][role]["sha256"].values()) for role in inputs},
-        }
-    identity = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    report |= {"format_number": 1, "settings": known, "identity": identity}
-    del report["noted"]
-    for split in report["splits"].values():
-        del split["leaks_from_dev"]
-    (folder / "data.json").write_text(json.dumps(report), encoding="utf-8")
-    return report
-
-
-def test_data_that_an_earlier_version_prepared_is_used_as_it_is(tmp_path, caplog):
-    settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
-    prepare_data(settings, tmp_path / "data")
-    old = as_format_1(tmp_path / "data", settings)
-    before = files(tmp_path / "data")
-    with caplog.at_level(logging.INFO):
-        report = prepare_data(settings, tmp_path / "data")
-    assert "an earlier version of Dragoman prepared it" in caplog.text
-    assert (report.format_number, report.identity, changes_since(report, settings)) == (2, old["identity"], [])
-    assert files(tmp_path / "data") == before
-    assert len(identities_of(settings)) == 2
-    decoding = check({"path": settings.path, "checks": {"html_entities": "decode"}}, "x", DataSettings)
-    with pytest.raises(DataError, match="checks.html_entities was keep, is decode"):
-        prepare_data(decoding, tmp_path / "data")
-    again = prepare_data(DataSettings(path=str(tmp_path / "data")), tmp_path / "again")
-    assert again.splits == report.splits
-    assert read_report(tmp_path / "again") == again
-
-
 def test_a_damaged_split_is_refused(tmp_path):
     settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
     prepare_data(settings, tmp_path / "data")
@@ -712,7 +674,7 @@ def test_a_damaged_split_is_refused(tmp_path):
         read_split(tmp_path / "data", "valid")
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format_number": "x"}', '{"format_number": 1}', "[" * 100_000])
+@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format_number": "x"}', '{"format_number": 3}', "[" * 100_000])
 def test_a_damaged_report_is_refused(tmp_path, content):
     (tmp_path / "data.json").write_text(content)
     with pytest.raises(DataError, match=r"data\.json (is not Dragoman's|is damaged|cannot be read)"):

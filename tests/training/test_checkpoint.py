@@ -185,12 +185,6 @@ def test_facts_hold_counts_identities_and_the_machine(three: Path) -> None:
     assert (facts.step, facts.identity, facts.envelope) == (4, {"data": "abc"}, {"threads": 1})
 
 
-def test_facts_of_format_1_numbered_the_sites_of_dropout(three: Path) -> None:
-    path = three / "step-00000004" / "training.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
-    assert read_checkpoint_facts(path.parent).envelope == {"threads": 1, "dropout sites": "by number"}
-
-
 def test_weights_of_another_architecture_are_refused(three: Path) -> None:
     _, state = begin(train_settings(**TRAINED), d_ff=20)
     with pytest.raises(CheckpointError, match="but this architecture has"):

@@ -13,7 +13,7 @@ renders, from 1, or 0 if there is none (see `aligning`).
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import pydantic
@@ -79,18 +79,10 @@ class Facts(Settings):
     links_sha256: str | None = None
     """SHA-256 of the links; None where nothing is linked."""
 
-    def content(self) -> dict[str, Any]:
-        """The same as plain values."""
-        facts = self.model_dump(mode="json")
-        for name in ("labelled", "pool", "links_sha256"):
-            if facts[name] is None:
-                del facts[name]  # identities of corpora without labels, pools and links are older than these
-        return facts
-
     @property
     def identity(self) -> str:
         """SHA-256 of the corpus, equal if and only if all ids and rows are equal."""
-        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
 
 class Rows:

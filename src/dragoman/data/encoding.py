@@ -194,7 +194,7 @@ def _write(
         if link_with is not None:
             _write_links(EncodedCorpus(aside, facts), link_with)
             facts = facts.but(links_sha256=sha256(aside / LINKS))
-        write_json(aside / "corpus.json", facts.content())
+        write_json(aside / "corpus.json", facts.model_dump(mode="json"))
     return EncodedCorpus.open(folder)
 
 

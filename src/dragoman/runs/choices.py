@@ -245,7 +245,7 @@ def choose_by_text(draft: Draft, text: TextFacts) -> None:
         choose_words(draft, text.spaceless)
     choose_sizes(draft, text.amount)
     if draft.recipe.task == "translation":
-        for name, (value, why) in VARIATION.items():  # recipes of older versions, which say nothing of it, vary none
+        for name, (value, why) in VARIATION.items():
             draft.choose(f"variation.{name}", value, why)
         choose_alignment(draft, text.amount)
     if text.several_sentences > SHARE_OF_WHOLE_LINES:

@@ -3,14 +3,13 @@
 `recipe.toml` holds them all before training begins.
 """
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import pydantic
 
-from dragoman.config import SettingFacts, Settings, check, describe, flatten, nearest_setting, read
+from dragoman.config import SettingFacts, Settings, check, describe, nearest_setting, read
 from dragoman.errors import ConfigError
 from dragoman.files import nearest
 from dragoman.inference.options import SearchOptions
@@ -32,8 +31,6 @@ FAMILIES = {
 """The family of models that each task trains."""
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
-REMOVED: dict[str, Any] = {"train.r_drop": 0.0, "train.class_weights": "none"}
-"""Settings that recipes of earlier versions name, each with the value that turned it off, as None does."""
 
 
 class StartSettings(Settings):
@@ -122,36 +119,13 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """The tables of a recipe file, unchecked, without settings that were removed."""
+    """The tables of a recipe file, unchecked."""
     try:
-        return without_removed(read(path.read_text(encoding="utf-8-sig"), str(path)), str(path))
+        return read(path.read_text(encoding="utf-8-sig"), str(path))
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist{nearest(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-
-
-def without_removed(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """A copy of a recipe's tables, or of its dotted keys, without the settings that were removed.
-
-    >>> without_removed({"train": {"r_drop": 0.0, "steps": 10}}, "recipe.toml")
-    {'train': {'steps': 10}}
-    """
-    kept: dict[str, Any] = copy.deepcopy(dict(tables))
-    for key, value in flatten(tables).items():
-        if key not in REMOVED:
-            continue
-        if value not in (None, REMOVED[key]):
-            raise ConfigError(
-                f"{origin} sets {key} to {value}, but this setting was removed; leave it out for a new run, or go on "
-                "with the version of Dragoman that began this one"
-            )
-        group, _, name = key.partition(".")
-        if key in kept:
-            del kept[key]
-        else:
-            del kept[group][name]
-    return kept
 
 
 BY_TEXT, BY_SIZE, BY_TOKENIZER = "by the amount of text", "by model.size", "from the tokenizer"

@@ -24,7 +24,7 @@ from dragoman.model.adapters import merged
 from dragoman.model.transformer import AnyModel
 from dragoman.progress import Advance
 from dragoman.runs.metrics_log import MetricsLog
-from dragoman.runs.recipe import Recipe, without_removed
+from dragoman.runs.recipe import Recipe
 from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import adapter_for, fresh_state
 from dragoman.runs.task import Task, Validated
@@ -71,7 +71,7 @@ class Session:
         come from another machine. The `command` goes on with the run after it was stopped.
         """
         recipe = task.recipe
-        envelope = {"dropout sites": "by name"} | system.envelope(
+        envelope = system.envelope(
             threads=torch.get_num_threads(),
             world_size=world.size,
             precision=recipe.train.precision,
@@ -269,7 +269,7 @@ def refuse_other_checkpoint(
 ) -> None:
     """Refuses a checkpoint of other data or settings, or, unless `anyway`, of another machine."""
     facts = read_checkpoint_facts(checkpoint)
-    then, now = without_removed(facts.identity, str(checkpoint)), identity
+    then, now = facts.identity, identity
     if facts.step < (settings.continued_from or 0):
         raise CheckpointError(
             f"{checkpoint} is older than step {settings.continued_from:,}, from which --more trains the run, and "

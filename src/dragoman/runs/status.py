@@ -14,7 +14,6 @@ from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import LOCK, is_locked, make_folders, read_regular, remove
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics_log import read_metrics
-from dragoman.runs.recipe import without_removed
 from dragoman.serialization import write_json
 
 log = logging.getLogger(__name__)
@@ -48,10 +47,9 @@ def read_facts(run: RunFolder) -> dict[str, Any]:
 def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
     """Reads a run's `run.json` so that the run can go on."""
     try:
-        facts = read_facts(run)
+        return read_facts(run)
     except ConfigError as error:
         raise ConfigError(f"{error}; take another --name for a new run") from None
-    return {**facts, "asked": without_removed(facts["asked"], str(run.facts))}
 
 
 def record_status(run: RunFolder, status: str, **more: Any) -> None:

@@ -325,7 +325,7 @@ def _pairs_and_characters(data: Path | str) -> tuple[int, int]:
 def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
     """The signs that a translation model has learnt next to nothing, in words; None if it has learnt something.
 
-    `facts` is a line of the metrics. Older versions of Dragoman wrote no shares.
+    `facts` is a line of the metrics.
     """
     bleu, chrf = facts.get("dev_bleu"), facts.get("dev_chrf")
     if bleu is None or chrf is None or bleu >= POOR_BLEU:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic
 
-from dragoman.config import Content, Settings, read_json_as
+from dragoman.config import Settings, read_json_as
 from dragoman.errors import CheckpointError
 from dragoman.files import CONFIG, MANIFEST, nearest
 from dragoman.model.config import LoraSettings, ModelConfig
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 FORMAT, ADAPTER_FORMAT = 4, 1
-"""Of `config.json`, of a model and of an adapter. Since format 2 the weights may be quantised; since format 3 the
-languages of each side are a list, today of one; since format 4 a head may have learnt alignments.
-"""
+"""Of `config.json`, of a model and of an adapter."""
 WEIGHTS, GENERATION, CARD = "model.safetensors", "generation_config.json", "README.md"
 ADAPTER = "adapter.safetensors"
 
@@ -219,32 +217,16 @@ def read_config(folder: Path) -> Description:
     """Reads `config.json`; that of its base for an adapter.
 
     Raises:
-        CheckpointError: it is missing, damaged or newer.
+        CheckpointError: it is missing, damaged or of another format.
     """
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
     path = folder / CONFIG
-    config = read_json_as(path, _Config, FORMAT, upgrades={1: _from_1_to_2, 2: _from_2_to_3, 3: _from_3_to_4})
+    config = read_json_as(path, _Config, FORMAT)
     if config.languages is None and config.model.family == "encoder_decoder":
         raise CheckpointError(f"{path}: languages must be given")
     languages = config.languages and Languages(*config.languages.source, *config.languages.target)
     return Description(languages, config.framing or DEFAULT_FRAMING, config.model, config.quantised)
-
-
-def _from_1_to_2(content: Content) -> Content:
-    """A model of format 1 is not quantised."""
-    return {**content, "format": 2, "quantised": False}
-
-
-def _from_2_to_3(content: Content) -> Content:
-    """In format 2 each side has one language."""
-    languages = content.get("languages")
-    return {**content, "format": 3, "languages": languages and {side: [tag] for side, tag in languages.items()}}
-
-
-def _from_3_to_4(content: Content) -> Content:
-    """No head of a model of format 3 has learnt alignments."""
-    return {**content, "format": 4}
 
 
 def read_adapter(folder: Path) -> Adapter | None:

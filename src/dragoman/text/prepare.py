@@ -27,7 +27,7 @@ from dragoman.text.report import REPORT, DataReport, LabelledReport, TextReport
 from dragoman.text.settings import DataSettings
 
 Text = PairText | LabelledText | RunningText
-"""Text that settings name. Each kind can `fill` a new folder, and say by `identities` and `changes` whether the report
+"""Text that settings name. Each kind can `fill` a new folder, and say by `identity` and `changes` whether the report
 in a folder is on this text."""
 
 log = logging.getLogger(__name__)
@@ -81,9 +81,9 @@ def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress 
 
 
 def is_made_from(folder: Path, settings: DataSettings, task: str) -> bool:
-    """Whether this or an earlier version prepared a folder from the text that `settings` name, by the same rules."""
+    """Whether a folder was prepared from the text that `settings` name, by the same rules."""
     with _opened(settings, task) as text:
-        return text.read_report(folder).identity in text.identities()
+        return text.read_report(folder).identity == text.identity
 
 
 @contextmanager
@@ -114,8 +114,7 @@ def _prepare(text: Text, folder: Path) -> Any:
 def _reused(text: Text, folder: Path) -> Any:
     """The report of a folder made before, if it is whole and was made from the same text."""
     report: Any = text.read_report(folder)
-    identities = text.identities()
-    if report.identity not in identities:
+    if report.identity != text.identity:
         changes = "; ".join(text.changes(report))
         why = f" ({changes})" if changes else ""
         raise DataError(f"{folder} was prepared from other text or settings{why}; name another folder")
@@ -124,10 +123,6 @@ def _reused(text: Text, folder: Path) -> Any:
         if not path.is_file() or sha256(path) != split.sha256:
             raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the text again")
     log.info("%s holds this text already", folder)
-    if report.identity != identities[0]:
-        log.info(
-            "an earlier version of Dragoman prepared it, with fewer checks; prepare another folder for all of them"
-        )
     return report
 
 

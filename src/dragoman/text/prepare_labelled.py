@@ -71,7 +71,8 @@ class LabelledText:
         _refuse_unusable(settings, task, text.examples["train"])
         return text
 
-    def identities(self) -> list[str]:
+    @property
+    def identity(self) -> str:
         """A hash of the examples as they were read, and of the settings that decide what becomes of them."""
         settings = self._settings
         facts = [self._task, settings.seed, settings.dev_size, settings.test_size, settings.checks.drop_duplicates]
@@ -80,7 +81,7 @@ class LabelledText:
             digest.update(json.dumps([name, len(examples)]).encode())
             for example in examples:
                 digest.update(json.dumps(example[:2]).encode())
-        return [digest.hexdigest()]
+        return digest.hexdigest()
 
     def changes(self, report: LabelledReport) -> list[str]:
         return [] if report.task == self._task else [f"it is for the task {report.task}"]
@@ -98,7 +99,7 @@ class LabelledText:
         language = "en" if settings.path == PHRASEBOOK else settings.source_language or settings.target_language
         return LabelledReport(
             task=self._task,
-            identity=self.identities()[0],
+            identity=self.identity,
             name=str(settings.path),
             language=language or "und",
             rows={name: len(examples) for name, examples in self.examples.items()},

@@ -48,7 +48,6 @@ from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.other_languages import LEARN_ROWS, OTHER_LANGUAGE, ColumnLanguage, evidence
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import (
-    ADDED_SETTINGS,
     FORMAT_NUMBER,
     REPORT,
     DataReport,
@@ -113,27 +112,14 @@ class PairText:
         self._settings, self._inputs, self._progress = settings, inputs, progress
 
     @cached_property
-    def _identities(self) -> list[str]:
+    def identity(self) -> str:
+        """A hash of the pairs and of the settings that decide the result, wherever the files lie."""
         facts = {
             "format_number": FORMAT_NUMBER,
             "settings": lasting(self._settings),
             "inputs": {name: list(hashes(reading).values()) for name, reading in self._inputs.items()},
         }
-        hashes_of_formats = [_digest(facts)]
-        for number in range(FORMAT_NUMBER, 1, -1):
-            added = ADDED_SETTINGS[number]
-            if any(facts["settings"][key] != before for key, before in added.items()):
-                break  # earlier formats could not do this
-            kept = {key: value for key, value in facts["settings"].items() if key not in added}
-            facts = {**facts, "format_number": number - 1, "settings": kept}
-            hashes_of_formats.append(_digest(facts))
-        return hashes_of_formats
-
-    def identities(self) -> list[str]:
-        """Hashes of the pairs and of the settings that decide the result, wherever the files lie: as this format
-        computes it, then as earlier ones did, newest first.
-        """
-        return self._identities
+        return _digest(facts)
 
     def changes(self, report: DataReport) -> list[str]:
         """The differences from the text of a report, in words."""
@@ -174,7 +160,7 @@ class PairText:
         source, target = self._inputs["train"].languages
         return report.model_copy(
             update={
-                "identity": self._identities[0],
+                "identity": self.identity,
                 "settings": now,
                 "source_language": source,
                 "target_language": target,
@@ -233,7 +219,7 @@ class PairText:
             repairs.update(pairs.reading.repairs)
         return DataReport(
             format_number=FORMAT_NUMBER,
-            identity=self._identities[0],
+            identity=self.identity,
             settings=lasting(settings),
             source_language=train.reading.languages[0],
             target_language=train.reading.languages[1],

@@ -49,8 +49,9 @@ class RunningText:
         self._settings, self._progress = settings, progress
         self._names: dict[str, str] = {}
 
-    def identities(self) -> list[str]:
-        return [self._read(lambda _name, _piece: None)]
+    @property
+    def identity(self) -> str:
+        return self._read(lambda _name, _piece: None)
 
     def changes(self, _report: TextReport) -> list[str]:
         return []

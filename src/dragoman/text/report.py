@@ -6,7 +6,7 @@ A report is `data.json` in the folder of the text. There is one of pairs, one of
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pydantic
 
@@ -16,12 +16,9 @@ from dragoman.errors import DataError
 from dragoman.text.labels import Task
 
 REPORT = "data.json"
-FORMAT_NUMBER = 2
+FORMAT_NUMBER = 3
 """Of the report on pairs."""
 LABELLED_FORMAT = TEXT_FORMAT = 1
-
-ADDED_SETTINGS: dict[int, dict[str, pydantic.JsonValue]] = {2: {"checks.html_entities": "keep"}}
-"""Settings that a format added, with the values that mean what was done before."""
 
 
 class Tally(Settings):
@@ -115,24 +112,8 @@ class DataReport(Settings):
 
 
 def read_report(folder: Path | str) -> DataReport:
-    """The report in a folder of prepared data that this or an earlier version made."""
-    return read_json_as(
-        Path(folder) / REPORT,
-        DataReport,
-        FORMAT_NUMBER,
-        upgrades={1: from_1_to_2},
-        number_key="format_number",
-        error=DataError,
-    )
-
-
-def from_1_to_2(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 compares sentences in one Unicode form, compares dev with test, notes what it leaves as it is, and can
-    decode HTML entities. The identity of format 1 stays.
-    """
-    splits = {name: {**split, "leaks_from_dev": None} for name, split in content["splits"].items()}
-    settings = {**content["settings"], **ADDED_SETTINGS[2]}
-    return {**content, "format_number": 2, "settings": settings, "splits": splits, "noted": {}}
+    """The report in a folder of prepared pairs."""
+    return read_json_as(Path(folder) / REPORT, DataReport, FORMAT_NUMBER, number_key="format_number", error=DataError)
 
 
 def report_rows(report: DataReport) -> list[tuple[str, str, str]]:

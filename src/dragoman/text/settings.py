@@ -16,10 +16,6 @@ from dragoman.text.lines import EncodingErrors
 
 PHRASEBOOK = "phrasebook"
 
-_ADDED: dict[str, Any] = dict.fromkeys("header quoted text_column label_column label_depth exchanged".split())
-_ADDED["checks.drop_other_languages"] = True
-"""Settings that were added, with the values that mean what was done before, or what is done in any case."""
-
 
 def _named(column: Any) -> Any:
     return str(column) if isinstance(column, int) and not isinstance(column, bool) else column
@@ -125,9 +121,7 @@ class DataSettings(ReadingSettings):
 
 def lasting(settings: DataSettings) -> dict[str, Any]:
     """The settings that decide the result: all except where the text lies."""
-    values = flatten(settings.model_dump(mode="json", exclude={"folder", "origin", "path", "dev_path", "test_path"}))
-    # These are left out where they are not given, so that data prepared before they existed keeps its identity.
-    return {key: value for key, value in values.items() if key not in _ADDED or value != _ADDED[key]}
+    return flatten(settings.model_dump(mode="json", exclude={"folder", "origin", "path", "dev_path", "test_path"}))
 
 
 def name_on_card(settings: DataSettings, name: str) -> str:

@@ -164,13 +164,8 @@ class CheckpointFacts(Settings):
 
 
 def read_checkpoint_facts(path: Path) -> CheckpointFacts:
-    """Reads `training.json` of a checkpoint; an older format is upgraded."""
-    return read_json_as(path / FACTS, CheckpointFacts, FORMAT, upgrades={1: from_1_to_2})
-
-
-def from_1_to_2(facts: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 keys dropout by the names of its sites; format 1 numbered them."""
-    return {**facts, "format": 2, "envelope": {**facts["envelope"], "dropout sites": "by number"}}
+    """Reads `training.json` of a checkpoint."""
+    return read_json_as(path / FACTS, CheckpointFacts, FORMAT)
 
 
 def restore(path: Path, state: TrainState) -> None:
