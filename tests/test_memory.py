@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from contextlib import suppress
 from mmap import mmap
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import torch
 
 from dragoman.errors import OutOfMemory
 from dragoman.memory import (
-    gpu_memory_share,
     group_limits,
     memory_bytes,
     memory_limit,
@@ -72,22 +70,6 @@ def test_limits_of_control_groups_are_found_in_both_versions(line: str, place: s
     assert list(group_limits(tmp_path / "root", tmp_path / "groups")) == [2**30]
     (tmp_path / "root" / place / name).write_text("max\n")
     assert list(group_limits(tmp_path / "root", tmp_path / "groups")) == []
-
-
-@pytest.mark.parametrize(("before", "within"), [(1.0, 0.8), (0.9, 0.8), (0.5, 0.5)])
-def test_a_gpu_is_given_up_to_a_share_and_then_as_before_and_a_processor_is_left_alone(
-    before: float, within: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shares = [before]
-    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda: shares[-1])
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
-    with gpu_memory_share(0.8, "cpu"):
-        pass
-    assert shares == [before]
-    with suppress(OutOfMemory), gpu_memory_share(0.8, "cuda"):
-        assert shares == [before, within]
-        raise OutOfMemory("full")
-    assert shares == [before, within, before]
 
 
 @pytest.mark.thorough

@@ -76,10 +76,7 @@ def memory_limit(limit: int | None) -> Generator[None]:
         OutOfMemory: the block needs more, or more than a GPU has.
     """
     room = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
-    lower = (
-        "lower batches.batch_tokens (and raise train.accumulate by as much, for the same step), or choose "
-        "batches.batch_tokens = 'auto'"
-    )
+    lower = "lower batches.batch_tokens (and raise train.accumulate by as much, for the same step)"
     with out_of_memory_as(f"this needs more memory than {room}; {lower}"), _refused_beyond(limit):
         yield
 
@@ -88,22 +85,6 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether an allocation failed. Torch's own errors say so only in their message."""
     signs = r"out of memory|allocate memory|bad_alloc|could not (create|execute) a primitive$"
     return isinstance(error, MemoryError) or bool(re.search(signs, str(error)))
-
-
-@contextmanager
-def gpu_memory_share(share: float, device: str) -> Generator[None]:
-    """Within the block, torch may use at most this share of a GPU's memory. On other devices this does nothing."""
-    import torch
-
-    if torch.device(device).type != "cuda":
-        yield
-        return
-    before = torch.cuda.get_per_process_memory_fraction()
-    torch.cuda.set_per_process_memory_fraction(min(share, before))
-    try:
-        yield
-    finally:
-        torch.cuda.set_per_process_memory_fraction(before)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from small import parse
 from small_runs import SETTINGS, STEPS, some_pairs, times, train_command, train_small, weights, write_corpus
 
 from dragoman.cli.main import main
-from dragoman.errors import ConfigError, OutOfMemory
+from dragoman.errors import ConfigError
 from dragoman.runs import trial
 from dragoman.runs.forecast import forecast
 from dragoman.runs.recipe import Recipe
@@ -83,82 +82,19 @@ def test_a_run_that_was_begun_is_told_of_as_it_was_begun(trained: Trained, tmp_p
     assert weights(folder) == before
 
 
-def test_a_dry_run_needs_no_free_name(trained: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dry_run_of_another_run_needs_a_free_name(trained: Trained, tmp_path: Path) -> None:
     folder = trained("translation", tmp_path)
-    before = kept_files(tmp_path)
-    other = [*SETTINGS, "model.d_model=32", "tokenizer.kind=bpe", "tokenizer.vocabulary_size=300", "train.steps=7"]
-    caplog.set_level("INFO", "dragoman")
-    found = forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu")
-    assert (found.recipe.model.d_model, found.recipe.train.steps) == (32, 7)
-    assert found.recipe.tokenizer.kind == "bpe"
-    assert f"{folder} was begun with other settings; this is what a new run would take" in caplog.text
-    assert forecast(folder, device="cpu", overrides=["train.steps=7"]).recipe.train.steps == 7
-    (folder / "run.json").write_text("{}")
-    assert forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu").epochs > 0
-    (folder / "run.json").unlink()
-    assert forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu").epochs > 0
-    assert kept_files(tmp_path) == before, "a dry run writes nothing"
-
-
-def kept_files(folder: Path) -> dict[str, int]:
-    """All files but the `run.json` that a test damages, and when each was last changed."""
-    return {path: when for path, when in times(folder).items() if Path(path).is_file() and "run.json" not in path}
-
-
-# Batches fitted to memory
-
-
-@pytest.fixture
-def room_for(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes a machine that holds batches of so many tokens."""
-
-    def set_room(tokens: int) -> None:
-        def train_heaviest(self: trial.Trial) -> None:
-            if int(self.recipe.batches.batch_tokens) > tokens:
-                raise OutOfMemory("full")
-
-        monkeypatch.setattr(trial.Trial, "train_heaviest", train_heaviest)
-
-    return set_room
-
-
-@pytest.mark.parametrize(("room", "tokens", "parts"), [(1024, 1024, 1), (1000, 512, 2), (200, 128, 8)])
-def test_a_step_is_cut_into_as_few_batches_as_fit(
-    room: int, tokens: int, parts: int, room_for: Any, tmp_path: Path
-) -> None:
-    room_for(room)
-    text = (train_small(tmp_path, "batches.batch_tokens=auto").folder / "recipe.toml").read_text()
-    assert f"batch_tokens = {tokens} # auto: tried, and fits in memory" in text
-    assert f"accumulate = {parts} # for 1,024 tokens a step" in text
-
-
-def test_fitting_leaves_a_gpu_its_reserve_too(room_for: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    room_for(1024)
-    asked: list[tuple[float, str]] = []
-    monkeypatch.setattr(trial, "gpu_memory_share", lambda share, device: asked.append((share, device)) or nullcontext())
-    train_small(tmp_path, "batches.batch_tokens=auto")
-    assert asked == [(trial.SHARE_OF_MEMORY, "cpu")]
-
-
-def test_a_fitted_run_repeats_where_there_is_less_room(room_for: Any, tmp_path: Path) -> None:
-    room_for(512)
-    first = train_small(tmp_path, "batches.batch_tokens=auto").folder
-    room_for(64)
-    again = train(first / "recipe.toml", runs=tmp_path, name="again", device="cpu").folder
-    assert weights(again) == weights(first)
-
-
-def test_a_model_that_never_fits_is_said(room_for: Any, tmp_path: Path) -> None:
-    room_for(1)
-    with pytest.raises(OutOfMemory, match="not even batches of 32 tokens fit in memory; take a smaller model.size"):
-        train_small(tmp_path, "batches.batch_tokens=auto")
-
-
-def test_who_asks_for_fitting_leaves_accumulation_to_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"batches.batch_tokens = 'auto' chooses train.accumulate; leave it out"):
-        train_small(tmp_path, "batches.batch_tokens=auto", "train.accumulate=2")
-    with pytest.raises(ConfigError, match="batch_tokens"):
-        train_small(tmp_path, "batches.batch_tokens=many")
+    before = weights(folder)
+    data, runs = tmp_path / "corpus.tsv", tmp_path / "runs"
+    with pytest.raises(ConfigError, match=r"was begun with other settings .model.d_model was 16, is 32.; use"):
+        forecast(data, overrides=[*SETTINGS, "model.d_model=32"], runs=runs, device="cpu")
+    other = forecast(data, overrides=[*SETTINGS, "model.d_model=32"], runs=runs, name="other", device="cpu")
+    assert (other.recipe.model.d_model, other.prepared) == (32, runs / "other")
+    (runs / "taken").mkdir()
+    (runs / "taken" / "notes").touch()
+    with pytest.raises(ConfigError, match="taken is not a run, and not empty .notes.; take another --name"):
+        forecast(data, overrides=SETTINGS, runs=runs, name="taken", device="cpu")
+    assert weights(folder) == before
 
 
 def test_a_dry_run_is_of_one_seed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,6 @@ from dragoman.runs.choices import (
     choose_before_text,
     choose_by_text,
     choose_by_vocabularies,
-    fit_batches,
 )
 from dragoman.runs.lookup import find_recipe, library
 from dragoman.runs.recipe import Recipe
@@ -37,7 +36,6 @@ def resolved(
     text: TextFacts | None = None,
     vocabularies: Vocabularies | None = None,
     precision: tuple[str, str] = ("auto", ""),
-    batch_parts: int | None = None,
     length: dict[str, Any] | None = None,
     **facts: Any,
 ) -> Resolved:
@@ -48,8 +46,6 @@ def resolved(
         choose_by_text(draft, text)
     if vocabularies is not None:
         choose_by_vocabularies(draft, vocabularies, *precision)
-    if batch_parts is not None:
-        fit_batches(draft, batch_parts)
     if length is not None:
         choose_length(draft, **length)
     return Resolved(draft.recipe, draft.reasons)
@@ -249,16 +245,6 @@ def test_prepared_data_tells_its_languages_and_rules() -> None:
     )
     assert (data.source_language, data.target_language, data.checks.max_words) == ("en", "it", 77)
     assert resolved(prepared=prepared).reasons == {"data.source_language": reasons, "data.checks": reasons}
-
-
-def test_a_step_is_cut_into_as_many_batches_as_memory_asks_for() -> None:
-    asked = {"batches": {"batch_tokens": "auto"}}
-    recipe, reasons = resolved(asked, text=TextFacts(29_000), batch_parts=4)
-    assert (recipe.batches.batch_tokens, recipe.train.accumulate) == (512, 4)
-    assert reasons["batches.batch_tokens"] == "auto: tried, and fits in memory"
-    assert reasons["train.accumulate"] == "for 2,048 tokens a step"
-    with pytest.raises(ConfigError, match="'auto' tries what fits in one process; give several a number"):
-        resolved(asked, processes=2)
 
 
 def test_every_process_has_a_batch_of_every_step() -> None:

@@ -19,8 +19,6 @@ from dragoman.runs.refusals import refuse_useless
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.tokenizing.training import TokenizerSettings
 
-AUTO = "auto"
-"""The value by which a setting is left to the run although it is named."""
 WIDEST_FOR_MUON = 192
 """Muon makes a step of width 128 13 % longer, and one of width 256 40 %, which does not pay. Widths in between were not
 compared.
@@ -142,11 +140,11 @@ class Draft:
     def choose(self, key: str, value: Any, reason: str = "") -> None:
         """Sets a setting, such as `train.steps`, if it was left to the run."""
         group, _, name = key.partition(".")
-        if self._group(group).get(name) in (None, AUTO):
+        if self._group(group).get(name) is None:
             self.set(key, value, reason)
 
     def set(self, key: str, value: Any, reason: str = "") -> None:
-        """Sets a setting in the place of what was asked, to make it exact: steps for minutes, a number for "auto"."""
+        """Sets a setting in the place of what was asked, to make it exact, such as steps for minutes."""
         group, _, name = key.partition(".")
         self._tables[group] = {**self._group(group), name: value}
         if reason:
@@ -172,8 +170,6 @@ def choose_before_text(
     if start is not None:
         keep_start(draft, start)
     if processes > 1:
-        if draft.recipe.batches.batch_tokens == AUTO:
-            raise ConfigError("batches.batch_tokens = 'auto' tries what fits in one process; give several a number")
         draft.choose("train.accumulate", processes, "a batch of every step for each process")
     refuse_useless(draft.recipe)
     choose_family(draft)
@@ -359,14 +355,3 @@ def choose_optimiser(draft: Draft) -> None:
     if recipe.model.d_model <= WIDEST_FOR_MUON:
         reason = "learnt more than adamw in the same minutes at width 128, not at 256"
         draft.choose("train.optimiser", "muon", reason)
-
-
-# After trying what fits in memory
-
-
-def fit_batches(draft: Draft, parts: int) -> None:
-    """Splits a step into `parts` smaller batches; tokens per step stay about the same."""
-    tokens = draft.recipe.batches.batch_tokens
-    assert isinstance(tokens, int), "chosen by the amount of text"
-    draft.set("batches.batch_tokens", -(-tokens // parts), "auto: tried, and fits in memory")
-    draft.set("train.accumulate", parts, f"for {tokens:,} tokens a step")

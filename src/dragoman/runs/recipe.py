@@ -92,8 +92,6 @@ class Recipe(Settings):
                 "[tuning] freezes or adapts a finished model, but there is none to start from; use dragoman fine-tune "
                 "MODEL DATA, or give start.model"
             )
-        if self.batches.batch_tokens == "auto" and self.train.accumulate > 1:
-            raise ValueError("batches.batch_tokens = 'auto' chooses train.accumulate; leave it out")
         if complaint := too_few_positions(self, DEFAULT_FRAMING):
             raise ValueError(complaint)
         if self.train.alignment_weight and self.task != "translation":

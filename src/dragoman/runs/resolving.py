@@ -9,16 +9,14 @@ from typing import Any
 
 from dragoman import system
 from dragoman.config import check, reasons_in, render
-from dragoman.errors import ConfigError, DataError, OutOfMemory
+from dragoman.errors import ConfigError, DataError
 from dragoman.files import write_file
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import (
-    AUTO,
     Draft,
     choose_before_text,
     choose_by_text,
     choose_by_vocabularies,
-    fit_batches,
     refuse_idle_processes,
 )
 from dragoman.runs.fill import FillTask
@@ -31,7 +29,7 @@ from dragoman.runs.starting import look_at_start, refuse_too_large
 from dragoman.runs.steps import choose_length, limit_of
 from dragoman.runs.task import Task
 from dragoman.runs.translation import TranslationTask
-from dragoman.runs.trial import fits, try_out
+from dragoman.runs.trial import try_out
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.objective import BatchSource
 from dragoman.training.settings import CHANGEABLE_ON_RESUME, ENDLESS
@@ -50,8 +48,6 @@ COUNTED_EPOCHS = 100
 """Epochs whose batches are counted; later ones are estimated."""
 SHOWN = {"model.size", "train.steps", "decode.split"}
 """Choices that are shown without `--verbose`."""
-PARTS = (1, 2, 4, 8, 16, 32)
-"""Numbers of batches into which a step may be cut to fit in memory."""
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +99,6 @@ def _resolve_new(run: RunFolder, asked: dict[str, Any], options: RunOptions, wor
     precision, reason = world.share(lambda: system.choose_precision(task.recipe.train.precision, task.device))
     task = world.after_first(task.of(draft.recipe).encode)
     choose_by_vocabularies(draft, task.vocabularies, precision, reason)
-    if asked.get("batches", {}).get("batch_tokens") == AUTO:
-        fit_batches(draft, _parts_that_fit(draft, task))
     _choose_length(draft, task, world)
     if decide and world.is_first:
         _write(run, draft)
@@ -188,20 +182,6 @@ def _trial_recipe(draft: Draft) -> Recipe:
     draft_copy.set("train.steps", TRIAL_STEPS)
     choose_length(draft_copy)
     return draft_copy.recipe
-
-
-def _parts_that_fit(draft: Draft, task: Task) -> int:
-    """The smallest number of batches into which a step of the usual size must be cut to fit in memory."""
-    recipe = draft.recipe
-    for parts in PARTS:
-        draft_copy = draft.copy()
-        fit_batches(draft_copy, parts)
-        recipe = _trial_recipe(draft_copy)
-        if fits(task.of(recipe)):
-            return parts
-    raise OutOfMemory(
-        f"not even batches of {recipe.batches.batch_tokens:,} tokens fit in memory; take a smaller model.size"
-    )
 
 
 def _choose_length(draft: Draft, task: Task, world: World, continued_from: int | None = None) -> None:

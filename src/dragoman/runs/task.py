@@ -242,7 +242,6 @@ class Task(ABC):
     def batches_of(self, corpus: EncodedCorpus, seed: int | None = None) -> Any:
         """The batches of a corpus; without a seed, in an order that is always the same."""
         settings = self.recipe.batches
-        assert settings.batch_tokens != "auto", "resolved before training"
         return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed, self.framing)
 
     def make_objective(self, batches: Any) -> Objective:

@@ -9,8 +9,7 @@ from statistics import median
 from typing import Any
 
 from dragoman.data.batching import BatchSize
-from dragoman.errors import DecodeError, OutOfMemory
-from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
+from dragoman.errors import DecodeError
 from dragoman.model.adapters import merged
 from dragoman.progress import Progress
 from dragoman.runs.starting import fresh_state
@@ -23,8 +22,6 @@ TRIAL_SECONDS = 12.0
 """How long steps of mean size are timed."""
 SEEN_BATCHES = 5_000
 """The heaviest batches are sought among this many at the beginning of an epoch."""
-SHARE_OF_MEMORY = 0.8
-"""How much of the memory that the process may hold the heaviest steps may take, when batches are fitted to memory."""
 
 
 class Trial:
@@ -102,14 +99,3 @@ def try_out(task: Task, world: World = ALONE) -> tuple[float, float]:
     trial.train_heaviest()
     step = trial.seconds_a_step(task.progress)
     return world.share(lambda: (step, trial.seconds_a_validation()))
-
-
-def fits(task: Task) -> bool:
-    """Whether the heaviest steps of a run fit in `SHARE_OF_MEMORY` of the memory, which leaves room for short peaks."""
-    limit = usable_memory_bytes() if task.device == "cpu" else None
-    try:
-        with memory_limit(limit and int(SHARE_OF_MEMORY * limit)), gpu_memory_share(SHARE_OF_MEMORY, task.device):
-            Trial(task).train_heaviest()
-    except OutOfMemory:
-        return False
-    return True
