@@ -71,7 +71,7 @@ class FolderInUse(Error):
 
 
 class GateFailed(Error):
-    """A score below the one that was expected, or a translation with a flag that was refused."""
+    """A translation with a flag that was refused (`--fail-on`)."""
 
     exit_code = 9
 

@@ -33,7 +33,7 @@ from dragoman.cli.options import (
     one_or_two,
 )
 from dragoman.cli.work import Work
-from dragoman.errors import CheckpointError, ConfigError, GateFailed
+from dragoman.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from dragoman.evaluating.evaluation import Evaluation
@@ -221,17 +221,6 @@ def show_run(result: "RunResult") -> None:
     for use in USES[result.task]:
         note(use.format(run=result.folder))
     note(f"train it further: dragoman train {result.folder} --more --minutes 30")
-    show_judgement(result)
-
-
-def show_judgement(result: "RunResult") -> None:
-    """Says whether a run met the score that its recipe expects, if it expects one."""
-    judgement = result.judgement
-    if judgement is None:
-        return
-    if judgement.met is False:
-        raise GateFailed(f"{result.folder}: {judgement}")
-    write(f"{result.folder}: {judgement}")
 
 
 def show_curves(run: Path) -> None:
@@ -269,8 +258,6 @@ def show_seeds(results: "Sequence[RunResult]") -> None:
     group = str(results[0].folder).removesuffix("-seed1")
     if results[0].task not in ("language_model", "fill"):
         note(f"compare it with another: dragoman evaluate {group} --against OTHER")
-    for result in results:
-        show_judgement(result)
 
 
 def show_forecast(forecast: "Forecast") -> None:

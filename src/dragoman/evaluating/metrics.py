@@ -87,18 +87,13 @@ def printed(metric: str, value: float) -> str:
     return f"{value:.3f}" if metric.startswith(("nats", "bits")) else f"{value:.1f}"
 
 
-def unversioned(signature: str) -> str:
-    """A signature without the version of what counted."""
-    return signature.partition("|version:")[0]
-
-
 def not_comparable(scores: Iterable[Score]) -> str:
     """In which ways scores of one metric were counted, if it was not the same way; versions do not matter.
 
     >>> not_comparable(Score("BLEU", 1.0, None, None, f"nrefs:1|tok:{kind}|version:2", "") for kind in ("13a", "char"))
     'tok:13a and tok:char'
     """
-    ways = [dict.fromkeys(unversioned(score.signature).split("|")) for score in scores]
+    ways = [dict.fromkeys(score.signature.partition("|version:")[0].split("|")) for score in scores]
     shared = set(ways[0]).intersection(*ways)
     return " and ".join(dict.fromkeys("|".join(field for field in way if field not in shared) for way in ways))
 

@@ -18,7 +18,6 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.files import free_name, nearest
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.judgement import Expectation, Expected, changed_settings
 from dragoman.runs.recipe import LIMITS, Recipe, read_tables
 from dragoman.runs.refusals import OF_EVERY_TASK
 from dragoman.runs.status import read_facts_to_go_on
@@ -77,8 +76,6 @@ class Source(NamedTuple):
     tables: dict[str, Any]
     origin: str
     name: str
-    expectation: Expectation | None = None
-    """The scores that the recipe reached where it was run; they are no setting of the new run."""
     of_library: bool = False
     """Whether it ships with the package."""
 
@@ -92,11 +89,7 @@ def find_recipe(what: What, overrides: Sequence[str] = ()) -> Source:
         source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
     else:
         source = _read(what)
-    expected = source.tables.pop("expected", None)
     tables = apply_overrides(overrides, source.tables)
-    if expected is not None:
-        table = check(expected, f"{source.origin}, expected", Expected).model_dump(mode="json")
-        source = source._replace(expectation=Expectation(table, changed_settings(source.tables, tables)))
     if source.of_library and (task := check(tables, COMMAND_LINE, Recipe).task) != _task_of(source):
         log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
         places = {key: value for key, value in source.tables["data"].items() if key in OF_EVERY_TASK}
@@ -206,8 +199,6 @@ class RunRequest(NamedTuple):
     run: RunFolder
     asked: dict[str, Any] | None
     """The tables of settings asked for; None if an existing run goes on as it was."""
-    expectation: Expectation | None = None
-    """The scores that its recipe expects."""
     more: dict[str, Any] | None = None
     """Settings of `[train]` for new steps; None if none are added."""
 
@@ -221,17 +212,15 @@ def identify_run(what: What, options: RunOptions) -> RunRequest:
         before = read_facts_to_go_on(run)
         asked = apply_overrides(overrides, before["asked"])
         check(asked, str(run.recipe), Recipe)
-        kept = before.get("expectation")
-        expectation = kept and Expectation(**kept).but(before["asked"], asked)
         if options.fresh:
             path = run.path.with_name(options.name) if options.name else run.path
-            return RunRequest(RunFolder(free_name(path)), asked, expectation)
+            return RunRequest(RunFolder(free_name(path)), asked)
         if options.name is not None:
             raise ConfigError(f"{what} is a run and has its name; --name goes with a recipe, data, or --fresh")
-        return RunRequest(run, asked if overrides else None, expectation, more)
+        return RunRequest(run, asked if overrides else None, more)
     source = find_recipe(what, overrides)
     folder = Path(options.runs) / (options.name or default_name(source, options.runs))
-    return RunRequest(RunFolder(free_name(folder) if options.fresh else folder), source.tables, source.expectation)
+    return RunRequest(RunFolder(free_name(folder) if options.fresh else folder), source.tables)
 
 
 def default_name(source: Source, runs: Path | str, seed: str = "") -> str:

@@ -81,19 +81,15 @@ def _open(request: RunRequest, threads: int | None) -> dict[str, Any]:
     if threads is not None and system.choose_threads(threads) != facts["threads"]:
         raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
     if asked not in (None, facts["asked"]):
-        record_status(run, facts["status"], asked=asked, **_expected(request))
+        record_status(run, facts["status"], asked=asked)
     return read_facts_to_go_on(run)
 
 
 def _begin(request: RunRequest, asked: dict[str, Any], threads: int | None) -> dict[str, Any]:
     facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": system.choose_threads(threads)}
-    facts |= {"asked": asked, **_expected(request), "status": "preparing"}
+    facts |= {"asked": asked, "status": "preparing"}
     write_json(request.run.facts, facts)
     return read_facts(request.run)
-
-
-def _expected(request: RunRequest) -> dict[str, Any]:
-    return {"expectation": request.expectation._asdict()} if request.expectation else {}
 
 
 def _remove_other_text(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> None:

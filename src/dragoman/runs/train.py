@@ -24,7 +24,6 @@ from dragoman.files import lock
 from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.judgement import Judgement, judge
 from dragoman.runs.language_model import TextEvaluation
 from dragoman.runs.lookup import (
     RunOptions,
@@ -62,8 +61,6 @@ class RunResult:
     """Scores of the best model on each test set of the run; empty if the run was finished before."""
     task: str = "translation"
     """The task that the recipe names."""
-    judgement: Judgement | None = None
-    """Whether the scores that the recipe expects were met; None if it expects none."""
 
 
 def train(
@@ -150,7 +147,7 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
             run.scores,
         )
         recipe = check(opened.asked, str(run), Recipe)
-        return RunResult(run.path, opened.finished_at, (), recipe.task, judge(run) if world.is_first else None)
+        return RunResult(run.path, opened.finished_at, (), recipe.task)
     unusual = opened.threads if opened.threads != system.choose_threads(None) else None
     with system.torch_threads(opened.threads):
         try:
@@ -163,7 +160,7 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
         with _status_noted(run, world):
             state = session.train()
         evaluations = _finish(task, state) if world.is_first else ()
-        return RunResult(run.path, state.step, evaluations, task.recipe.task, judge(run) if world.is_first else None)
+        return RunResult(run.path, state.step, evaluations, task.recipe.task)
 
 
 def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]:
