@@ -50,7 +50,6 @@ WRONG = [
     ("benchmark RUN --output RUN/scores.json", OF_A_RUN),
     ("explain RUN text --output RUN/data/page.html", OF_A_RUN),
     ("explain RUN text --aligned a.html --output a.html", f"a.html {READ}"),
-    ("embeddings RUN --map RUN/data/map.html", OF_A_RUN),
 ]
 
 

@@ -1,8 +1,6 @@
 """The embedding space: small ones whose geometry is known, and what must be true whatever the vectors are."""
 
-import html
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,14 +16,9 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.explaining.embeddings import (
     EmbeddingSpace,
     Question,
-    WordMap,
     answer,
-    draw_map,
     load_embeddings,
-    page,
-    principal_axes,
     read_question,
-    write_map,
 )
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, build_model
@@ -146,15 +139,6 @@ def test_a_name_that_the_vocabulary_does_not_hold_is_refused_with_names_near_it(
             random_space("bpe").find(blank)
 
 
-def test_words_are_letters_after_a_space() -> None:
-    space = random_space("bpe")
-    shown = {space.shown[id_] for id_ in space.words}
-    assert {"▁the", "▁house", "▁è"} <= shown
-    assert all(name.startswith("▁") and name[1:].isalpha() for name in shown)
-    assert {"house", "è", "the"} <= {random_space("word").shown[id_] for id_ in random_space("word").words}
-    assert "bus-stop" not in {random_space("word").shown[id_] for id_ in random_space("word").words}
-
-
 def test_entries_that_lie_with_the_padding_symbol_are_unused() -> None:
     whole = random_space("bpe", width=128)
     table = whole.table.clone()
@@ -162,7 +146,7 @@ def test_entries_that_lie_with_the_padding_symbol_are_unused() -> None:
     table[house] = table[1] * 3 + 0.1 * torch.randn(128)
     space = EmbeddingSpace(table, whole.tokenizer)
     assert (whole.unused, space.unused) == (frozenset(), {house})
-    assert house not in space.words and house in space.entries
+    assert house in space.entries
 
 
 def test_chance_is_what_random_pairs_have() -> None:
@@ -233,88 +217,6 @@ def test_a_question_that_lacks_a_word_or_a_sign_is_refused(arguments: list[str],
 def test_words_that_cancel_out_are_refused() -> None:
     with pytest.raises(ConfigError, match="cancel out"):
         answer(space_of(ROYAL), read_question(["king", "-", "king"]))
-
-
-# The map
-
-
-def test_axes_are_those_of_the_covariance() -> None:
-    vectors = torch.randn(50, 6) * torch.tensor([5.0, 3.0, 1.0, 1.0, 1.0, 1.0])
-    points, explained = principal_axes(vectors)
-    values, axes = numpy.linalg.eigh(numpy.cov(vectors.double().numpy().T))
-    assert explained == pytest.approx((values[-1] / values.sum(), values[-2] / values.sum()))
-    expected = (vectors - vectors.mean(0)).double().numpy() @ axes[:, [-1, -2]]
-    numpy.testing.assert_allclose(numpy.abs(points.numpy()), numpy.abs(expected), atol=1e-4)
-
-
-def test_an_axis_has_the_sign_of_its_largest_number() -> None:
-    vectors = torch.randn(30, 5)
-    points, _ = principal_axes(vectors)
-    again, _ = principal_axes(vectors.flip(0))  # other rotations on the way, the same axes
-    torch.testing.assert_close(again.flip(0), points, atol=1e-5, rtol=0)
-
-
-def numbers_in(text: str) -> dict[str, list]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
-
-
-def test_the_map_lists_the_neighbours_of_the_whole_space() -> None:
-    space = random_space("bpe")
-    drawn = draw_map(space, "model")
-    numbers = numbers_in(page(drawn))
-    assert numbers["words"] == [space.shown[id_].removeprefix("▁") for id_ in space.words]
-    others = set(space.entries) - set(space.words)
-    for place, id_ in enumerate(space.words):
-        expected = space.nearest(space.unit[id_], 10, {id_, *others})
-        assert [f"▁{numbers['words'][each]}" for each in numbers["neighbours"][place]] == [
-            each.entry for each in expected
-        ]
-        assert numbers["hundredths"][place] == pytest.approx([100 * each.similarity for each in expected], abs=0.51)
-    assert max(abs(each) for point in numbers["points"] for each in point) == numbers["span"]
-
-
-def test_the_map_holds_the_first_words() -> None:
-    space = random_space("bpe")
-    assert draw_map(space, "model", 5).words == draw_map(space, "model").words[:5]
-    with pytest.raises(DataError, match="2 entries that are words"):
-        draw_map(space, "model", 2)
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    ["</script><script>alert(1)</script>", "<!--<script>", "@@DATA@@", "\\u003c", '"&amp;', "]]>\u2028\u2029"],
-)
-def test_no_word_or_name_can_leave_its_place(hostile: str) -> None:
-    drawn = draw_map(random_space("bpe"), hostile)
-    text = page(drawn._replace(words=[hostile, *drawn.words[1:]]))
-    assert numbers_in(text)["words"][0] == hostile
-    assert text.count("</script>") == 2
-    data = text.partition('id="data">')[2].partition("</script>")[0]
-    assert not set("<>&\u2028\u2029") & set(data)
-    assert f"<h1>{html.escape(hostile)}: map of words</h1>" in text
-
-
-def test_a_large_map_is_a_small_page() -> None:
-    count = 4_000
-    words = [f"a-long-enough-word-{number}" for number in range(count)]
-    drawn = WordMap(
-        *("model", "source", words, torch.randn(count, 2), (0.1, 0.1)),
-        neighbours=torch.randint(count, (count, 10)),
-        similarity=torch.rand(count, 10),
-    )
-    text = page(drawn)
-    assert len(text.encode()) < 3_000_000
-    assert not re.findall(r"https?://|@@\w+@@|innerHTML", text)
-
-
-def test_a_map_is_not_written_over_a_folder(tmp_path: Path) -> None:
-    drawn = draw_map(random_space("bpe"), "model")
-    with pytest.raises(DataError, match="is a folder"):
-        write_map(drawn, tmp_path)
-    write_map(drawn, tmp_path / "map.html")
-    assert [file.name for file in tmp_path.iterdir()] == ["map.html"]
 
 
 # Models and the command
@@ -414,23 +316,12 @@ def test_the_command_takes_a_lone_hyphen_as_a_word(
     assert json.loads(capsys.readouterr().out)["terms"] == [{"text": "-", "pieces": ["-"]}]
 
 
-def test_the_command_writes_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, path = write_model(tmp_path / "model"), tmp_path / "map.html"
-    assert main(["embeddings", str(folder), "--map", str(path)]) == 0
-    assert "words; its two axes hold" in capsys.readouterr().out
-    assert "<h1>model: map of words</h1>" in path.read_text("utf-8")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a word"),
-        (["cat", "--map", "map.html"], "WORD and --map were given"),
-        (["--map", "."], "is a folder"),
-        (["--map", "nowhere/map.html"], "there is no folder nowhere"),
+        ([], "Missing argument"),
         (["cat", "-"], "ends with a sign"),
         (["cat", "--count", "0"], "--count"),
-        (["--map", "map.html", "--count", "3"], "only the neighbours of a WORD take --count"),
     ],
 )
 def test_mistakes_are_told_before_a_model_is_loaded(

@@ -198,24 +198,15 @@ def check_form(form: Form, weights: str | None, head: str | None) -> None:
 def embeddings(
     model: Model,
     words: Annotated[
-        list[str] | None,
+        list[str],
         typer.Argument(
             metavar="WORD - WORD + WORD",
             help="A word: lists its nearest entries of the vocabulary. Or words with - and + between them, each an "
             "argument of its own: king - man + woman asks what is to woman as king is to man. A piece of a word is "
             "named as it is shown, ▁hou; inside words, ##ing.",
-            show_default=False,
         ),
-    ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="How many neighbours to list.", show_default="10")] = None,
-    map_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--map",
-            help="Write a map of the most frequent words to this HTML file, for a browser. It needs no network.",
-            show_default=False,
-        ),
-    ] = None,
+    ],
+    count: Annotated[int, typer.Option(min=1, help="How many neighbours to list.")] = 10,
     side: Annotated[
         Literal["source", "target"] | None,
         typer.Option(help="The table to look in, if the model has one for each side.", show_default="source"),
@@ -223,51 +214,22 @@ def embeddings(
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Look into a model's word vectors: the neighbours of a word, analogies, a map.
+    """Look into a model's word vectors: the neighbours of a word, and analogies.
 
     Similarity is the cosine between two vectors: 1 is the same direction, and words at random have almost 0.
     """
     open_screen(quiet)
-    if words and map_file is not None:
-        raise ConfigError("WORD and --map were given; embeddings does one of them at a time")
-    if not words and map_file is None:
-        raise ConfigError("name a word, as in: dragoman embeddings MODEL house; or give --map FILE")
-    if count is not None and not words:
-        raise ConfigError("only the neighbours of a WORD take --count")
-    if map_file is not None:
-        check_output(map_file)
-        draw(load_space(model, side), model.resolve().name, map_file, output_format == "json")
-        return
     from dragoman.explaining.embeddings import answer, read_question
 
-    question = read_question(words or ())
-    space = load_space(model, side)
-    result = answer(space, question, count or 10)
+    question = read_question(words)
+    space = dragoman.load_embeddings(model, side)
+    entries, width = space.table.shape
+    note(f"table: {space.title}; {entries:,} entries of {width:,} numbers")
+    result = answer(space, question, count)
     if output_format == "json":
         write_json({"table": space.title, **result.facts(), "chance": space.chance._asdict()})
     else:
         show_answer(space, result)
-
-
-def load_space(model: Path, side: Literal["source", "target"] | None) -> "EmbeddingSpace":
-    """The table, after saying which one it is."""
-    space = dragoman.load_embeddings(model, side)
-    entries, width = space.table.shape
-    note(f"table: {space.title}; {entries:,} entries of {width:,} numbers")
-    return space
-
-
-def draw(space: "EmbeddingSpace", name: str, path: Path, as_json: bool) -> None:
-    """Writes a map."""
-    from dragoman.explaining.embeddings import draw_map, write_map
-
-    drawn = draw_map(space, name)
-    write_map(drawn, path)
-    if as_json:
-        write_json({"map": str(path), "table": drawn.table, "words": len(drawn.words), "explained": drawn.explained})
-        return
-    shares = " and ".join(f"{100 * share:.1f} %" for share in drawn.explained)
-    write(f"{path}: {len(drawn.words):,} words; its two axes hold {shares} of the variance")
 
 
 def show_answer(space: "EmbeddingSpace", answer: "Answer") -> None:

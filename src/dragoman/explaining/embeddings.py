@@ -1,32 +1,22 @@
-"""An embedding table as a space of words: neighbours, analogies, and a map of the most frequent words as a page.
+"""An embedding table as a space of words: neighbours and analogies.
 
 Start with `load_embeddings`. Each entry of the vocabulary is a direction, and its neighbours are those with the largest
 cosine. Words are looked up as the tokenizer writes them inside a text; nothing is run through the model.
-
-`map.html`, `map.css` and `map.js` are the page of the map, which needs no network. Two dimensions hold little of a
-space of hundreds, so the page says how much, and its lists of neighbours come from the whole space.
 """
 
 import difflib
-import html
 import math
-import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError
-from dragoman.explaining.page.page import as_json
-from dragoman.files import check_output, write_file
 from dragoman.model.transformer import EncoderDecoder, EncoderModel, LanguageModel
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, UNKNOWN, Framing
@@ -79,8 +69,6 @@ class EmbeddingSpace:
         entries: ids of the entries that spell text. Special symbols, placeholders and single bytes are none.
         unused: ids, also of bytes, that training hardly ever used. Vocabularies of pieces hold many: `▁proble` is only
             a step on the way to `▁problem`. None is found in models that read the padding symbol, as Marian's do.
-        words: ids of the entries that are a word by themselves, or the beginning of one: letters alone, after a space
-            mark where the vocabulary has such marks. Frequent words come first, and unused ones are left out.
     """
 
     def __init__(
@@ -97,11 +85,10 @@ class EmbeddingSpace:
         texts = (id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_)))
         self.entries = [id_ for id_ in texts if id_ not in tokenizer.placeholders.values()]
         self.unused = self._unused(framing.never_seen)
-        self.words = [id_ for id_ in self.entries if id_ not in self.unused and self._is_word(id_)]
         self._entry_of = {self.shown[id_]: id_ for id_ in self.entries}
 
     def __repr__(self) -> str:
-        return f"EmbeddingSpace({self.title!r}: {len(self.words):,} words, {self.table.size(1)} features)"
+        return f"EmbeddingSpace({self.title!r}: {len(self.entries):,} entries, {self.table.size(1)} features)"
 
     def find(self, text: str) -> Term:
         """The entries that stand for a word or a piece.
@@ -165,12 +152,6 @@ class EmbeddingSpace:
     def _encode(self, word: str) -> list[int]:
         """The ids of a word that follows a space. Only `byte_bpe` puts none before the first word of a text."""
         return self.tokenizer.encode(f" {word}" if self.tokenizer.kind == "byte_bpe" else word)
-
-    def _is_word(self, id_: int) -> bool:
-        text = self.tokenizer.spelling(id_).decode()
-        letters = text if self.tokenizer.kind in ("word", "spacy") else text.removeprefix(" ")
-        marked = letters != text or self.tokenizer.kind in ("word", "spacy")
-        return marked and bool(letters) and all(unicodedata.category(each)[0] in "LM" for each in letters)
 
     def _missing(self, text: str) -> str:
         """Why a text stands for no entry, with names that are near."""
@@ -300,100 +281,3 @@ def _holds_sign(argument: str) -> bool:
     """Whether an argument is several words with a sign between them: a question in quotes."""
     words = argument.split()
     return len(words) > 1 and any(word in _SIGNS for word in words)
-
-
-MOST_WORDS = 4_000
-NEIGHBOURS = 10
-_LEAST_WORDS = 3
-_SPAN = 10_000
-"""Coordinates are whole numbers up to this."""
-
-
-class WordMap(NamedTuple):
-    """The content of the page: P words, the most frequent first, each with its K nearest words."""
-
-    __repr__ = brief
-
-    name: str
-    """The name of the model."""
-    table: str
-    """The title of its embedding table."""
-    words: list[str]
-    points: Float[Tensor, "P 2"]
-    """Where the words lie, in units of the space."""
-    explained: tuple[float, float]
-    """The share of the variance of these words that each axis holds."""
-    neighbours: Int[Tensor, "P K"]
-    """Places of the nearest words in `words`, nearest first, by the cosine in the whole space."""
-    similarity: Float[Tensor, "P K"]
-    """Their cosines."""
-
-
-def draw_map(space: EmbeddingSpace, name: str, most: int = MOST_WORDS) -> WordMap:
-    """The map of the first `most` words of a vocabulary. These are roughly the most frequent ones, because a vocabulary
-    lists words in the order in which the tokenizer learned them.
-
-    Raises:
-        DataError: fewer than three entries of the vocabulary are words.
-    """
-    ids = space.words[:most]
-    if len(ids) < _LEAST_WORDS:
-        raise DataError(
-            f"a map needs at least {_LEAST_WORDS} words, but the vocabulary ({space.title}) has "
-            f"{len(ids)} entries that are words"
-        )
-    unit = space.unit[ids]
-    points, explained = principal_axes(unit)
-    cosine = (unit @ unit.T).fill_diagonal_(-torch.inf)
-    nearest = cosine.sort(descending=True, stable=True)
-    count = min(NEIGHBOURS, len(ids) - 1)
-    words = [space.shown[id_].removeprefix("▁") for id_ in ids]
-    return WordMap(name, space.title, words, points, explained, nearest.indices[:, :count], nearest.values[:, :count])
-
-
-def principal_axes(vectors: Float[Tensor, "P D"]) -> tuple[Float[Tensor, "P 2"], tuple[float, float]]:
-    """Vectors on the two axes of their largest variance (PCA), and the share of the variance that each axis holds.
-
-    The largest number of each axis is positive, because an axis has no sign of its own.
-    """
-    centred = vectors.double() - vectors.double().mean(0)
-    _, lengths, axes = torch.linalg.svd(centred, full_matrices=False)
-    axes = axes[:2]
-    axes = axes * axes.gather(1, axes.abs().argmax(1, keepdim=True)).sign()
-    shares = lengths**2 / (lengths**2).sum().clamp(min=torch.finfo(torch.float64).tiny)
-    return (centred @ axes.T).float(), (shares[0].item(), shares[1].item())
-
-
-def write_map(drawn: WordMap, path: Path | str) -> None:
-    """Writes the page, whole or not at all."""
-    check_output(path)
-    write_file(path, page(drawn))
-
-
-def page(drawn: WordMap) -> str:
-    """The HTML of a map, with its style, its script and its numbers inside."""
-    parts = {
-        "NAME": html.escape(drawn.name),
-        "STYLE": _part("map.css"),
-        "SCRIPT": _part("map.js"),
-        "DATA": as_json(_facts(drawn)),
-    }
-    return re.sub(r"@@(\w+)@@", lambda place: parts[place[1]], _part("map.html"))
-
-
-def _facts(drawn: WordMap) -> dict[str, object]:
-    """The numbers of the page, rounded: coordinates to a ten-thousandth of the largest, cosines to a hundredth."""
-    largest = drawn.points.abs().max().clamp(min=1e-12)
-    return {
-        "table": drawn.table,
-        "words": drawn.words,
-        "points": (drawn.points / largest * _SPAN).round().int().tolist(),
-        "span": _SPAN,
-        "explained": drawn.explained,
-        "neighbours": drawn.neighbours.tolist(),
-        "hundredths": (drawn.similarity * 100).round().int().tolist(),
-    }
-
-
-def _part(name: str) -> str:
-    return (files("dragoman.explaining") / name).read_text(encoding="utf-8")
