@@ -17,7 +17,7 @@ from torch import Tensor
 import dragoman
 from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
 from dragoman.exporting.export import Export
-from dragoman.exporting.generation_settings import generation_for
+from dragoman.exporting.huggingface import generation_for
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, build_model

@@ -15,11 +15,10 @@ import torch
 
 from dragoman.config import check
 from dragoman.errors import ConfigError, missing_extra
-from dragoman.exporting.generation_settings import generation_for
 from dragoman.exporting.portable_tokenizer import came_from_marian, portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
-from dragoman.inference.options import SearchOptions
+from dragoman.inference.options import DRAWS, SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.serialization import write_json
 from dragoman.store.description import StoredModel
@@ -36,7 +35,7 @@ from dragoman.store.marian import (
     VOCABULARY,
     WEIGHTS,
 )
-from dragoman.store.marian_search import Symbols
+from dragoman.store.marian_search import MAX_LENGTH, Symbols, length_penalty_notes
 from dragoman.store.marian_weights import Vocabularies, to_marian
 from dragoman.store.tensors import named_weights
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
@@ -299,3 +298,42 @@ class Exported:
             sources = torch.tensor([[self.rows.source[id_] for id_ in source]])
             logits = self.model(input_ids=sources, decoder_input_ids=given).logits[0]
         return logits.double().log_softmax(-1)[range(len(labels)), labels].tolist()
+
+
+def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
+    """Generation settings of transformers that translate as our search options do, and notes on where they can't quite."""
+    generation: dict[str, Any] = {
+        "num_beams": options.beam_size,
+        "length_penalty": options.length_penalty,
+        "early_stopping": options.beam_size > 1 and (options.early_stopping or "never"),
+        "max_length": options.length_extra + 2 if options.length_ratio == 0 else MAX_LENGTH,  # start and end symbols
+        "bad_words_ids": [[symbols.padding], *([] if options.allow_unknown else [[symbols.unknown]])],
+        "decoder_start_token_id": symbols.padding,
+        "pad_token_id": symbols.padding,
+        "eos_token_id": symbols.end,
+        "forced_eos_token_id": symbols.end,
+    }
+    if options.no_repeat_ngram is not None:
+        generation["no_repeat_ngram_size"] = options.no_repeat_ngram
+    if options.minimum_length:
+        generation["min_new_tokens"] = options.minimum_length
+    return generation, [*_left_out(options), *length_penalty_notes(options.beam_size, options.length_penalty)]
+
+
+def _left_out(options: SearchOptions) -> Iterator[str]:
+    """A note on each search option that transformers has no setting for."""
+    if drawn := [name for name in DRAWS if getattr(options, name) is not None]:
+        yield f"decode.{drawn[0]} draws samples here, but transformers will search; samples are left out"
+    if options.prefix:
+        yield f'decode.prefix = "{options.prefix}" is left out: translations there begin as the model likes'
+    if options.target_language:
+        yield f"decode.target_language is left out: begin each text there with >>{options.target_language}<<"
+    if options.banned_words:
+        yield "decode.banned_words are left out: transformers bans tokens, not words"
+    if options.terms:
+        yield "decode.terms are left out: transformers finds no terms in a text"
+    if options.length_ratio:
+        yield (
+            f"decode.length_ratio = {options.length_ratio:g} is left out: every translation there has at most "
+            f"{MAX_LENGTH - 2} tokens, however long its source is"
+        )
