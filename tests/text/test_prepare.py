@@ -19,7 +19,6 @@ from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
 from dragoman.text.checks import (
     CONTROL,
     COPY,
-    DECODED,
     DUPLICATE,
     EMPTY,
     JOINED,
@@ -533,42 +532,15 @@ HTML = [
 ]
 
 
-def test_html_entities_are_counted_with_advice_to_decode_them(tmp_path):
+def test_html_entities_are_counted_with_advice_to_replace_them(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", [*corpus(60), *HTML])
     report = prepare_data(DataSettings(path=path, dev_size=0, test_size=0), tmp_path / "data")
     assert (report.noted[ENTITIES].pairs, report.noted[ENTITIES].first) == (2, "a.tsv:62")
     assert (
-        "pairs with HTML entities such as &amp;: 2, first at a.tsv:62; --set data.checks.html_entities=decode"
+        "pairs with HTML entities such as &amp;: 2, first at a.tsv:62; a model would learn to write them"
         in report.warnings[0]
     )
     assert splits(tmp_path / "data", "train")[0][60:] == HTML
-
-
-def test_html_entities_are_decoded_before_pairs_are_judged(tmp_path):
-    pairs = [
-        *corpus(60),
-        *HTML,
-        ("&quot;", "&nbsp;"),
-        ('"Rome"', "&quot;Rome&quot;"),
-        ("R&amp;D", "Ricerca"),
-        ("R&D", "Ricerca"),
-    ]
-    asked = {
-        "path": write_tsv(tmp_path / "a.tsv", pairs),
-        "dev_size": 0,
-        "test_size": 0,
-        "checks": {"html_entities": "decode"},
-    }
-    report = prepare_data(check(asked, "x", DataSettings), tmp_path / "data")
-    assert splits(tmp_path / "data", "train")[0][60:] == [
-        ("Rock & Roll 'n more", "Rock & Roll"),
-        ("AT&T; &copy 2020 &bogus;", "AT&T"),
-        ("<b> Rémy", '"b"'),
-        ("R&D", "Ricerca"),
-    ]
-    assert {reason: tally.pairs for reason, tally in report.dropped.items()} == {EMPTY: 1, COPY: 1, DUPLICATE: 1}
-    assert report.repairs[DECODED] == 13
-    assert ENTITIES not in report.noted
 
 
 def test_invisible_characters_drop_a_pair_and_line_ends_in_a_cell_are_mended(tmp_path):

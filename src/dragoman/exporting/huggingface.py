@@ -301,7 +301,7 @@ class Exported:
 
 
 def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
-    """Generation settings of transformers that translate as our search options do, and notes on where they can't quite."""
+    """Settings of transformers that translate as our search options do, and notes on where they can't quite."""
     generation: dict[str, Any] = {
         "num_beams": options.beam_size,
         "length_penalty": options.length_penalty,

@@ -1,14 +1,12 @@
 """What is mended in a pair, and the rules that it may break. Each repair and each rule has a name in the report.
 
-`mend` puts line ends, spaces around a side and, if asked to, HTML entities right. `fault` judges one pair and never
+`mend` puts line ends and spaces around a side right. `fault` judges one pair and never
 changes its text; `alignment` judges many together, and `prepare_pairs` drops duplicates.
 """
 
 import html
 import re
 from collections import Counter
-from html.entities import html5
-from typing import Literal
 
 from pydantic import Field
 
@@ -51,18 +49,12 @@ class CheckSettings(Settings):
     """The longest side kept, in characters; the limit that matters in scripts without spaces."""
     max_ratio: float | None = Field(default=5.0, ge=1)
     """The most characters of the longer side for each of the shorter, which counts as 20 at least."""
-    html_entities: Literal["keep", "decode"] = "keep"
-    """Entities such as &amp; in the text: keep leaves them, decode replaces them by the characters they stand for."""
     drop_copies: bool = True
     """Drop pairs whose two sides are the same text: they teach a model to copy."""
     drop_duplicates: bool = True
     """Keep only the first of pairs that are equal on both sides."""
     drop_other_languages: bool = True
     """Drop pairs with a side that is certainly in another language than the rest of its column."""
-
-    @property
-    def decodes(self) -> bool:
-        return self.html_entities == "decode"
 
 
 def fault(source: str, target: str, checks: CheckSettings) -> str | None:
@@ -110,7 +102,6 @@ def _too_long(text: str, checks: CheckSettings) -> bool:
 
 
 TRIMMED = "sides with spaces around them, trimmed"
-DECODED = "HTML entities decoded"
 JOINED = "line breaks inside a side, now spaces"
 LINE_BREAKS = "rows with line breaks inside"
 
@@ -118,14 +109,11 @@ _BREAKS = re.compile(r"\s*\n\s*")
 _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 
 
-def mend(text: str, decode: bool, repairs: Counter[str]) -> str:
-    """The text with plain line ends and no spaces around it; `decode` replaces HTML entities by characters."""
+def mend(text: str, repairs: Counter[str]) -> str:
+    """The text with plain line ends and no spaces around it."""
     if "\r\n" in text:
         repairs[CARRIAGE_RETURNS] += text.count("\r\n")
         text = text.replace("\r\n", "\n")
-    if decode and "&" in text:
-        repairs[DECODED] += sum(_decoded(match) != match[0] for match in _ENTITY.finditer(text))
-        text = _ENTITY.sub(_decoded, text)
     trimmed = text.strip()
     if len(trimmed) != len(text):
         repairs[TRIMMED] += 1
@@ -141,11 +129,4 @@ def has_entity(text: str) -> bool:
     >>> has_entity("Rock &amp; Roll"), has_entity("AT&T; &copy 2020")
     (True, False)
     """
-    return "&" in text and any(_decoded(match) != match[0] for match in _ENTITY.finditer(text))
-
-
-def _decoded(match: re.Match[str]) -> str:
-    """The character that an entity stands for; the entity itself if HTML does not know its name or number."""
-    entity = match[0]
-    character = html.unescape(entity) if entity[1] == "#" else html5.get(entity[1:], entity)
-    return entity if character in ("", "\ufffd") else character
+    return "&" in text and any(html.unescape(entity) != entity for entity in _ENTITY.findall(text))

@@ -126,4 +126,4 @@ def _example(path: Path, number: int, text: str, label: str, settings: DataSetti
     label = shortened(label.strip(), settings.label_depth)
     if not label:
         raise DataError(f"{path}:{number} has no label; every row needs a text and a label: mend the row, or remove it")
-    return Example((mend(text, settings.checks.decodes, repairs),), (label,), path.name, (number,))
+    return Example((mend(text, repairs),), (label,), path.name, (number,))

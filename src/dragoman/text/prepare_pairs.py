@@ -263,7 +263,6 @@ class PairSet:
         self.misaligned: list[Misalignment] = []
         self._checks, self._usual, self._keep_all, self._exchanged = checks, usual, keep_all, exchanged
         self._lines: defaultdict[str, list[str]] = defaultdict(list)
-        self._decodes = checks.decodes
         self._names = [file.name for file in reading.files] or [Path(reading.name).name]
         self._places = {name: self._names.index(name) << _LINE_BITS for name in self._names}
 
@@ -324,8 +323,8 @@ class PairSet:
     def _take(self, pair: Pair, lines: IO[bytes], keys: IO[bytes], detector: AlignmentDetector) -> None:
         self.rows += 1
         origin = pair.origin
-        source = mend(pair.source, self._decodes, self.mended)
-        target = mend(pair.target, self._decodes, self.mended)
+        source = mend(pair.source, self.mended)
+        target = mend(pair.target, self.mended)
         words = words_of(source), words_of(target)
         detector.see(source, target, words, origin)
         reason = pair.fault or fault(source, target, self._checks)
@@ -427,7 +426,7 @@ def _learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
     def words() -> Iterator[tuple[list[str], list[str]]]:
         nonlocal rows
         for pair in reading:
-            source, target = (mend(side, checks.decodes, Counter()) for side in (pair.source, pair.target))
+            source, target = (mend(side, Counter()) for side in (pair.source, pair.target))
             if not fault(source, target, checks):
                 both = words_of(source), words_of(target)
                 rows += 1
@@ -520,7 +519,7 @@ def _warnings(
     if entities := noted.get(ENTITIES):
         yield (
             f"pairs with HTML entities such as &amp;: {entities.pairs:,}, first at {entities.first}; "
-            "--set data.checks.html_entities=decode replaces them by the characters they stand for"
+            "a model would learn to write them; replace them by the characters that they stand for"
         )
     if UNKNOWN_LANGUAGE in train.languages:
         yield f"{train.name}: the languages are unknown ({UNKNOWN_LANGUAGE}): {train.reasons['languages']}"
