@@ -83,6 +83,27 @@ def test_tags_stay_around_their_words(client: Any, kind: str):
     assert found.text == "<p>Dov'è la <b>stazione</b>?</p>"
 
 
+@pytest.mark.parametrize(
+    ("text", "ignored", "expected"),
+    [
+        ("Where is the <g1>station</g1>?", None, "Dov'è la <g1>stazione</g1>?"),
+        (
+            "<D><T>Thank you.</T><p>Where is the station?</p></D>",
+            None,
+            "<D><T>Grazie.</T><p>Dov'è la stazione?</p></D>",
+        ),
+        ('<x id="7"></x> Thank you. <x>Thank you.</x>', ["X"], '<x id="7"></x> Grazie. <x>Thank you.</x>'),
+        ('<x title="Thank you."/>Thank you.', "x,y", '<x title="Thank you."/>Grazie.'),
+        ("Thank you. <code>Thank you.</code>", None, "Grazie. <code>Grazie.</code>"),
+    ],
+)
+def test_tags_of_xml_are_inline_beside_words_and_some_keep_their_content(
+    client: Any, text: str, ignored: Any, expected: str
+):
+    asked = {"source_lang": "EN", "target_lang": "IT", "tag_handling": "xml", "ignore_tags": ignored}
+    assert client.translate_text(text, **asked).text == expected
+
+
 def test_newlines_end_a_sentence_unless_split_sentences_says_otherwise(client: Any):
     def lines(split: Any) -> int:
         text = client.translate_text("Where is\nthe station?", target_lang="IT", split_sentences=split).text
@@ -96,7 +117,8 @@ def test_newlines_end_a_sentence_unless_split_sentences_says_otherwise(client: A
     ("given", "message"),
     [
         ({"formality": "more"}, "formality"),
-        ({"ignore_tags": ["x"]}, "does not offer ignore_tags"),
+        ({"ignore_tags": ["x"]}, "does not offer ignore_tags without tag_handling=xml"),
+        ({"ignore_tags": "x", "tag_handling": "html"}, "does not offer ignore_tags without tag_handling=xml"),
         ({"splitting_tags": "x,y"}, "does not offer splitting_tags"),
         ({"non_splitting_tags": "x"}, "does not offer non_splitting_tags"),
         ({"outline_detection": False}, "does not offer outline_detection=false"),

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from itertools import accumulate
 from pathlib import Path
@@ -50,10 +50,17 @@ class Event(NamedTuple):
 class Html(Spliced):
     """A page, which says that it is in the language of its translation."""
 
-    def __init__(self, content: str, encoding: str, target: str) -> None:
+    def __init__(self, content: str, encoding: str, target: str, kept: Collection[str] | None = None) -> None:
+        """`kept` makes it a piece of XML, and names the tags in which nothing is translated. A tag that stands beside
+        words is inline there, whatever its name.
+        """
         content = _ROOT.sub(lambda tag: _LANGUAGE.sub(rf"\g<1>{target}", tag[0]), content, count=1)
         super().__init__(content, encoding, "xmlcharrefreplace")
         events = _Parser(content).events
+        self._is_xml, self._kept, self._inline = False, _UNTRANSLATED, _INLINE
+        if kept is not None:
+            self._is_xml, self._kept = True, frozenset(map(str.lower, kept))
+            self._inline = _beside_words(events, content)
         group: list[Part[Where]] = []
         for piece in self._pieces(events, [*(event.begin for event in events[1:]), len(content)]):
             if piece is not None:
@@ -72,7 +79,7 @@ class Html(Spliced):
         place = 0
         while place < len(events):
             event, where = events[place], (events[place].begin, ends[place])
-            is_inline = event.name in _INLINE
+            is_inline = event.name in self._inline
             if event.name == "wbr":
                 pass  # no place for it in other words
             elif event.kind in ("words", "other"):
@@ -82,9 +89,9 @@ class Html(Spliced):
                 yield Part("close", where) if is_inline else None
             else:
                 is_kept, is_open = event.is_kept, place in closes
-                if not is_kept:
+                if not is_kept and not self._is_xml:
                     self._add_attributes(event, where)
-                if is_kept or event.name in _UNTRANSLATED:
+                if is_kept or event.name in self._kept:
                     place, is_open = closes.get(place, place), False
                 yield Part("open" if is_open else "single", (where[0], ends[place])) if is_inline else None
             place += 1
@@ -151,6 +158,24 @@ def _closes(events: Sequence[Event]) -> dict[int, int]:
         elif event.kind == "end" and opened[event.name]:
             closes[opened[event.name].pop()] = place
     return closes
+
+
+def _beside_words(events: Sequence[Event], content: str) -> frozenset[str]:
+    """The names of the tags before or behind which words stand."""
+    closes = _closes(events)
+    ends = [*(event.begin for event in events[1:]), len(content)]
+    has_words = [
+        bool(e.kind == "words" and content[e.begin : end].strip()) for e, end in zip(events, ends, strict=True)
+    ]
+    before = {
+        event.name for event, words in zip(events[1:], has_words, strict=False) if words and event.kind == "start"
+    }
+    behind = {
+        event.name
+        for place, event in enumerate(events[:-1])
+        if has_words[place + 1] and (event.kind == "end" or (event.kind == "start" and place not in closes))
+    }
+    return frozenset(before | behind)
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:

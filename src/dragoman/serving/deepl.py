@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, cast
+from unicodedata import normalize
 
 import pydantic
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -29,7 +30,7 @@ MOST_GLOSSARIES, MOST_CHARACTERS = 1_000, 10_000_000
 REGIONS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT")}
 """Languages into which DeepL's clients translate only if a region is named."""
 REFUSED_FIELDS = (
-    *("custom_instructions", "ignore_tags", "non_splitting_tags", "splitting_tags", "style_id"),
+    *("custom_instructions", "non_splitting_tags", "splitting_tags", "style_id"),
     *("translation_memory_id", "translation_memory_threshold"),
 )
 REFUSED_PATHS = (
@@ -56,6 +57,8 @@ class TextToTranslate(Fields, extra="allow"):
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
     glossary_id: str | None = None
     glossary_ids: Annotated[tuple[str, ...], pydantic.BeforeValidator(_divided), pydantic.Field(max_length=5)] = ()
+    ignore_tags: Annotated[tuple[str, ...], pydantic.BeforeValidator(_divided)] = ()
+    """Of XML, the tags in which nothing is translated."""
     model_type: Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None = None
     outline_detection: bool = True
     preserve_formatting: bool = False
@@ -230,8 +233,10 @@ def router(server: Server) -> APIRouter:
 async def translate(request: Request) -> dict[Literal["translations"], list[Translated]]:
     """Translates texts."""
     asked, service, account = await read(request, TextToTranslate), server_of(request).service, _account(request)
-    given = {"outline_detection=false": not asked.outline_detection, **(asked.model_extra or {})}
-    if refused := [name for name in ("outline_detection=false", *REFUSED_FIELDS) if given.get(name)]:
+    given = {name: value for name, value in (asked.model_extra or {}).items() if name in REFUSED_FIELDS}
+    given |= {"outline_detection=false": not asked.outline_detection}
+    given |= {"ignore_tags without tag_handling=xml": asked.ignore_tags and asked.tag_handling != "xml"}
+    if refused := [name for name, value in given.items() if value]:
         raise Refused(400, f"this server does not offer {', '.join(refused)}; leave it out")
     glossaries = [account.glossary(each) for each in (asked.glossary_id, *asked.glossary_ids) if each]
     texts, is_marked_up = asked.text, asked.tag_handling is not None
@@ -242,8 +247,10 @@ async def translate(request: Request) -> dict[Literal["translations"], list[Tran
         settings: dict[str, Any] = {"split": "long"} if asked.split_sentences == "0" else {}
         if glossaries:
             settings["terms"] = _terms(glossaries, asked)
-        source = asked.source_lang or "auto"
-        return service.translate(texts, source, asked.target_lang, job, is_html=is_marked_up, **settings)
+        source, kept = asked.source_lang or "auto", asked.ignore_tags if asked.tag_handling == "xml" else None
+        return service.translate(
+            texts, source, asked.target_lang, job, is_html=is_marked_up, kept_tags=kept, **settings
+        )
 
     answers = await server_of(request).work(request, call)
     account.characters += sum(map(len, asked.text))
@@ -413,12 +420,15 @@ def _entries(dictionary: Dictionary) -> dict[str, str]:
 
 
 def _terms(glossaries: Sequence[Glossary], asked: TextToTranslate) -> list[tuple[str, str]]:
-    """The terms for a translation; of several for the same word, the first."""
+    """The terms that the texts may hold; of several for the same word, the first."""
     if asked.source_lang is None:
         raise Refused(400, "with a glossary, source_lang must be given")
     pair = base_language(asked.source_lang), base_language(asked.target_lang)
+    text = normalize("NFC", "\n".join(asked.text)).casefold()
     terms: dict[str, tuple[str, str]] = {}
     for glossary in glossaries:
         for entry in glossary.entries(pair).items():
-            terms.setdefault(entry[0].casefold(), entry)
+            term = normalize("NFC", entry[0]).casefold()
+            if all(word in text for word in re.findall(r"\w+", term)):  # every term in the search costs time
+                terms.setdefault(term, entry)
     return list(terms.values())

@@ -10,7 +10,7 @@ Models load one after another. Calls come from any number of threads; all reques
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -222,10 +222,12 @@ class Service:
         alternatives: int = 0,
         beam_size: int | None = None,
         is_html: bool = False,
+        kept_tags: Collection[str] | None = None,
         **settings: Any,
     ) -> list[Answer]:
         """One answer for each text, in order; a text of several lines keeps its lines. `source` may be `auto`.
-        `settings` are those of `SearchOptions`.
+        `kept_tags` makes HTML XML, and names the tags in which nothing is translated. `settings` are those of
+        `SearchOptions`.
 
         Raises:
             Refused: too much is asked for (400, 413), no model has this direction (400), or as in `SharedSearch`.
@@ -239,7 +241,7 @@ class Service:
             options = self.options(chosen, goal, alternatives, beam_size, **settings)
             self.limits.check(list(texts), alternatives, options.beam_size)
             with refusing():
-                written = _translated([texts[number] for number in numbers], translator, options, is_html)
+                written = _translated([texts[number] for number in numbers], translator, options, is_html, kept_tags)
             for number, translation in zip(numbers, written, strict=True):
                 answers[number] = Answer(translation, chosen.source, goal, routes[number][2])
         return [answers[number] for number in range(len(texts))]
@@ -351,11 +353,11 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _translated(
-    texts: Sequence[str], translator: Translator, options: SearchOptions, is_html: bool
+    texts: Sequence[str], translator: Translator, options: SearchOptions, is_html: bool, kept: Collection[str] | None
 ) -> list[Translation]:
     """The translations of texts of several lines, or of pieces of HTML: all lines at once, then put together again."""
     if is_html:
-        pages = [Html(text, "utf-8", translator.languages.target) for text in texts]
+        pages = [Html(text, "utf-8", translator.languages.target, kept) for text in texts]
         parts = [list(page.texts) for page in pages]
         joins = [lambda new, page=page: page.translated(new).decode() for page in pages]
     else:

@@ -53,6 +53,6 @@ found.emptied = (await client.getMultilingualGlossary(several.glossaryId)).dicti
 await client.deleteMultilingualGlossary(several.glossaryId);
 found.left = (await client.listMultilingualGlossaries()).length;
 
-found.refused = await refusal(client.translateText(station, "en", "it", { ignoreTags: ["x"] }));
+found.refused = await refusal(client.translateText(station, "en", "it", { splittingTags: ["x"] }));
 found.rephrased = await refusal(client.rephraseText("Hello"));
 console.log(JSON.stringify(found));
