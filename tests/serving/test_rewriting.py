@@ -1,6 +1,7 @@
 """Other words in a translation, and the sentence that goes on from them."""
 
 import math
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,8 @@ TEXTS = {
     " - Where is it??\n\n12:30\nMy name is Anna. Thanks!\r\n": ["-", "?", "?"],
 }
 """Texts, and the words of their translations that stand there as they were typed."""
+MADE = cache(make)
+"""A small translator of each kind; one that is made again may be another, because tokenizers are learnt in threads."""
 
 
 @pytest.fixture(scope="module")
@@ -130,14 +133,18 @@ def test_what_cannot_be_is_said(translator: Translator):
 @settings(max_examples=25)
 @given(data=st.data(), kind=st.sampled_from(["word", "bpe", "unigram", "character"]))
 def test_models_that_know_nothing_go_on_too(data: st.DataObject, kind: str):
-    translator = make(kind)
+    translator = MADE(kind)
     text = data.draw(st.sampled_from(lines(40)))
     options = asked(beam_size=2, align=True)
     whole = rewritten(translator, text, "", options)
     if not whole.target_words:
         return
     word = data.draw(st.integers(0, len(whole.target_words) - 1))
-    found = other_words(translator, text, whole.text, word, options)
+    try:
+        found = other_words(translator, text, whole.text, word, options)
+    except DecodeError:
+        assert whole.target_words[word] in text  # a mark that stands alone behind the sentence
+        return
     assert whole.target_words[word] in {each.word for each in found}
     for each in found[:2]:
         assert 0 <= each.probability <= 1
