@@ -9,7 +9,7 @@ its source. What a person sees becomes what the model writes, with placeholders 
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -135,7 +135,11 @@ class _Line:
         narrow = wide.but(beam_size=1, n_best=1)
         firsts = [each for each in self._found([(segment, ids)], wide, 1) if len(each.tokens) > len(ids)]
         begun = [(segment, each.tokens) for each in firsts if not each.ended]
-        others = [self._word(segment, before, len(ids), each) for each in self._found(begun, narrow, LONGEST)]
+        enough = len(places_of_words(before)) + 1  # a word is whole when another one follows it
+        wholes = self._found(
+            begun, narrow, LONGEST, lambda ids: len(places_of_words(self._shown(segment, list(ids)))) > enough
+        )
+        others = [self._word(segment, before, len(ids), each) for each in wholes]
         found = {each.word: each for each in sorted(filter(None, others), key=lambda each: each.probability)}
         if word not in found:
             (same,) = self._found([(segment, self._tokens(segment, share[:end]))], narrow, 0)
@@ -200,9 +204,14 @@ class _Line:
         yield text
 
     def _found(
-        self, beginnings: Sequence[tuple[Segment, Sequence[int]]], options: SearchOptions, further: int
+        self,
+        beginnings: Sequence[tuple[Segment, Sequence[int]]],
+        options: SearchOptions,
+        further: int,
+        stops: Callable[[Sequence[int]], bool] | None = None,
     ) -> list[Hypothesis]:
         requests = self._translator.requests.continued(beginnings, options, further)
+        requests = [replace(request, stops=stops) for request in requests]
         return [one for found in self._translator.found(requests, options) for one in found]
 
     def _word(self, segment: Segment, before: str, begun: int, whole: Hypothesis) -> OtherWord | None:
