@@ -547,12 +547,25 @@ def test_no_suggestion_is_asked_for_where_none_is_taken(visit: Visit) -> None:
 def test_a_refusal_says_what_to_do(visit: Visit, status: int, said: str, expected: str) -> None:
     refusal = {"status": status, "json": {"error": said}}
     page = visit(answers={"/v1/translate": answering(refusal, then_served=True)}, refused=True)
-    page.locator("#text").fill(STATION)
+    page.locator("#text").fill("Good morning.")
     notice = page.get_by_role("alert")
     notice.filter(has_text=expected).wait_for()
-    notice.locator("button", has_text="Try again").click()
-    await_translation(page, "stazione")
+    if status in (429, 500):
+        notice.locator("button", has_text="Try again").click()
+        await_translation(page, "Buongiorno")
+    else:
+        assert notice.locator("button").count() == 0
+        page.locator("#text").fill(STATION)
+        await_translation(page, "stazione")
     assert notice.is_hidden()
+
+
+def test_a_language_that_no_model_reads_is_named(visit: Visit) -> None:
+    page = visit(refused=True)
+    write(page, STATION, "stazione")
+    page.locator("#text").fill("Bonjour, où est la gare s'il vous plaît ?")
+    page.get_by_role("alert").filter(has_text="French").wait_for()
+    assert shown(page) == "" and page.locator("#actions").is_hidden()
 
 
 def test_a_busy_server_is_asked_again_when_it_said(visit: Visit) -> None:

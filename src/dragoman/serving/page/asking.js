@@ -23,9 +23,7 @@ export function kept(name, otherwise, store = "localStorage") {
 export function keep(name, value, store = "localStorage") {
   try {
     window[store].setItem(`dragoman.${name}`, JSON.stringify(value));
-  } catch {
-    // it has no room, or allows none
-  }
+  } catch {} // it has no room, or allows none
 }
 
 let key = kept("key", "", "sessionStorage") || kept("key", "");

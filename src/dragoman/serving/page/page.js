@@ -110,7 +110,8 @@ async function otherWords(word) {
 // Says what went wrong, and tries again by itself where that can help.
 function trouble(error, again) {
   if (error.name === "AbortError") return;
-  tell(inWords(error), again);
+  const canHelp = error.wait || error.kind === "broken";
+  tell(inWords(error), canHelp ? again : null);
   if (error.wait !== null) after("retry", 1_000 * error.wait, again);
 }
 
@@ -155,11 +156,13 @@ function settled() {
 }
 
 function showDetected(answer) {
-  const found = answer?.detected;
-  const sure = found?.confidence && words().sure(nameOf(found.language, language), Math.round(found.confidence));
-  find("detected").textContent = sure || "";
+  const { language: code, confidence } = answer?.detected ?? {};
+  find("detected").textContent = confidence ? words().sure(nameOf(code, language), Math.round(confidence)) : "";
   find("swap").disabled = !state.models.some((model) => model.source === target.value && model.target === from());
 }
+
+// A text without what is changed in every unfinished sentence.
+const bare = (some) => some.toLowerCase().replace(/[\s\p{P}]/gu, "");
 
 function showNotes(answer) {
   const notes = [];
@@ -172,7 +175,7 @@ function showNotes(answer) {
     if (flag.name !== "split") notes.push(make("li", {}, words().flags[flag.name]?.(answer) ?? flag.meaning));
   }
   if (answer?.used_terms.length) notes.push(make("li", {}, words().termsUsed(answer.used_terms.join(", "))));
-  const read = (answer?.rewritten ?? []).filter(([, read]) => !PLACEHOLDER.test(read));
+  const read = (answer?.rewritten ?? []).filter(([as, read]) => bare(as) !== bare(read) && !PLACEHOLDER.test(read));
   notes.push(...read.map((pair) => make("li", {}, words().readAs(...pair))));
   find("notes").replaceChildren(...notes);
 }

@@ -10,7 +10,6 @@ export function make(tag, properties = {}, ...children) {
   return node;
 }
 
-const LEAST_PROBABILITY = 0.0005;
 const [mirror, box, typed, menu] = ["mirror", "translation", "text", "menu"].map(find);
 
 // The words on both sides as elements, those that belong together as pairs of numbers, the number of the word that
@@ -132,7 +131,7 @@ function menuItem({ word, probability }, present, take) {
 function fillMenu(found, present, take) {
   const nothing = make("p", { role: "menuitem", tabIndex: -1 }, shown.words.nothingElse);
   const choose = (each) => (menu.hidePopover(), each.word !== present && take(each));
-  const likely = found.filter((each) => each.probability >= LEAST_PROBABILITY);
+  const likely = found.filter((each) => each.probability >= 0.0005); // 0.1 %, as it is shown
   const items = likely.map((each) => menuItem(each, present, () => choose(each)));
   find("menu-items").replaceChildren(...(items.length > 1 ? items : [nothing]));
   find("menu-items").firstElementChild.focus();
