@@ -16,6 +16,7 @@ import dragoman
 from dragoman.cli.train import FINISHED
 from dragoman.serving import libretranslate as ours
 from dragoman.serving.limits import Limits
+from dragoman.serving.service import Service
 
 libretranslatepy = pytest.importorskip("libretranslatepy")
 STATION = "Where is the station?"
@@ -117,6 +118,14 @@ def test_what_cannot_be_answered_is_an_error_that_says_why(
     answer = http.post("/translate", content=content, headers={"content-type": "application/json"})
     assert answer.status_code == status
     assert answer.json().keys() == {"error"} and message in answer.json()["error"]
+
+
+def test_too_many_texts_are_refused_before_their_language_is_detected(
+    http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Service, "route", lambda *_: pytest.fail("a language was detected"))
+    answer = http.post("/translate", json={"q": ["x"] * 10_000, "source": "auto", "target": "it"})
+    assert answer.status_code == 413 and "50 texts" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b'"q"', b"{", b'{"q": "\xff"}', b"[" * 100_000, b'{"q": 1, "q": 2}'])

@@ -232,6 +232,7 @@ class Service:
         Raises:
             Refused: too much is asked for (400, 413), no model has this direction (400), or as in `SharedSearch`.
         """
+        self.limits.check(list(texts), alternatives, beam_size or 1)
         routes = [self.route(text, source, target) for text in texts]
         answers: dict[int, Answer] = {}
         for model, goal in dict.fromkeys((id(model), goal) for model, goal, _ in routes):
