@@ -145,7 +145,7 @@ class GlossaryInfo(pydantic.BaseModel):
     source_lang: str = ""
     target_lang: str = ""
     entry_count: int = 0
-    dictionaries: list[DictionaryInfo]
+    dictionaries: list[DictionaryInfo] = []
 
 
 V2_ONLY, V3_ONLY = {"ready", "source_lang", "target_lang", "entry_count"}, {"dictionaries"}

@@ -108,7 +108,7 @@ def router(server: Server) -> APIRouter:
             "document_formats": DOCUMENT_SUFFIXES,
         }
 
-    @routes.post("/translate", openapi_extra=body_of(Asked))
+    @routes.post("/translate", openapi_extra=body_of(Asked), responses=_also("text/event-stream"))
     async def translate(request: Request) -> Response:
         """The translation of each text, with scores, tokens, flags, and the words that it came from."""
         asked = await read(request, Asked)
@@ -126,8 +126,8 @@ def router(server: Server) -> APIRouter:
         asked = await read(request, AskedWords)
         return {"words": await server.work(request, lambda job: others(service, asked, job))}
 
-    @routes.post("/explain", openapi_extra=body_of(AskedPage), response_class=HTMLResponse)
-    async def explain(request: Request) -> HTMLResponse:
+    @routes.post("/explain", openapi_extra=body_of(AskedPage), response_class=Response, responses=_also("text/html"))
+    async def explain(request: Request) -> Response:
         """A page that explains how a sentence is translated, with every number. It loads nothing."""
         asked = await read(request, AskedPage)
         page = await server.work(request, lambda job: explainer.page(service, asked, job))
@@ -135,6 +135,11 @@ def router(server: Server) -> APIRouter:
         return HTMLResponse(page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
 
     return routes
+
+
+def _also(kind: str) -> dict[int | str, dict[str, Any]]:
+    """What the schema says of a good answer of this kind."""
+    return {200: {"content": {kind: {}}}}
 
 
 def prepared(
