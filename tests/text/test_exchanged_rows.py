@@ -1,12 +1,11 @@
 """Rows in the wrong language are found by the words of the text itself, and the others pass."""
 
 import random
-from collections import Counter
 
 import pytest
 
 from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE, WordEvidence, learn_evidence, words_of
-from dragoman.text.other_languages import ColumnLanguage, evidence
+from dragoman.text.detection import ColumnLanguage
 
 ENGLISH = "the a is was sees takes house dog cat red big and with under man woman".split()
 ITALIAN = "il la un era vede prende casa cane gatto rosso grande e con sotto uomo donna".split()
@@ -58,15 +57,6 @@ def test_words_that_are_rare_or_on_both_sides_are_no_evidence():
     assert WordEvidence({}).verdict(["a"], ["b"]) is None
 
 
-def test_the_small_words_of_few_languages_are_known():
-    assert [ColumnLanguage.told(tag).name for tag in ("en", "en-GB", "pt-BR", "ru", "und")] == [
-        *("en", "en", "pt", None, None)
-    ]
-    russian = "Я не знаю, где находится вокзал."
-    assert ColumnLanguage.told("en").lacks(russian, words_of(russian))
-    assert not ColumnLanguage.told("ru").lacks(russian, words_of(russian))
-
-
 def test_text_without_spaces_is_judged_by_its_characters():
     assert words_of("我们走吧") == ["我", "们", "走", "吧"]
     assert words_of("Perché no? Sì!") == ["perché", "no", "sì"]
@@ -83,15 +73,12 @@ def test_text_without_spaces_is_judged_by_its_characters():
     ],
 )
 def test_real_text_passes_and_its_exchanged_rows_are_found(shared_data, name, source, target):
-    one, other = (
-        [words_of(line) for line in (shared_data / f"{name}.{each}").read_text(encoding="utf-8").split("\n")[:-1]]
-        for each in (source, target)
-    )
-    rows = list(zip(one, other, strict=True))
-    for told, texts in ((source, one), (target, other)):
-        column = ColumnLanguage(told, sum((evidence(" ".join(words), words) for words in texts), Counter()))
-        assert column.name == ColumnLanguage.told(told).name == told
-        assert not [words for words in texts if words and column.lacks(" ".join(words), words)]
+    texts = [(shared_data / f"{name}.{each}").read_text(encoding="utf-8").split("\n")[:-1] for each in (source, target)]
+    for told, column in zip((source, target), texts, strict=True):
+        language = ColumnLanguage(told, column)
+        assert language.name == told
+        assert sum(language.lacks(text, words_of(text)) for text in column) <= len(column) / 3000
+    rows = [(words_of(one), words_of(other)) for one, other in zip(*texts, strict=True)]
     found = verdicts(rows)
     assert found.count(EXCHANGED) <= len(rows) / 1000
     assert found.count(ONE_LANGUAGE) <= len(rows) / 100

@@ -23,6 +23,7 @@ from dragoman.text.checks import (
     EMPTY,
     JOINED,
     LINE_BREAKS,
+    OTHER_LANGUAGE,
     PLACEHOLDER,
     RATIO,
     REPEATED,
@@ -32,7 +33,6 @@ from dragoman.text.checks import (
 )
 from dragoman.text.inputs import open_inputs
 from dragoman.text.lines import CARRIAGE_RETURNS
-from dragoman.text.other_languages import OTHER_LANGUAGE
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepare_pairs import ENTITIES, PairText
 from dragoman.text.prepared import read_split
@@ -417,7 +417,7 @@ def some_italian(rows: int) -> list[tuple[str, str]]:
 def test_rows_in_the_wrong_language_are_counted_and_cause_a_warning(tmp_path):
     pairs = some_italian(400)
     pairs[100:103] = [(target, source) for source, target in pairs[100:103]]
-    pairs[200] = (pairs[200][0], pairs[200][0] + " again")
+    pairs[200] = (pairs[200][0], "the red cat")  # too short to be dropped for its language
     test = [(target, source) for source, target in some_italian(450)[400:]]
     settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs), test_path=write_plain(tmp_path / "test", test))
     report = prepare_data(settings, tmp_path / "data")

@@ -21,8 +21,7 @@ from dragoman.inference.segments import Flag, Segment, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
 from dragoman.inference.terms import compiled
 from dragoman.inference.words import matching_words, places_in_line, split_words, words_written
-from dragoman.text.alignment import words_of
-from dragoman.text.other_languages import ColumnLanguage
+from dragoman.text.detection import LanguageDetector
 from dragoman.text.placeholders import readable
 from dragoman.tokenizing.tokenizers import Tokenizers
 
@@ -123,7 +122,7 @@ class Writer:
 
     def __init__(self, tokenizers: Tokenizers, forms: Forms, source_language: str) -> None:
         self.tokenizers, self.forms = tokenizers, forms
-        self.source_language = ColumnLanguage.told(source_language)
+        self.detector = LanguageDetector([source_language])
 
     def text(self, ids: Sequence[int]) -> str:
         """Ids as one line of text, as the model writes it."""
@@ -251,7 +250,7 @@ class Writer:
             "lost": bool(lost),
             "term": bool(unused_terms),
             "unknown": bool(unknown_words),
-            "language": any(self.source_language.lacks(one.text, words_of(one.text)) for one in translated),
+            "language": any(self.detector.other(one.text) for one in translated),
         }
         translation = Translation(
             source=segments.given,

@@ -22,6 +22,7 @@ SPREADSHEET = "spreadsheet error such as #N/A"
 PLACEHOLDER = "one short text for many long ones, such as TODO"
 REPEATED = "one text for many longer ones"
 DUPLICATE = "duplicate of an earlier pair"
+OTHER_LANGUAGE = "a side in another language than its column"
 
 # Shorter sides count as this long, because "No." for "Assolutamente no." is a fair translation.
 SHORT_CHARACTERS = 20
@@ -54,7 +55,7 @@ class CheckSettings(Settings):
     drop_duplicates: bool = True
     """Keep only the first of pairs that are equal on both sides."""
     drop_other_languages: bool = True
-    """Drop pairs with a side that is certainly in another language than the rest of its column."""
+    """Drop pairs with a side of four words or more in another language than the rest of its column."""
 
 
 def fault(source: str, target: str, checks: CheckSettings) -> str | None:

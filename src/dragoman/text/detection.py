@@ -1,27 +1,16 @@
-"""Which language a text is in, by py3langid: one of those that a program deals with, or another one.
-
-py3langid knows how typical short pieces of text are of each of 139 languages. The shorter a text, the more languages
-stay possible, and the lower is the confidence.
-"""
+"""Which language a text is in, by py3langid. It knows how typical short pieces of text are of each of 139 languages."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
-
-LEARN_ROWS = 2_000
+LEARN_ROWS = 1_000
 """The number of rows, from the first, that tell the language of a column."""
-_LEAST = 20
-"""Fewer clear rows say nothing of a column."""
-_RIVAL = 0.5
-"""How many clear rows another language may have for each of those of the column's language."""
-_JUDGED = 500
-"""The number of characters of a text, from the first, that are looked at."""
+_LEAST_ROWS, _LEAST_WORDS = 20, 4  # fewer clear rows say nothing of a column; rows of fewer words are not judged
+_CHARACTERS = 500  # of a text, from the first, are looked at
 
 
 class Guess(NamedTuple):
@@ -50,54 +39,64 @@ class LanguageDetector:
         """
         if not self._labels or not any(map(str.isalpha, text)):
             return []
-        weights = self._weights(text)
-        total = sum(weights.values())
-        found = [Guess(language, weights[label] / total) for language, label in self._labels.items()]
+        own, others = self._weights(text)
+        total = sum(own.values()) + sum(others.values())
+        found = [Guess(language, own[label] / total) for language, label in self._labels.items()]
         return sorted(found, key=lambda guess: -guess.confidence)
 
     def other(self, text: str) -> str | None:
-        """The code of another language, if a text is more probably in it than in all of the detector's together.
+        """The code of another language, if a text is more probably in it than in all of the detector's together, and
+        is more than names.
 
         >>> detector = LanguageDetector(["en", "it"])
         >>> [detector.other(text) for text in ("Wo ist der Bahnhof?", "Dov'è la stazione?", "OK")]
         ['de', None, None]
         """
-        own = {*self._labels.values()}
-        if not own or _identifier().classify(text[:_JUDGED])[0] in own:  # faster than all weights
+        if not self._labels or text.istitle() or _best(text)[0] in self._labels.values():
             return None
-        weights = self._weights(text)
-        best = next(label for label in weights if label not in own)
-        return best if weights[best] > sum(weights[label] for label in own) else None
+        own, others = self._weights(text)
+        best = max(others, key=others.__getitem__)
+        return best if others[best] > sum(own.values()) else None
 
     @cached_property
     def _labels(self) -> dict[str, str]:
         """The languages that py3langid knows, each with its name there."""
-        labels = {language: _label(language) for language in self.languages}
-        return {language: label for language, label in labels.items() if label}
+        return {language: label for language in self.languages if (label := _label(language))}
 
-    def _weights(self, text: str) -> dict[str, float]:
-        """How probable each language is, up to a factor; the others from the most probable on."""
-        own = {*self._labels.values()}
-        found = {label: each for label, each in _identifier().rank(text[:_JUDGED]) if label in own or len(label) == 2}
-        others = len(found) - len(own)
-        return {label: each if label in own else each / others for label, each in found.items()}
+    def _weights(self, text: str) -> tuple[dict[str, float], dict[str, float]]:
+        """How probable the languages of the detector are, and the others, up to one factor."""
+        ranked = dict(_library().rank(text[:_CHARACTERS]))
+        own = {label: ranked.pop(label) for label in set(self._labels.values())}
+        others = {label: weight for label, weight in ranked.items() if len(label) == 2}
+        return own, {label: weight / len(others) for label, weight in others.items()}
 
 
-def column_detector(told: str, texts: Sequence[str]) -> LanguageDetector | None:
-    """A detector of the language of a column, by its first rows; None if they disagree, are too few, or are in another
-    language than the column is said to be (`told`).
-    """
-    if len(texts) < _LEAST:
-        return None
-    guesses = (_identifier().classify(text[:_JUDGED]) for text in texts)
-    clear = Counter(label for label, confidence in guesses if confidence > 0.5)
-    (name, most), (_, second) = [*clear.most_common(2), ("", 0), ("", 0)][:2]
-    agrees = told == UNKNOWN_LANGUAGE or _label(told) == name
-    return LanguageDetector([name]) if agrees and most >= _LEAST and second <= _RIVAL * most else None
+class ColumnLanguage:
+    """The language of a column: that of its first rows, if they agree and are not `told` to be in another one."""
+
+    def __init__(self, told: str, texts: Sequence[str]) -> None:
+        bests = map(_best, texts) if len(texts) >= _LEAST_ROWS else ()
+        clear = Counter(label for label, probability in bests if probability > 0.5)
+        (name, most), (_, second) = [*clear.most_common(2), ("", 0), ("", 0)][:2]
+        agrees = most >= max(_LEAST_ROWS, 2 * second) and (told == UNKNOWN_LANGUAGE or _label(told) == name)
+        self.name, self._known = name if agrees else None, set[str]()
+
+    def lacks(self, text: str, words: Sequence[str]) -> bool:
+        """Whether a text is in another language. Half of its `words`, known from other rows, tell the contrary fast."""
+        if self.name is None or len(words) < _LEAST_WORDS or len(self._known.intersection(words)) >= len(words) / 2:
+            return False
+        if _best(text)[0] != self.name:
+            return LanguageDetector([self.name]).other(text) is not None
+        self._known.update(words)
+        return False
+
+
+def _best(text: str) -> tuple[str, float]:
+    return _library().classify(text[:_CHARACTERS])
 
 
 @cache
-def _identifier() -> "LanguageIdentifier":
+def _library() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -105,13 +104,9 @@ def _identifier() -> "LanguageIdentifier":
 
 @cache
 def _label(language: str) -> str | None:
-    """The name that py3langid has for a language.
-
-    >>> [_label(tag) for tag in ("en-GB", "zh-Hant", "nb", "fil", "scn")]
-    ['en', 'zh', 'no', 'tl', None]
-    """
+    """The name that py3langid has for a language, such as `no` for `nb-NO`."""
     from langcodes import closest_match
 
-    code, labels = language.partition("-")[0].lower(), _identifier().labels
+    code, labels = language.partition("-")[0].lower(), _library().labels
     found = code if code in labels else closest_match(code, labels, max_distance=1)[0]
     return found if found in labels else None

@@ -35,6 +35,7 @@ from dragoman.text.alignment import (
 from dragoman.text.checks import (
     DUPLICATE,
     LINE_BREAKS,
+    OTHER_LANGUAGE,
     PLACEHOLDER,
     REPEATED,
     SPREADSHEET,
@@ -44,8 +45,8 @@ from dragoman.text.checks import (
     has_entity,
     mend,
 )
+from dragoman.text.detection import LEARN_ROWS, ColumnLanguage
 from dragoman.text.languages import UNKNOWN_LANGUAGE
-from dragoman.text.other_languages import LEARN_ROWS, OTHER_LANGUAGE, ColumnLanguage, evidence
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import (
     FORMAT_NUMBER,
@@ -421,22 +422,19 @@ class Usual(NamedTuple):
 
 
 def _learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
-    found, rows = (Counter[str](), Counter[str]()), 0
+    texts: tuple[list[str], list[str]] = ([], [])
 
     def words() -> Iterator[tuple[list[str], list[str]]]:
-        nonlocal rows
         for pair in reading:
             source, target = (mend(side, Counter()) for side in (pair.source, pair.target))
             if not fault(source, target, checks):
-                both = words_of(source), words_of(target)
-                rows += 1
-                if rows <= LEARN_ROWS:
-                    found[0].update(evidence(source, both[0]))
-                    found[1].update(evidence(target, both[1]))
-                yield both
+                if len(texts[0]) < LEARN_ROWS:
+                    texts[0].append(source[:50])  # tells enough of a language
+                    texts[1].append(target[:50])
+                yield words_of(source), words_of(target)
 
     learned = learn_evidence(words())
-    source, target = map(ColumnLanguage, reading.languages, found)
+    source, target = map(ColumnLanguage, reading.languages, texts)
     return Usual(learned, (source, target))
 
 
