@@ -1,5 +1,7 @@
 """DeepL's API, as the official Python client speaks it: every call for text, languages, usage and glossaries."""
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -295,3 +297,34 @@ def test_a_form_says_the_same_as_json(url: str):
         "text": "Grazie.",
         "billed_characters": 10,
     }
+
+
+def test_glossaries_have_the_fields_of_their_version_and_no_others(url: str):
+    dictionary = {"source_lang": "en", "target_lang": "it", "entries": "a\tb", "entries_format": "tsv"}
+    label = {"glossary_id", "name", "creation_time"}
+    for version, given, fields in (
+        (2, {"name": "some", **dictionary}, {*label, "ready", "source_lang", "target_lang", "entry_count"}),
+        (3, {"name": "some", "dictionaries": [dictionary]}, {*label, "dictionaries"}),
+    ):
+        made = httpx.post(f"{url}/v{version}/glossaries", json=given)
+        assert made.status_code == 201 and made.json().keys() == fields
+        where = f"{url}/v{version}/glossaries/{made.json()['glossary_id']}"
+        assert httpx.get(where).json() == made.json()
+        assert made.json() in httpx.get(f"{url}/v{version}/glossaries").json()["glossaries"]
+        found = httpx.get(f"{where}/entries", params={"source_lang": "EN", "target_lang": "IT"})
+        if version == 2:
+            assert (found.text, found.headers["content-type"].partition(";")[0]) == (
+                "a\tb",
+                "text/tab-separated-values",
+            )
+        else:
+            assert found.json() == {"dictionaries": [dictionary]}
+        gone = httpx.delete(where)
+        assert (gone.status_code, gone.content) == (204, b"")
+
+
+def test_every_reference_of_the_schema_leads_somewhere(url: str):
+    schema = httpx.get(f"{url}/openapi.json").json()
+    names = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schema)))
+    assert "Dictionary" in names and names <= schema["components"]["schemas"].keys()
+    assert not re.search(r'"\$ref": "(?!#/components/schemas/\w+")', json.dumps(schema))
