@@ -120,6 +120,7 @@ def test_what_cannot_be_is_said(translator: Translator):
         ("Where is the <b>station</b>?", "Dove", "tags"),
         ("Where is the station?", "Dov'è\nla", "begins with"),
         ("🎉 Thanks!", "🙂 Grazie", "begins with"),
+        ("Thanks!", "Grazie " * 20_000, "too many for its source"),
     ]:
         with pytest.raises(DecodeError, match=message):
             rewritten(translator, text, prefix, translator.options)

@@ -30,6 +30,9 @@ from dragoman.text.casing import capitalised
 
 BEGINNINGS, LONGEST = 16, 24
 """How many tokens are tried as the beginning of another word, and by how many more at most it becomes whole."""
+TOO_LONG = 4
+"""How many times as long as the model's longest output the beginning of a sentence may be. It may be longer than that,
+because another tokenisation of the same text can be."""
 WORDS = 8
 """Most words for one place."""
 _LINE_END = re.compile(r"[\r\n]")
@@ -155,10 +158,10 @@ class _Line:
         """
         shares: list[str] = []
         rest = translation.strip()
-        for segment, own in zip(self._segments, self._own if len(self._segments) > 1 else (), strict=False):
-            if not rest or len(shares) == len(self._segments) - 1:
+        for number, segment in enumerate(self._segments[:-1]):
+            if not rest:
                 break
-            share = own.text
+            share = self._own[number].text
             if not rest.startswith(share) or rest[len(share) :][:1].isalnum():
                 count = 0 if segment.copied else len(split_sentences(share))
                 share = "".join(split_sentences(rest)[:count])
@@ -192,6 +195,9 @@ class _Line:
         if tokenizer.unknown in ids and not self._options.allow_unknown:
             words = ", ".join(tokenizer.unknown_words(written))
             raise DecodeError(f"the vocabulary does not hold {words}, so the model cannot go on from it")
+        longest = int(self._options.length_ratio * len(segment.ids)) + self._options.length_extra
+        if len(ids) > TOO_LONG * longest:
+            raise DecodeError(f"{text[:50]!r} and so on has {len(ids):,} tokens, too many for its source")
         return ids
 
     def _ways(self, text: str) -> Iterator[str]:
