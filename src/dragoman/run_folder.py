@@ -36,6 +36,8 @@ class RunFolder:
         self.best = self.path / "best"  # the model of the best validation
         self.final = self.path / "final"
         self.scores = self.path / "scores.json"
+        self.curves = self.path / "curves.png"
+        self.confusion = self.path / "confusion.png"
         self.diverged = self.path / "diverged.json"  # the pairs of the last step whose gradient was not finite
         self.tensorboard = self.path / "tensorboard"
 
@@ -75,7 +77,7 @@ class RunFolder:
         if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
             return False
         own = (self.recipe, self.facts, self.data, self.tokenizer, self.corpora, self.checkpoints, self.metrics)
-        made = (self.best, self.final, self.scores, self.diverged, self.tensorboard)
+        made = (self.best, self.final, self.scores, self.curves, self.confusion, self.diverged, self.tensorboard)
         return not {path, *path.parents}.isdisjoint((self.conventions, *own, *made))
 
 

@@ -87,6 +87,7 @@ COMMANDS = [
     "predict fill --format json 'the [MASK] cat'",
     "evaluate classify labelled.csv --samples 10",
     "evaluate classify labelled.csv --samples 10 --format json",
+    "evaluate classify labelled.csv --samples 10 --picture OUT.png",
     "evaluate tag tagged.tsv --samples 10",
     "translate translator --format json 'the old cat'",
     "translate prefixed 'the old cat'",

@@ -49,6 +49,7 @@ WRONG = [
     ("predict MODELS/classifier pairs.tsv", "give --input pairs.tsv for the lines in it", 2),
     ("explain MODELS/classifier text", "explain shows translation and language models", 2),
     ("embeddings MODELS/classifier the --side target", "holds an encoder alone, which has no target", 2),
+    ("evaluate RUN --picture seen.png", "--picture draws the confusions of labels; ", 2),
     ("fine-tune RUN pairs.tsv --lora 2 --freeze encoder", "tuning.lora freezes everything but its adapters", 2),
     ("fine-tune RUN pairs.tsv --freeze ''", "tuning.freeze.0 should have at least 1 character", 2),
     ("merge MODELS/adapter --to MODELS/adapter/new", "would lie inside", 2),

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from extras import without
 
 from dragoman.cli.evaluate import show_scores
-from dragoman.errors import ConfigError, DataError
-from dragoman.evaluating.confusion import Confusion, confusion_table, worst_confusions
+from dragoman.errors import ConfigError, DataError, MissingExtra
+from dragoman.evaluating import confusion as pictures
+from dragoman.evaluating.confusion import Confusion, confusion_table, draw_confusion, worst_confusions
 from dragoman.evaluating.label_metrics import HEADINGS, count_labels, entity_rows, find_entities, label_rows
 from dragoman.evaluating.labels_evaluation import (
     LabelEvaluation,
@@ -260,6 +262,26 @@ def test_the_worst_confusions_are_said_in_words():
     confusion = Confusion.of(rows("aaaabbbcdddd"), rows("abbaabbcdddd"))
     assert worst_confusions(confusion) == ["2 of 4 a were taken for b", "1 of 3 b were taken for a"]
     assert worst_confusions(Confusion.of(rows("ab"), rows("ab"))) == []
+
+
+@pytest.mark.parametrize(("form", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_matrix_is_drawn_as_a_picture_that_is_the_same_each_time(form, begins):
+    pytest.importorskip("matplotlib", reason="needs the extra plots")
+    confusion = Confusion.of(rows([*GOLD, "$x", "字"]), rows([*FOUND, "字", "$x"]))
+    assert draw_confusion(confusion, form).startswith(begins)
+    assert draw_confusion(confusion, form) == draw_confusion(confusion, form)
+
+
+def test_a_picture_of_many_labels_says_how_many_are_left_out(monkeypatch):
+    pytest.importorskip("matplotlib", reason="needs the extra plots")
+    monkeypatch.setattr(pictures, "MOST_DRAWN", 2)
+    assert b"<!-- 3 labels left out -->" in draw_confusion(Confusion.of(rows(GOLD), rows(FOUND)), "svg")
+
+
+def test_without_matplotlib_a_picture_names_the_extra(monkeypatch):
+    without(monkeypatch, "matplotlib")
+    with pytest.raises(MissingExtra, match=r"dragoman\[plots\]"):
+        draw_confusion(Confusion.of(rows("ab"), rows("aa")))
 
 
 def test_facts_are_plain_and_can_be_read_again(tmp_path):

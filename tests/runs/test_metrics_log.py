@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.errors import DiskFull
 from dragoman.runs import metrics_log
-from dragoman.runs.metrics_log import MetricsLog, curve_lines, dev_curve, read_metrics, training_losses
+from dragoman.runs.metrics_log import MetricsLog, curve_lines, dev_curve, draw_curves, read_metrics, training_losses
 
 METRICS = "metrics.jsonl"
 
@@ -112,8 +112,10 @@ def test_curves_cope_with_whatever_a_journal_lacks(tmp_path: Path) -> None:
         '{"step": 9, "dev_loss": 1.0, "dev_bleu": 1.0, "dev_chrf": 2.0}\n'
     )
     assert curve_lines(tmp_path) == ["training loss ▁ 2.00 to 2.00 nats a token", "held-out chrF ▁█ 1.0 to 2.0"]
+    draw_curves(tmp_path)
     (tmp_path / METRICS).unlink()
     assert curve_lines(tmp_path) == []
+    draw_curves(tmp_path)
 
 
 # Trackers

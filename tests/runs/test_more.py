@@ -185,7 +185,7 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
             ("dragoman.runs.train.record_status", 2),
             ("dragoman.training.loop.train_step", 1),
             ("dragoman.runs.translation.evaluate", 1),
-            ("dragoman.runs.train.read_metrics", 1),
+            ("dragoman.runs.train.draw_curves", 1),
         ),
     ],
 )

@@ -225,7 +225,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
             ("dragoman.runs.translation.learn_tokenizers", 1),
             ("dragoman.training.loop.train_step", 3),
             ("dragoman.runs.translation.evaluate", 1),
-            ("dragoman.runs.train.read_metrics", 1),
+            ("dragoman.runs.train.draw_curves", 1),
         ),
     ],
 )

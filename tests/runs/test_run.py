@@ -1,6 +1,7 @@
 """One run from plain text to a scored model: what it reads, what it leaves behind, and what it says when it cannot."""
 
 import dataclasses
+import importlib.util
 import inspect
 import json
 import logging
@@ -69,10 +70,11 @@ def test_memory_is_compared_by_arithmetic_alone(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_run_leaves_a_scored_model_and_all_that_led_to_it(finished: Path) -> None:
     left = {path.name for path in finished.iterdir()}
-    assert left - {"tensorboard"} == {
+    assert left - {"curves.png", "tensorboard"} == {
         *(".lock", "run.json", "recipe.toml", "data", "tokenizer", "corpus", "checkpoints", "metrics.jsonl"),
         *("best", "final", "scores.json", "conventions.json"),
     }
+    assert ("curves.png" in left) == (importlib.util.find_spec("matplotlib") is not None)
     for name in ("best", "final"):
         assert load_model(finished / name).languages == ("en", "it")
     scores = json.loads((finished / "scores.json").read_text())

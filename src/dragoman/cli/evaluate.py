@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from statistics import quantiles
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -33,9 +33,11 @@ from dragoman.cli.options import (
     search_overrides,
 )
 from dragoman.cli.streams import standard_input, writer
-from dragoman.files import check_output
+from dragoman.errors import ConfigError
+from dragoman.files import check_output, write_file
 
 if TYPE_CHECKING:
+    from dragoman.evaluating.confusion import Form
     from dragoman.evaluating.evaluation import Evaluation
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
     from dragoman.evaluating.pairs import ScoredPair
@@ -95,6 +97,9 @@ def evaluate(
         Path | None, typer.Option(help="Write the translations or labels to this file, one text a line.")
     ] = None,
     scores: Annotated[Path | None, typer.Option(help="Write everything about the scores to this JSON file.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the confusions of a classifier or tagger to this file (.png, .svg, .pdf).")
+    ] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -102,6 +107,8 @@ def evaluate(
     """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with 95 % intervals."""
     from dragoman.evaluating.metrics import METRICS
 
+    if picture is not None:
+        check_picture(picture, system, [path for path in (test, output, scores) if path is not None])
     result = dragoman.compare(
         [path for path in (system, against) if path is not None],
         test,
@@ -122,6 +129,30 @@ def evaluate(
         write_json([evaluation.facts() for evaluation in result.evaluations])
     else:
         show(result)
+    if picture is not None:
+        draw_picture(result.evaluations[0], picture)
+
+
+def check_picture(picture: Path, system: Path, others: Sequence[Path | str]) -> None:
+    """Refuses a picture of an unknown format, a picture of translations, and a path that cannot be written or that
+    names another file of the command.
+    """
+    from dragoman.runs.compare import gives_labels
+
+    if picture.suffix not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"--picture {picture} must end in .png, .svg or .pdf")
+    if system.exists() and not gives_labels(system):
+        raise ConfigError(f"--picture draws the confusions of labels; {system} gives none")
+    check_output(picture, *others)
+
+
+def draw_picture(evaluation: "Evaluation | LabelEvaluation", picture: Path) -> None:
+    from dragoman.evaluating.confusion import draw_confusion
+    from dragoman.evaluating.labels_evaluation import LabelEvaluation
+
+    if not isinstance(evaluation, LabelEvaluation):
+        raise ConfigError("--picture draws the confusions of labels; translations have none")
+    write_file(picture, draw_confusion(evaluation.confusion, cast("Form", picture.suffix[1:])))
 
 
 def show(result: "CompareResult") -> None:

@@ -1,17 +1,33 @@
-"""Which labels are taken for which: the confusion matrix, as a table and in words."""
+"""Which labels are taken for which: the confusion matrix, as a table, in words, and as a picture (extra `plots`)."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (matplotlib's types are partial)
+
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from functools import partial
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.brief import brief
+from dragoman.errors import missing_extra
 from dragoman.evaluating.label_metrics import Rows, names_in
+
+log = logging.getLogger(__name__)
 
 MOST_LABELS = 12
 """A table shows at most this many labels: about as many as fit on a screen."""
 OTHERS = "others"
+Form = Literal["png", "svg", "pdf"]
+MOST_DRAWN = 60
+"""A picture shows at most this many labels, those that are confused most, so that it stays readable."""
+_CELL_INCHES = 0.42
 
 
 @dataclass(frozen=True)
@@ -96,3 +112,110 @@ def _left_out(confusion: Confusion, shown: list[int]) -> str:
         f"{missing:,} of {len(confusion.labels):,} labels are left out; {mistakes - within:,} of {mistakes:,} mistakes "
         "are theirs"
     )
+
+
+def draw_confusion(confusion: Confusion, form: Form = "png") -> bytes:
+    """Gold labels down, found labels across. Colours are shares of the gold label, numbers are counts."""
+    shown = confusion.worst_labels(MOST_DRAWN)
+    inches = len(shown) * _CELL_INCHES + 2.0
+    names = [confusion.labels[index] for index in shown]
+    return draw_figure((inches + 0.6, inches), partial(_fill, confusion, shown), form, 150, names)
+
+
+def draw_figure(
+    inches: tuple[float, float],
+    fill: Callable[[Any, Mapping[str, str]], None],
+    form: Form,
+    dpi: int,
+    names: Iterable[str],
+) -> bytes:
+    """A figure of matplotlib as a file, without its date and with names that are not random, so that equal pictures are
+    equal files.
+
+    `fill` is given what stands for each of the `names`: the name, or a number where no font has its letters.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    try:
+        from matplotlib import rc_context  # pyright: ignore
+        from matplotlib.figure import Figure  # pyright: ignore
+    except ImportError:
+        raise missing_extra("matplotlib", "plots") from None
+    names = list(dict.fromkeys(names))
+    fonts, missing = _fonts_for({letter for name in names for letter in name if letter.isprintable()})
+    numbers = {name: str(number) for number, name in enumerate(names, 1) if missing & {*name}}
+    if numbers:
+        log.warning(
+            "no font of this machine has the letters of some names, so the picture shows numbers: %s; a font of the "
+            "script, such as Noto Sans CJK, shows them",
+            ", ".join(f"{number} {name}" for name, number in numbers.items()),
+        )
+    with rc_context({"svg.hashsalt": "dragoman", "font.family": fonts}), warnings.catch_warnings():
+        for harmless in _HARMLESS:
+            warnings.filterwarnings("ignore", message=harmless)
+        figure: Any = Figure(figsize=inches, layout="constrained")
+        fill(figure, {name: numbers.get(name, plain_text(name)) for name in names})
+        file = io.BytesIO()
+        date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
+        figure.savefig(file, format=form, dpi=dpi, metadata=date)
+        return file.getvalue()
+
+
+def _fonts_for(letters: set[str]) -> tuple[list[str], set[str]]:
+    """The usual font, fonts of this machine that have those of the letters which it lacks, and what none of them has.
+
+    Matplotlib would draw a sign of the script for such a letter, which looks like another letter.
+    """
+    from matplotlib import font_manager
+
+    chosen, missing = ["DejaVu Sans"], set(letters)
+    found = sorted(font_manager.fontManager.ttflist, key=lambda font: (font.name != chosen[0], font.name, font.fname))
+    for font in found:
+        if not missing:
+            break
+        if font.style != "normal" or "lastresort" in font.name.lower().replace(" ", ""):
+            continue
+        with suppress(OSError, RuntimeError):  # a damaged font, or one that was removed
+            lacking = {
+                letter for letter in missing if not font_manager.get_font(font.fname).get_char_index(ord(letter))
+            }
+            if lacking != missing:
+                chosen.append(font.name)
+                missing = lacking
+    return list(dict.fromkeys(chosen)), missing
+
+
+def draw_matrix(
+    axes: Any, shares: Any, rows: Sequence[str], columns: Sequence[str], aspect: Literal["auto", "equal"]
+) -> Any:
+    """Cells from white (0) to dark blue (1), with the names of rows and columns; `aspect` as matplotlib means it."""
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect=aspect)
+    axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(labelsize=8)
+    return image
+
+
+def plain_text(text: str) -> str:
+    """Text that matplotlib shows as it is, and not as a formula."""
+    return text.replace("$", r"\$")
+
+
+_HARMLESS = ("Glyph", "Attempting to set identical low and high")
+"""Warnings that nobody needs: a font lacks a letter that another has; a text without words gives an empty map."""
+
+
+def _fill(confusion: Confusion, shown: list[int], figure: Any, drawn: Mapping[str, str]) -> None:
+    axes = figure.subplots()
+    names = [drawn[confusion.labels[index]] for index in shown]
+    counts = confusion.counts[np.ix_(shown, shown)]
+    shares = counts / np.maximum(confusion.counts[shown].sum(axis=1, keepdims=True), 1)
+    image = draw_matrix(axes, shares, names, names, aspect="equal")
+    for (row, column), count in np.ndenumerate(counts):
+        if count:
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, str(count), ha="center", va="center", fontsize=7, color=colour)
+    left_out = len(confusion.labels) - len(shown)
+    axes.set(xlabel="found", ylabel="gold", title=f"{left_out:,} labels left out" if left_out else "")
+    figure.colorbar(image, ax=axes, label="share of the gold label", shrink=0.6)

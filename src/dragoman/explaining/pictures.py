@@ -6,22 +6,16 @@ Heat maps are drawn as text, or as files for a paper: PNG, SVG or PDF, with matp
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # (matplotlib's types are partial)
 
-import io
-import logging
 import textwrap
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import combining, east_asian_width
 
-from dragoman.errors import ConfigError, missing_extra
+from dragoman.errors import ConfigError
+from dragoman.evaluating.confusion import Form, draw_figure, draw_matrix, plain_text
 from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record
 
-log = logging.getLogger(__name__)
-
-Form = Literal["png", "svg", "pdf"]
 _SHADES = " ░▒▓█"
 _LONGEST_LABEL = 24
 _WIDEST = 60
@@ -116,86 +110,16 @@ def draw(heats: Sequence[HeatMap], form: Form) -> bytes:
     width = max(5.0, max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5)
     height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
     names = [name for heat in heats for name in (*heat.rows, *heat.columns)]
-    return _figure((width, height), partial(_fill, heats), form, names)
+    return draw_figure((width, height), partial(_fill, heats), form, 200, names)
 
 
 def _fill(heats: Sequence[HeatMap], figure: Any, drawn: Mapping[str, str]) -> None:
     ratios = [max(len(heat.rows), 1) for heat in heats]
     axes = figure.subplots(len(heats), 1, squeeze=False, height_ratios=ratios)[:, 0]
     for each, heat in zip(axes, heats, strict=True):
-        image = each.imshow(heat.weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        each.set_xticks(range(len(heat.columns)), [drawn[name] for name in heat.columns], rotation=60, ha="right")
-        each.set_yticks(range(len(heat.rows)), [drawn[name] for name in heat.rows])
-        each.tick_params(labelsize=8)
-        lines = textwrap.wrap(_plain(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
+        image = draw_matrix(
+            each, heat.weights, [drawn[row] for row in heat.rows], [drawn[name] for name in heat.columns], aspect="auto"
+        )
+        lines = textwrap.wrap(plain_text(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
         each.set_title("\n".join(lines), fontsize=9)
         figure.colorbar(image, ax=each, label="weight", shrink=0.6)
-
-
-def _figure(
-    inches: tuple[float, float], fill: Callable[[Any, Mapping[str, str]], None], form: Form, names: Iterable[str]
-) -> bytes:
-    """A figure of matplotlib as a file, without its date and with names that are not random, so that equal pictures are
-    equal files.
-
-    `fill` is given what stands for each of the `names`: the name, or a number where no font has its letters.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
-    try:
-        from matplotlib import rc_context  # pyright: ignore
-        from matplotlib.figure import Figure  # pyright: ignore
-    except ImportError:
-        raise missing_extra("matplotlib", "plots") from None
-    names = list(dict.fromkeys(names))
-    fonts, missing = _fonts_for({letter for name in names for letter in name if letter.isprintable()})
-    numbers = {name: str(number) for number, name in enumerate(names, 1) if missing & {*name}}
-    if numbers:
-        log.warning(
-            "no font of this machine has the letters of some names, so the picture shows numbers: %s; a font of the "
-            "script, such as Noto Sans CJK, shows them",
-            ", ".join(f"{number} {name}" for name, number in numbers.items()),
-        )
-    with rc_context({"svg.hashsalt": "dragoman", "font.family": fonts}), warnings.catch_warnings():
-        for harmless in _HARMLESS:
-            warnings.filterwarnings("ignore", message=harmless)
-        figure: Any = Figure(figsize=inches, layout="constrained")
-        fill(figure, {name: numbers.get(name, _plain(name)) for name in names})
-        file = io.BytesIO()
-        date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
-        figure.savefig(file, format=form, dpi=200, metadata=date)
-        return file.getvalue()
-
-
-def _fonts_for(letters: set[str]) -> tuple[list[str], set[str]]:
-    """The usual font, fonts of this machine that have those of the letters which it lacks, and what none of them has.
-
-    Matplotlib would draw a sign of the script for such a letter, which looks like another letter.
-    """
-    from matplotlib import font_manager
-
-    chosen, missing = ["DejaVu Sans"], set(letters)
-    found = sorted(font_manager.fontManager.ttflist, key=lambda font: (font.name != chosen[0], font.name, font.fname))
-    for font in found:
-        if not missing:
-            break
-        if font.style != "normal" or "lastresort" in font.name.lower().replace(" ", ""):
-            continue
-        with suppress(OSError, RuntimeError):  # a damaged font, or one that was removed
-            lacking = {
-                letter for letter in missing if not font_manager.get_font(font.fname).get_char_index(ord(letter))
-            }
-            if lacking != missing:
-                chosen.append(font.name)
-                missing = lacking
-    return list(dict.fromkeys(chosen)), missing
-
-
-def _plain(text: str) -> str:
-    """Text that matplotlib shows as it is, and not as a formula."""
-    return text.replace("$", r"\$")
-
-
-_HARMLESS = ("Glyph", "Attempting to set identical low and high")
-"""Warnings that nobody needs: a font lacks a letter that another has; a text without words gives an empty map."""

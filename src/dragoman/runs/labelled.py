@@ -16,8 +16,9 @@ from torch import Tensor
 from dragoman.data.batching import LabelledBatch, LabelledBatches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_labelled
-from dragoman.errors import DecodeError
+from dragoman.errors import DecodeError, Error
 from dragoman.evaluating.baselines import classify_baselines, tag_baselines
+from dragoman.evaluating.confusion import draw_confusion
 from dragoman.evaluating.label_metrics import Labelled, marks_ends
 from dragoman.evaluating.labels_evaluation import (
     MOST_PROBABLE,
@@ -28,7 +29,7 @@ from dragoman.evaluating.labels_evaluation import (
 )
 from dragoman.evaluating.metrics import SAMPLES
 from dragoman.evaluating.scores import write_scores
-from dragoman.files import sha256
+from dragoman.files import sha256, write_file
 from dragoman.inference.labels import Transitions, best_labels, expected_calibration_error, fit_temperature
 from dragoman.inference.predictor import Predictor, project, softmax
 from dragoman.model.transformer import EncoderModel
@@ -208,7 +209,7 @@ class LabelledTask(Task):
         )
 
     def score(self) -> tuple[LabelEvaluation, ...]:
-        """Scores the best model beside simple baselines. Warns where a baseline is ahead."""
+        """Scores the best model beside simple baselines, and draws the confusions. Warns where a baseline is ahead."""
         models, baselines = list[LabelEvaluation](), list[LabelEvaluation]()
         tests = [name for name, split in self.report.splits.items() if split.examples and name not in ("train", "dev")]
         train = list(self.examples("train"))
@@ -225,7 +226,16 @@ class LabelledTask(Task):
                     place = "beats this model" if ahead.better else "is level with this model, and far cheaper,"
                     log.warning("a baseline %s on %s: %s; %s", place, path.name, ahead, ADVICE)
         write_scores(self.run.scores, models, baselines=baselines)
+        for model in models[:1]:
+            self._draw(model)
         return (*baselines, *models)
+
+    def _draw(self, evaluation: LabelEvaluation) -> None:
+        try:
+            write_file(self.run.confusion, draw_confusion(evaluation.confusion))
+            log.info("confusions: %s", self.run.confusion)
+        except Error as error:
+            log.info("the confusions are not drawn: %s", error)
 
 
 def read_labelled(data: Path, task: str, split: str) -> Iterator[Example]:

@@ -1,6 +1,6 @@
-"""The metrics of a run, written and read: `metrics.jsonl` holds all of them.
+"""The metrics of a run, written, read and drawn: `metrics.jsonl` holds all of them.
 
-Trackers beside it may fail without harm.
+Trackers beside it may fail without harm. The picture, `curves.png`, needs matplotlib (extra `plots`).
 """
 
 import json
@@ -146,6 +146,21 @@ def _trackers(run: RunFolder, step: int) -> list[Any]:
     return [writer]
 
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (matplotlib's types are partial)
+
+
+SCORES = {
+    "dev_bleu": "BLEU",
+    "dev_chrf": "chrF",
+    "dev_f1": "entity F1",
+    "dev_accuracy": "accuracy",
+    "dev_macro_f1": "macro F1",
+    "dev_nats_per_character": "nats a character",
+}
+"""Metrics of validation, and how the picture names them; each task measures some of them."""
+
+
 def training_losses(run: RunFolder | Path, points: int) -> list[tuple[int, float]]:
     """Step and training loss (nats a target token, without smoothing), averaged over about `points` equal stretches."""
     lines = [line for line in read_metrics(run) if line.get("plain_loss") is not None]  # a skipped step has no loss
@@ -172,6 +187,30 @@ def curve_lines(run: RunFolder | Path) -> list[str]:
     return lines
 
 
+def draw_curves(run: RunFolder | Path) -> Path | None:
+    """Draws losses and scores over steps into `curves.png`; None if matplotlib is not installed."""
+    try:
+        from matplotlib.figure import Figure  # pyright: ignore
+    except ImportError:
+        return None
+    figure: Any = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(*_columns(training_losses(run, 200)), label="training")
+    left.plot(*_columns(dev_curve(run, "dev_loss")), "o-", label="dev")
+    left.set(xlabel="step", ylabel="nats a token or label")
+    for metric, label in SCORES.items():
+        if curve := dev_curve(run, metric):
+            right.plot(*_columns(curve), "o-", label=label)
+    right.set(xlabel="step", ylabel="dev score")
+    for axes in (left, right):
+        if axes.lines:
+            axes.legend()
+        axes.grid(alpha=0.3)
+    path = RunFolder(run).curves
+    figure.savefig(path, dpi=120)
+    return path
+
+
 def plain_curve(values: Sequence[float]) -> str:
     """A curve as one line of blocks, for a terminal.
 
@@ -185,3 +224,7 @@ def plain_curve(values: Sequence[float]) -> str:
     low, high = min(picked), max(picked)
     blocks = "▁▂▃▄▅▆▇█"
     return "".join(blocks[round((value - low) / (high - low or 1) * 7)] for value in picked)
+
+
+def _columns(rows: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [step for step, _ in rows], [value for _, value in rows]

@@ -37,7 +37,7 @@ from dragoman.runs.lookup import (
     only_one,
     run_named,
 )
-from dragoman.runs.metrics_log import read_metrics
+from dragoman.runs.metrics_log import draw_curves, read_metrics
 from dragoman.runs.opening import open_run
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
@@ -165,6 +165,7 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
 
 def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]:
     run, evaluations = task.run, tuple(task.score())
+    _draw(run)
     if warning := task.warning(read_metrics(run), state.best_step):
         log.warning("%s", warning)
     record_status(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
@@ -183,6 +184,14 @@ def _status_noted(run: RunFolder, world: World) -> Generator[None]:
     except (Interrupted, Diverged) as end:
         record_status(run, "diverged" if isinstance(end, Diverged) else "stopped")
         raise
+
+
+def _draw(run: RunFolder) -> None:
+    try:
+        if path := draw_curves(run):
+            log.info("curves: %s", path)
+    except Exception as error:
+        log.warning("the curves could not be drawn: %s", error)
 
 
 def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> tuple[RunResult, ...]:
