@@ -266,6 +266,21 @@ def test_glossaries_end_where_the_room_does(client: Any, monkeypatch: pytest.Mon
         client.create_glossary("some", "en", "it", {"e": "f"})
 
 
+def test_glossaries_and_usage_belong_to_a_key(tmp_path: Path):
+    path = tmp_path / "keys.json"
+    keys = [create_key(path, name) for name in ("anna", "ben")]
+    with live_server(keys=path) as url, deepl_client(keys[0], url) as anna, deepl_client(keys[1], url) as ben:
+        made = anna.create_glossary("some", "en", "it", {"station": "fermata"})
+        assert (
+            anna.translate_text(STATION, source_lang="EN", target_lang="IT", glossary=made).text == "Dov'è la fermata?"
+        )
+        assert [len(each.list_glossaries()) for each in (anna, ben)] == [1, 0]
+        assert [each.get_usage().character.count for each in (anna, ben)] == [len(STATION), 0]
+        for call in (ben.get_glossary, ben.delete_glossary):
+            with pytest.raises(deepl.GlossaryNotFoundException):
+                call(made.glossary_id)
+
+
 def test_refusals_have_the_statuses_that_clients_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
     key = create_key(tmp_path / "keys.json", "anna")

@@ -6,11 +6,12 @@ Glossaries last as long as the server does. What else DeepL offers is refused by
 import csv
 import re
 import uuid
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 from unicodedata import normalize
 
 import pydantic
@@ -26,7 +27,7 @@ from dragoman.text.languages import base_language, english_name
 UNLIMITED = 10**12
 """The most characters that may be translated, as DeepL tells it those who may translate any number."""
 MOST_GLOSSARIES, MOST_CHARACTERS = 1_000, 10_000_000
-"""Most glossaries, and most characters of all of them, where each entry counts as 100 more."""
+"""Most glossaries of an account, and most characters of them all, where each entry counts as 100 more."""
 REGIONS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT")}
 """Languages into which DeepL's clients translate only if a region is named."""
 REFUSED_FIELDS = (
@@ -182,7 +183,7 @@ class Glossary:
 
 
 class Account:
-    """What DeepL keeps for an account. Here all clients share one."""
+    """What DeepL keeps for an account. Each key has one; without keys, all clients share one."""
 
     def __init__(self) -> None:
         self.characters = 0
@@ -213,12 +214,12 @@ class Account:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Account]]:
-    yield {"account": Account()}
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, defaultdict[str | None, Account]]]:
+    yield {"accounts": defaultdict(Account)}
 
 
 def _account(request: Request) -> Account:
-    return cast(Account, request.state.account)
+    return request.state.accounts[getattr(request.state, "key", None)]
 
 
 routes = APIRouter(tags=["DeepL"], lifespan=_lifespan)
