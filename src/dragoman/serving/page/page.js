@@ -51,7 +51,7 @@ function textChanged() {
   showSource(text.value);
   showCount();
   tell("");
-  if (!state.models.length) return;
+  if (!state.models.length || (state.isLocked && !currentKey())) return;
   const isSent = text.value.trim() && excess() <= 0;
   setBusy(Boolean(isSent));
   if (excess() > 0) tell(words().tooLong(excess()));
@@ -144,7 +144,8 @@ function show(answer) {
   showDetected(answer);
   showNotes(answer);
   showAlternatives(answer);
-  showUndo();
+  find("rewritten").replaceChildren(words().rewritten, quiet(words().undo, undo));
+  find("rewritten").hidden = !state.earlier.length;
   loadTerms();
   if (answer) after("settled", SETTLED_MS, settled);
 }
@@ -189,12 +190,6 @@ function showAlternatives(answer) {
     make("li", {}, make("button", { type: "button", lang, dir, onclick: () => rewrite(other) }, other)));
   box.querySelector("ul").replaceChildren(...items);
   box.hidden = !items.length;
-}
-
-function showUndo() {
-  const box = find("rewritten");
-  box.replaceChildren(`${words().rewritten} `, quiet(words().undo, undo));
-  box.hidden = !state.earlier.length;
 }
 
 function showCount() {

@@ -111,7 +111,8 @@ function openMenu(word) {
   const from = shown.sides[0][source]?.textContent;
   find("menu-name").textContent = from ? shown.words.cameFrom(from) : shown.words.fromNowhere;
   find("menu-items").replaceChildren(make("p", { className: "muted", role: "menuitem" }, shown.words.looking));
-  menu.showPopover();
+  menu.word = word;
+  menu.togglePopover(true);
   placeMenu(word);
 }
 
@@ -156,8 +157,8 @@ export function listen({ others, take, leave }) {
   const choose = async (word) => {
     openMenu(word);
     const found = await others(word.number);
-    if (!menu.matches(":popover-open") || !word.isConnected) return;
-    if (!found) return menu.hidePopover();
+    if (menu.word !== word || !menu.matches(":popover-open")) return;
+    if (!found || !word.isConnected) return menu.hidePopover();
     fillMenu(found, word.textContent, take);
     placeMenu(word);
   };
