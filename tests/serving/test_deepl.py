@@ -165,6 +165,11 @@ def test_languages_have_names_and_say_that_there_is_no_formality(client: Any):
     assert [(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()] == [("en", "it")]
 
 
+def test_a_client_that_calls_nothing_json_is_answered(url: str):
+    answer = httpx.get(f"{url}/v2/languages?type=target", headers={"content-type": "application/json"})
+    assert answer.json() == [{"language": "IT", "name": "Italian", "supports_formality": False}]
+
+
 def test_usage_counts_characters_and_has_no_end(client: Any):
     before = client.get_usage().character.count
     client.translate_text(["Thank you.", "Hi"], target_lang="IT")

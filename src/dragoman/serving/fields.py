@@ -32,7 +32,7 @@ async def read(request: Request, schema: type[F]) -> F:
     given = _of_form(request.query_params.multi_items())
     if _JSON.match(request.headers.get("content-type", "")):
         try:
-            body = parse_json(await request.body())
+            body = parse_json(await request.body() or b"{}")
         except ValueError as error:
             raise Refused(400, f"the body cannot be read as JSON: {error}") from None
         if not isinstance(body, dict):
