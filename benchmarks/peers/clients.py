@@ -54,24 +54,24 @@ class Connection(asyncio.Protocol):
         head, end, rest = self._came.partition(b"\r\n\r\n")
         if not end or self._answer is None or self._answer.done():
             return
-        fields = dict(line.lower().split(b":", 1) for line in head.split(b"\r\n")[1:])
-        if len(rest) >= int(fields.get(b"content-length", b"0")):
+        fields = head.lower()
+        if len(rest) >= int(fields.split(b"\r\ncontent-length:", 1)[1].partition(b"\r\n")[0]):
             self._came = b""
-            if fields.get(b"connection", b"").strip() == b"close":
-                self.open = False
+            self.open = b"\r\nconnection: close" not in fields
             self._answer.set_result((int(head[9:12]), rest))
 
     async def ask(self, request: bytes, since: float | None = None, patience: float = PATIENCE_SECONDS) -> Answer:
         """Sends a request and waits for its answer, timed from `since` or from now."""
-        began = since or time.perf_counter()
-        self._answer = asyncio.get_running_loop().create_future()
+        began, loop = since or time.perf_counter(), asyncio.get_running_loop()
+        self._answer = loop.create_future()
+        end = loop.call_later(patience, self.leave)
         self._transport.write(request)
         try:
-            async with asyncio.timeout(patience):
-                status, body = await self._answer
-        except (OSError, TimeoutError):
-            self.leave()
+            status, body = await self._answer
+        except OSError:
             status, body = LOST, b""
+        finally:
+            end.cancel()
         return Answer(began, time.perf_counter() - began, status, body)
 
     def leave(self) -> None:

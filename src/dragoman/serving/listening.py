@@ -156,7 +156,8 @@ class Listening(uvicorn.Server):
     def _load(self) -> None:
         try:
             self._service.load()
-            gc.freeze()  # what stays for good is not looked through again and again
+            gc.freeze()  # what stays for good is not looked through again and again, and the rest more rarely
+            gc.set_threshold(20_000, 20, 20)
             if failures := [model.failed for model in self._service.models if model.failed]:
                 raise CheckpointError("; ".join(failures))
         except BaseException as error:

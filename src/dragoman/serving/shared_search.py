@@ -24,7 +24,7 @@ from dragoman.serving.limits import Refused
 
 log = logging.getLogger(__name__)
 
-SHARE = 0.25
+SHARE = 0.15
 """The part of the engine's room that one client may hold, so that a document does not slow down the steps of others."""
 ENTERING = 0.25
 """The part of that room that may enter before one step, so that reading new sources does not stall running rows."""
