@@ -15,6 +15,7 @@ from live_server import live_server
 import dragoman
 from dragoman.cli.train import FINISHED
 from dragoman.serving import libretranslate as ours
+from dragoman.serving.keys import create_key
 from dragoman.serving.limits import Limits
 from dragoman.serving.service import Service
 
@@ -251,6 +252,25 @@ def test_more_documents_than_there_are_places_are_refused(monkeypatch: pytest.Mo
         inside.wait()
         first.join()
     assert (refused.status_code, refused.headers["retry-after"], answers) == (503, "5", [200])
+
+
+def test_a_key_comes_in_the_field_that_clients_send_it_in(tmp_path: Path):
+    key = create_key(tmp_path / "keys.json", "anna")
+    with live_server(keys=tmp_path / "keys.json") as url, httpx.Client(base_url=url) as http:
+        client = libretranslatepy.LibreTranslateAPI(url, key)
+        assert client.translate(STATION, "en", "it") == "Dov'è la stazione?"
+        assert client.detect(STATION)[0]["language"] == "en"
+        settings = http.get("/frontend/settings").json()
+        assert settings["apiKeys"] is settings["keyRequired"] is True
+        given = {"q": STATION, "source": "en", "target": "it"}
+        assert posted(http, "/translate", **given, api_key=key) == {"translatedText": "Dov'è la stazione?"}
+        for wrong in ({}, {"api_key": "wrong"}, {"api_key": 5}):
+            refused = http.post("/translate", json={**given, **wrong})
+            assert refused.status_code == 403 and "needs a key" in refused.json()["error"]
+        file, form = {"file": ("a.txt", b"Thank you.")}, {"source": "en", "target": "it"}
+        assert http.post("/translate_file", files=file, data=form).status_code == 403
+        answer = http.post("/translate_file", files=file, data={**form, "api_key": key})
+        assert http.get(answer.json()["translatedFileUrl"]).text == "Grazie."
 
 
 def test_suggestions_are_lines_of_a_file_if_one_is_named(http: httpx.Client, tmp_path: Path):
