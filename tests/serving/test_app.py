@@ -245,6 +245,19 @@ def test_what_is_no_http_is_refused(head: bytes, server: SmallServer) -> None:
 # Places
 
 
+def test_more_documents_than_allowed_are_refused_before_they_are_read(work: Work) -> None:
+    with small_server(Service([], Limits(documents=1))) as server:
+        head = b"POST /translate_file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n"
+        uploading = [raw(server, head) for _ in range(door.UPLOADS)]
+        until(lambda: len(server.listening.server_state.tasks) == door.UPLOADS)
+        answer = server.ask("POST", "/translate_file", b"")
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "5") and "documents" in answer.json["error"]
+        for connection in uploading:
+            connection.close()
+        until(lambda: not server.listening.server_state.tasks)
+        assert server.ask("POST", "/translate_file", b"").status == 400
+
+
 def test_a_request_too_many_is_refused_at_once(server: SmallServer, work: Work) -> None:
     with ThreadPoolExecutor() as clients:
         answers = [clients.submit(server.ask, "POST", "/work", {}) for _ in range(2)]

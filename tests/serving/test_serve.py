@@ -104,6 +104,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(tmp_path: Path, capsys: py
     assert "give one of them" in refusal("--keys", str(tmp_path / "bad.json"), "--open")
     assert "--trusted-proxy" in refusal("--trusted-proxy", "proxy")
     assert "serve.texts should be greater than or equal to 1" in refusal("--set", "texts=0")
+    assert "there is no folder" in refusal("--suggestions", str(tmp_path / "no" / "file"))
     assert "no.tsv does not exist" in refusal("--terms", str(tmp_path / "no.tsv"))
 
 

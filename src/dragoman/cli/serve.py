@@ -13,6 +13,7 @@ import typer
 from dragoman.cli.console import as_json, note, open_screen, write, write_table
 from dragoman.cli.options import Device, Precision, Quiet, Threads
 from dragoman.errors import ConfigError, missing_extra
+from dragoman.files import check_output
 
 Names = list[str] | None
 
@@ -85,6 +86,8 @@ def serve(
         log_as_json()
     if keys and open_to_all:
         raise ConfigError("--keys lets in those who have one, and --open everybody; give one of them")
+    if suggestions:
+        check_output(suggestions)
     limits = choose(Limits, "serve", settings or (), requests_a_minute=requests_a_minute)
     service = Service(models, limits, device, precision, threads, read_terms(terms) if terms else ())
     how = ServerSettings(

@@ -27,20 +27,6 @@ KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 """The types of the page's files, by the ends of their names."""
 
 
-class Problem(pydantic.BaseModel):
-    """Why a request was not answered; if that was the server's mistake, with the id under which its log tells more."""
-
-    error: str
-    id: str | None = None
-
-
-class ProblemOfDeepL(pydantic.BaseModel):
-    """Why a request was not answered; if that was the server's mistake, with the id under which its log tells more."""
-
-    message: str
-    id: str | None = None
-
-
 def create_app(service: Service, settings: ServerSettings | None = None) -> FastAPI:
     """The application that serves these models.
 
@@ -51,8 +37,12 @@ def create_app(service: Service, settings: ServerSettings | None = None) -> Fast
     app = FastAPI(title="Dragoman", version=dragoman.__version__, openapi_url=None, docs_url=None, redoc_url=None)
     app.state.server = server
     admitted = [Depends(admit)] + [Depends(HTTPBearer(auto_error=False))] * (server.keys is not None)
-    for routes, problem in ((libretranslate, Problem), (deepl, ProblemOfDeepL), (native, Problem)):
-        told = {"model": problem, "description": "The request is refused; the text says why."}
+    for routes, field in ((libretranslate, "error"), (deepl, "message"), (native, "error")):
+        problem = pydantic.create_model(f"Problem_{field}", **{field: str, "id": (str, "")})
+        told = {
+            "model": problem,
+            "description": "The request is not answered; the text says why, and an id where the log tells more.",
+        }
         app.include_router(routes.router(server), dependencies=admitted, responses={"4XX": told, "5XX": told})
     app.include_router(_own_routes(app, server))
     for error in (Refused, HTTPException, RequestValidationError):

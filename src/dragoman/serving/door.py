@@ -10,7 +10,7 @@ import socket
 import time
 import uuid
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 DEEPL = ("/v2/", "/v3/")
 """The paths whose errors have DeepL's form."""
-DOCUMENTS, FORM_BYTES = {"/translate_file"}, 16 * 1024
-"""The paths that take a document, and what its form may hold besides."""
+DOCUMENTS, FORM_BYTES, UPLOADS = {"/translate_file"}, 16 * 1024, 4
+"""The paths that take a document, what its form may hold besides, and the uploads for each place of a document."""
 BODY_SECONDS, BYTES_A_SECOND = 20, 20_000
 """A body must arrive within so many seconds, and one more for each so many bytes."""
 LINGER_SECONDS = 2
@@ -53,7 +53,7 @@ class Door:
     """The outermost part of the application."""
 
     def __init__(self, app: ASGIApp, server: Server) -> None:
-        self._app, self._server, settings = app, server, server.settings
+        self._app, self._server, self._uploads, settings = app, server, 0, server.settings
         self._sites = {name.lower() for name in settings.allow_host}
         self._hosts = {"localhost", socket.gethostname().lower(), settings.host.lower(), *self._sites}
 
@@ -66,8 +66,11 @@ class Door:
         limit = limits.document_bytes + FORM_BYTES if path in DOCUMENTS else limits.body_bytes
         scope["client"] = (self._client(scope, headers), 0)
         visit = Visit(headers, receive, send, limit)
+        self._uploads += path in DOCUMENTS
         try:
-            refusal = self._refusal(scope["method"], headers) or visit.too_large()
+            refusal: tuple[Any, ...] | None = self._refusal(scope["method"], headers) or visit.too_large()
+            if path in DOCUMENTS and self._uploads > UPLOADS * limits.documents:
+                refusal = 503, "too many documents are on their way; try again in a moment", {"Retry-After": "5"}
             app = answer(path, *refusal) if refusal else self._app
             await app(scope, visit.receive, visit.send)
         except ClientDisconnect:
@@ -78,6 +81,7 @@ class Door:
                 text = "the server made a mistake; its log tells more under this id"
                 await answer(path, 500, text, id=visit.id)(scope, visit.receive, visit.send)
         finally:
+            self._uploads -= path in DOCUMENTS
             self._tell(scope, visit)
 
     def _client(self, scope: Scope, headers: Headers) -> str:
