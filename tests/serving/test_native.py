@@ -4,11 +4,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
+from live_server import live_server
 
 from dragoman.cli.train import FINISHED
+from dragoman.errors import DecodeError
+from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import MEANINGS
+from dragoman.inference.translator import Translator
+from dragoman.serving import native
 from dragoman.serving.app import create_app
 from dragoman.serving.limits import Limits
 from dragoman.serving.service import Service
@@ -130,9 +136,6 @@ def test_a_stream_that_cannot_begin_is_refused(client: TestClient):
 
 
 def test_a_stream_that_breaks_says_so(client: TestClient, monkeypatch: pytest.MonkeyPatch):
-    from dragoman.errors import DecodeError
-    from dragoman.inference.translator import Translator
-
     def broken(self: Translator, *_: Any, **__: Any) -> Iterator[str]:
         yield "Dov'è"
         raise DecodeError("the lights went out")
@@ -140,6 +143,23 @@ def test_a_stream_that_breaks_says_so(client: TestClient, monkeypatch: pytest.Mo
     monkeypatch.setattr(Translator, "stream", broken)
     told = streamed(client, text="Where?")
     assert told == [("piece", {"text": "Dov'è"}), ("error", {"error": "the lights went out"})]
+
+
+def test_a_stream_ends_when_its_client_goes(monkeypatch: pytest.MonkeyPatch):
+    def endless(translator: Translator, text: str, options: SearchOptions) -> Iterator[str]:
+        while True:
+            yield from translator.stream(text, options)
+
+    monkeypatch.setattr(native, "pieces", endless)
+    asked = {"text": "Where is the station?", "source": "en", "stream": True}
+    with live_server(Limits(seconds=3_600.0)) as url, httpx.Client(base_url=url) as client:
+        with client.stream("POST", "/v1/translate", json=asked) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "event: piece"
+            assert "dragoman_under_way 1.0" in httpx.get(f"{url}/metrics").text
+        while "dragoman_under_way 0.0" not in client.get("/metrics").text:
+            pass
+        assert client.post("/v1/translate", json=asked | {"stream": False}).json()["translations"]
 
 
 def test_a_sentence_is_rewritten_from_another_word(client: TestClient):
