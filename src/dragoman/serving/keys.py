@@ -13,6 +13,7 @@ import secrets
 import time
 from collections import OrderedDict
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -97,27 +98,25 @@ class Keys:
     """The keys of a file, read again whenever it changes. While it cannot be read, no key is good."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._seen, self._keys = path, self._stamp(path), read_keys(path)
+        self._path = path
+        read_keys(path)
 
     def name(self, secret: str) -> str | None:
         """The name of a key; None if it is not one of the file's. To find that out takes equally long."""
-        if (stamp := self._stamp(self._path)) != self._seen:
-            try:
-                self._seen, self._keys = stamp, read_keys(self._path)
-            except (Error, OSError) as error:
-                log.error("no key is good until %s can be read: %s", self._path, error)
-                self._keys = ()
+        try:
+            found = self._path.stat()
+            keys = _read_once(self._path, found.st_mtime_ns, found.st_ino, found.st_size)
+        except (Error, OSError) as error:
+            log.error("no key is good until %s can be read: %s", self._path, error)
+            keys = ()
         given = _sha256(secret)
-        good = [key.name for key in self._keys if hmac.compare_digest(key.sha256, given)]
+        good = [key.name for key in keys if hmac.compare_digest(key.sha256, given)]
         return good[0] if good else None
 
-    @staticmethod
-    def _stamp(path: Path) -> tuple[int, ...]:
-        try:
-            found = path.stat()
-        except OSError:
-            return ()
-        return found.st_mtime_ns, found.st_ino, found.st_size
+
+@lru_cache(maxsize=8)
+def _read_once(path: Path, *stamp: int) -> tuple[Key, ...]:
+    return read_keys(path)
 
 
 class Rates:
