@@ -114,16 +114,20 @@ def until(seconds: float) -> Callable[[], bool]:
 
 
 def take_turn(server: Server, requests: Iterator[bytes], clients: int, seconds: float) -> Turn:
-    began = time.perf_counter() + WARM_UP_SECONDS
+    """Counts what is answered between the end of a warm-up and the end of the turn; if nothing is, all of it."""
+    start = time.perf_counter()
+    began, end = start + WARM_UP_SECONDS, start + WARM_UP_SECONDS + seconds
     answers = asyncio.run(closed_loop(server.port, requests, clients, until(WARM_UP_SECONDS + seconds)))
-    counted = [each for each in answers if began <= each.began + each.seconds < began + seconds]
+    counted = [each for each in answers if began <= each.began + each.seconds < end]
     if not counted:
-        raise SystemExit(f"error: {server.name} answered nothing in {seconds:.0f} s")
+        counted, seconds = answers, time.perf_counter() - start
     served = [each for each in counted if each.status == 200]
+    if not served:
+        raise SystemExit(f"error: {server.name} translated nothing:\n{counted[0].body[:1000]!r}")
     texts = [json.loads(each.body)["translatedText"] for each in served]
     lengths = [len(text) for each in texts for text in ([each] if isinstance(each, str) else each)]
     statuses = Counter(each.status for each in counted)
-    return Turn(len(served) / seconds, [each.seconds for each in served], statuses, statistics.fmean(lengths or [0]))
+    return Turn(len(served) / seconds, [each.seconds for each in served], statuses, statistics.fmean(lengths))
 
 
 def speed(servers: Sequence[Server], sentences: Sentences, minutes: float, rounds: int) -> list[Row]:
