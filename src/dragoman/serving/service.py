@@ -334,8 +334,8 @@ class Service:
 
 def _shared(translator: Translator) -> SharedSearch:
     options = translator.options
-    workers = translator.workers(options)
-    return SharedSearch(lambda inbox: translator.engine(options, None, workers, inbox), workers)
+    # One engine on all threads: two served 64 clients more slowly, because they waited for Python's lock.
+    return SharedSearch(lambda inbox: translator.engine(options, inbox=inbox))
 
 
 @contextmanager
