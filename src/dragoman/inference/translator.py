@@ -38,6 +38,7 @@ from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import choose_threads
+from dragoman.text import detection
 from dragoman.text.conventions import UNKNOWN_CONVENTIONS
 from dragoman.text.tags import Markup, without_tags
 
@@ -155,6 +156,7 @@ class Translator:
         what is written next has the mean of the probabilities that they give it.
         """
         threads = choose_threads(threads)
+        detection.prepare()
         first = load_model(path, adapter=adapter)
         translator = cls(first, device, precision, progress=progress, threads=threads)
         others = [load_model(member) for member in ensemble]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 from dragoman.text.languages import UNKNOWN_LANGUAGE
@@ -11,6 +12,7 @@ LEARN_ROWS = 1_000
 """The number of rows, from the first, that tell the language of a column."""
 _LEAST_ROWS, _LEAST_WORDS = 20, 4  # fewer clear rows say nothing of a column; rows of fewer words are not judged
 _CHARACTERS = 500  # of a text, from the first, are looked at
+_LOADING = Lock()
 
 
 class Guess(NamedTuple):
@@ -95,8 +97,18 @@ def _best(text: str) -> tuple[str, float]:
     return _library().classify(text[:_CHARACTERS])
 
 
-@cache
+def prepare() -> None:
+    """Begins to load py3langid, which takes half a second, beside whatever the program does next."""
+    Thread(target=_library, name="languages", daemon=True).start()
+
+
 def _library() -> Any:
+    with _LOADING:
+        return _loaded()
+
+
+@cache
+def _loaded() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
