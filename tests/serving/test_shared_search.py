@@ -154,6 +154,7 @@ Move = tuple[int, int, int]
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 8), st.integers(1, 60)), max_size=40), st.randoms())
 def test_no_job_holds_more_than_its_share(moves: list[Move], random: Any):
     inbox, jobs = FairInbox(), [Job(60) for _ in range(4)]
+    jobs[0].share = SHARE / 2
     held: dict[int, tuple[Job, Request]] = {}
     owner: dict[int, Job] = {}
     taken: list[int] = []
@@ -170,7 +171,7 @@ def test_no_job_holds_more_than_its_share(moves: list[Move], random: Any):
         assert len(held) <= 1 or rows * longest <= ROOM
         for job in jobs:
             own = [request.beam_size * request.room for mine, request in held.values() if mine is job]
-            assert len(own) <= 1 or sum(own) <= SHARE * ROOM
+            assert len(own) <= 1 or sum(own) <= job.share * ROOM
 
     for number, width, tokens in moves:
         ticket = inbox.add(Request([4] * tokens, limit=9, beam_size=width), jobs[number])

@@ -25,7 +25,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
-from dragoman.serving.shared_search import Job, JobSearch, SharedSearch, stopping
+from dragoman.serving.shared_search import SHARE_OF_DOCUMENT, Job, JobSearch, SharedSearch, stopping
 from dragoman.text.detection import Guess, LanguageDetector
 from dragoman.text.languages import base_language, english_name, language_of
 
@@ -289,6 +289,7 @@ class Service:
             document: Document = read_document(path, (model.source, goal), kind)
             texts = document.texts
             job.deadline += SECONDS_A_TEXT * len(texts)
+            job.share = SHARE_OF_DOCUMENT
             translator, options = self.translator(model, job), self.options(model, goal, **settings)
             written: list[str] = []
             for first in range(0, len(texts), TEXTS_AT_ONCE):

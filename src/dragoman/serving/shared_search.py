@@ -24,8 +24,10 @@ from dragoman.serving.limits import Refused
 
 log = logging.getLogger(__name__)
 
-SHARE = 0.15
-"""The part of the engine's room that one client may hold, so that a document does not slow down the steps of others."""
+SHARE, SHARE_OF_DOCUMENT = 0.25, 0.05
+"""The part of the engine's room that one client may hold, so that it does not slow down the steps of others. A document
+stays long, so it holds less.
+"""
 ENTERING = 0.25
 """The part of that room that may enter before one step, so that reading new sources does not stall running rows."""
 
@@ -35,6 +37,8 @@ class Job:
 
     def __init__(self, seconds: float) -> None:
         self.deadline = time.monotonic() + seconds
+        self.share = SHARE
+        """The part of the engine's room that it may hold."""
         self.events: SimpleQueue[tuple[int, Result | Grown] | Refused] = SimpleQueue()
         """What became of its requests: the place of each and the event; or why none will be answered."""
         self.refused: Refused | None = None
@@ -133,7 +137,9 @@ class FairInbox(Inbox):
         entering: list[Waiting] = []
         entered = 0
         with self._lock:
-            while lines := [line for line in self._lines.values() if line.waiting and _may_enter(line, batch_tokens)]:
+            while lines := [
+                line for job, line in self._lines.items() if line.waiting and _may_enter(line, job.share * batch_tokens)
+            ]:
                 line = min(lines, key=lambda line: line.room)
                 ticket, request = line.waiting[0]
                 rows, longest = rows + request.beam_size, max(longest, request.room)
@@ -157,8 +163,8 @@ def _room(request: Request) -> int:
     return request.beam_size * request.room
 
 
-def _may_enter(line: _Line, batch_tokens: int) -> bool:
-    return not line.held or line.room + _room(line.waiting[0].request) <= SHARE * batch_tokens
+def _may_enter(line: _Line, most: float) -> bool:
+    return not line.held or line.room + _room(line.waiting[0].request) <= most
 
 
 class SharedSearch:
