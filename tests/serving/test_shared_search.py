@@ -35,9 +35,7 @@ def translator() -> Translator:
 
 
 @contextmanager
-def shared(
-    translator: Translator, change: Callable[[Engine], object] = lambda engine: None, workers: int = 1
-) -> Iterator[SharedSearch]:
+def shared(translator: Translator, change: Callable[[Engine], object] = lambda engine: None) -> Iterator[SharedSearch]:
     """A shared search, each of whose engines is changed before it is used."""
 
     def make_engine(inbox: Inbox) -> Engine:
@@ -45,7 +43,7 @@ def shared(
         change(engine)
         return engine
 
-    search = SharedSearch(make_engine, workers)
+    search = SharedSearch(make_engine)
     try:
         yield search
     finally:
@@ -82,9 +80,9 @@ WISHES = st.lists(
 
 @needs_compiler
 @settings(max_examples=20)
-@given(wishes=WISHES, workers=st.sampled_from([1, 2]))
-def test_a_client_gets_the_same_bits_whatever_others_do(translator: Translator, wishes: list[Wish], workers: int):
-    with shared(translator, workers=workers) as search, ThreadPoolExecutor(len(wishes)) as threads:
+@given(wishes=WISHES)
+def test_a_client_gets_the_same_bits_whatever_others_do(translator: Translator, wishes: list[Wish]):
+    with shared(translator) as search, ThreadPoolExecutor(len(wishes)) as threads:
 
         def client(wish: Wish) -> list[Translation] | None:
             texts, options, goes = wish

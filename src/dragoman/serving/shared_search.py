@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from threading import Condition, Lock, Thread, local
+from threading import Condition, Lock, Thread
 from typing import NamedTuple
 
 from dragoman.decoding.engine import Engine, Grown, Inbox, Result, Waiting
@@ -94,7 +94,8 @@ class FairInbox(Inbox):
         super().__init__()
         self._lines: dict[Job, _Line] = {}
         self._line_of: dict[int, Job] = {}
-        self._entered = local()
+        self.entered: list[int] = []
+        """What was taken last."""
 
     def __bool__(self) -> bool:
         return any(line.waiting for line in list(self._lines.values()))
@@ -150,13 +151,8 @@ class FairInbox(Inbox):
                     break
                 line.held[ticket] = _room(request)
                 entering.append(line.waiting.popleft())
-        self._entered.tickets = [ticket for ticket, _ in entering]
+        self.entered = [ticket for ticket, _ in entering]
         return entering
-
-    @property
-    def entered(self) -> list[int]:
-        """What this thread has taken last."""
-        return getattr(self._entered, "tickets", [])
 
 
 def _room(request: Request) -> int:
@@ -174,8 +170,8 @@ class SharedSearch:
     what breaks an engine by itself fails.
     """
 
-    def __init__(self, engine: Callable[[Inbox], Engine], workers: int = 1) -> None:
-        """`engine` makes an engine that takes its requests from this inbox; so many share it, each in a thread."""
+    def __init__(self, engine: Callable[[Inbox], Engine]) -> None:
+        """`engine` makes an engine that takes its requests from this inbox."""
         self._inbox, self._make = FairInbox(), engine
         self._asked: dict[int, _Asked] = {}
         self._watched: set[int] = set()
@@ -183,9 +179,8 @@ class SharedSearch:
         self._changed, self._changes = Condition(), 0  # of the inbox: more waits, or there is more room
         self.tokens, self.replaced = 0, 0
         """Tokens written so far, and engines that broke."""
-        self._threads = [Thread(target=self._work, name=f"search {number}", daemon=True) for number in range(workers)]
-        for thread in self._threads:
-            thread.start()
+        self._thread = Thread(target=self._work, name="search", daemon=True)
+        self._thread.start()
 
     @property
     def waiting(self) -> int:
@@ -232,8 +227,7 @@ class SharedSearch:
         for job in jobs.values():
             job.cancel(stopping())
         self._wake()
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
 
     def _add(self, asked: _Asked) -> None:
         ticket = self._inbox.add(asked.request, asked.job)
