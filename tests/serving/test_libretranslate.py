@@ -228,6 +228,14 @@ def test_nothing_of_a_document_is_left_behind(monkeypatch: pytest.MonkeyPatch, t
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("proxies", "scheme"), [((), "http"), (("127.0.0.1",), "https")])
+def test_a_download_has_the_scheme_that_a_trusted_proxy_names(proxies: tuple[str, ...], scheme: str):
+    proxied = {"X-Forwarded-Proto": "https"}
+    with live_server(trusted_proxy=proxies) as url, httpx.Client(base_url=url, headers=proxied) as http:
+        where = httpx.URL(translated_file(http, "a.txt", b"Hi").json()["translatedFileUrl"])
+        assert where.scheme == scheme and http.get(where.path).status_code == 200
+
+
 def test_a_document_goes_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ours, "KEPT_SECONDS", 0)
     with live_server() as url, httpx.Client(base_url=url) as http:

@@ -64,6 +64,8 @@ class Door:
             return
         limits, path, headers = self._server.service.limits, scope["path"], Headers(scope=scope)
         limit = limits.document_bytes + FORM_BYTES if path in DOCUMENTS else limits.body_bytes
+        if headers.get("x-forwarded-proto") == "https" and self._is_proxy(_peer(scope)):
+            scope["scheme"] = "https"
         scope["client"] = (self._client(scope, headers), 0)
         visit = Visit(headers, receive, send, limit)
         self._uploads += path in DOCUMENTS
@@ -86,13 +88,18 @@ class Door:
 
     def _client(self, scope: Scope, headers: Headers) -> str:
         """The address of the client: the last one that a trusted proxy says it heard from."""
-        client = scope["client"][0] if scope.get("client") else ""
+        client = _peer(scope)
         with suppress(ValueError):
             for heard in reversed(",".join(headers.getlist("x-forwarded-for")).split(",")):
-                if not any(ipaddress.ip_address(client) in network for network in self._server.proxies):
+                if not self._is_proxy(client):
                     break
                 client = str(ipaddress.ip_address(heard.strip()))
         return client
+
+    def _is_proxy(self, address: str) -> bool:
+        with suppress(ValueError):
+            return any(ipaddress.ip_address(address) in network for network in self._server.proxies)
+        return False
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
         """Why a request is refused wherever it goes: its status and a text."""
@@ -127,6 +134,10 @@ class Door:
         waited = visit.first if scope["method"] == "POST" and status < 400 else None
         self._server.metrics.answered(told["route"], status, seconds, waited)
         log.info("%(method)s %(route)s %(status)d, %(milliseconds).0f ms", told, extra={"request": told})
+
+
+def _peer(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _name(host: str) -> str:
