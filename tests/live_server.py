@@ -21,7 +21,8 @@ def live_server(limits: Limits | None = None, **settings: Any) -> Iterator[str]:
     service = Service([FINISHED], limits)
     service.load()
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(create_app(service, ServerSettings(**settings)), log_config=None))
+    app = create_app(service, ServerSettings(**settings))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, proxy_headers=False))
     thread = Thread(target=server.run, args=([listener],))
     thread.start()
     try:
