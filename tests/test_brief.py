@@ -23,7 +23,7 @@ def test_public_results_have_short_reprs_that_say_what_they_are(tmp_path: Path) 
         (evaluate(model, tmp_path / "test.txt", [tmp_path / "test.txt"], samples=0), "BLEU"),
         (dragoman.compare(model, tmp_path / "test.txt", [tmp_path / "test.txt"], samples=0), "BLEU"),
         (stored, str(model)),
-        (dragoman.load_embeddings(model), "words"),
+        (dragoman.load_embeddings(model), "entries"),
         (TextEvaluation("model", "test.txt", "", {}, {}, "its loss"), "on 'test.txt'"),
     ]
     for result, telling in results:

@@ -287,6 +287,7 @@ def test_what_fails_is_answered_with_an_id_and_disturbs_nobody(
         assert other.result().json == "done"
     assert answer.status == 500 and answer.json["id"] == answer.headers["X-Request-ID"] and TEXT not in str(answer)
     (failure,) = [record for record in caplog.records if record.exc_info]
+    capsys.readouterr()
     JsonLines().emit(failure)
     told = json.loads(capsys.readouterr().err)
     assert answer.json["id"] in told["message"] and told["error"] == "ValueError" and "failing" in told["at"][-1]
