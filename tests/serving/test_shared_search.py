@@ -145,6 +145,16 @@ def test_a_request_enters_at_once_beside_a_document(translator: Translator):
     assert {*guests} <= {*engine.under_way}
 
 
+def test_the_job_that_holds_the_least_room_enters_next(translator: Translator) -> None:
+    inbox, early, late = FairInbox(), Job(60), Job(60)
+    first, second, third = requests(translator, TEXTS[:1] * 3)
+    room_for_one = 19 * first.beam_size, first.room, 20 * first.beam_size * first.room
+    inbox.add(first, early), inbox.add(second, early)
+    assert len(inbox.take(*room_for_one)) == 1
+    ticket = inbox.add(third, late)
+    assert [waiting.ticket for waiting in inbox.take(*room_for_one)] == [ticket]
+
+
 Move = tuple[int, int, int]
 """A job, the width of its next request, and the tokens of its source."""
 

@@ -1,4 +1,4 @@
-"""Languages are told from each other and from strangers; short texts leave them open."""
+"""The detector tells its languages from each other and from all others, and is unsure of short texts."""
 
 import pytest
 from hypothesis import given

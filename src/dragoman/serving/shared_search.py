@@ -65,7 +65,7 @@ class Cancelled(Refused):
 
 @dataclass
 class _Asked:
-    """A request that has not ended: whose it is, its place among them, and whether its growth is told."""
+    """A request that has not ended: its job, its place among those of the job, and whether the job watches it grow."""
 
     job: Job
     request: Request
