@@ -46,4 +46,6 @@ def build(batches: Sequence[Batch], shape: Shape | TextShape, way: Way, preset: 
     state = TrainState(masters)
     objective = CrossEntropy(BatchList(batches), settings.label_smoothing)
     shares = [MicroBatch(batch.size, batch) for batch in batches]
-    return Contender(model, lambda number: train_step(model, objective, [shares[number]], settings, state).loss)
+    return Contender(
+        model, lambda number: train_step(model, objective, [shares[number]], settings, state).report().loss
+    )

@@ -28,7 +28,7 @@ from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.training import distributed, loop
 from dragoman.training.distributed import ALONE, World, join
-from dragoman.training.loop import Every, run_steps
+from dragoman.training.loop import run_steps
 
 STEPS = 20
 
@@ -44,9 +44,12 @@ def train_here(folder: Path, accumulate: int, precision: str) -> None:
     settings = train_settings(steps=STEPS, accumulate=accumulate, precision=precision, ema=0.5)
     model = translator(dtype=torch.float32, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
     state, told = fresh_state(model, settings), []
-    watch = (Every(1), lambda _, report: told.append([report.loss, report.plain_loss, report.norm, report.tokens]))
     with join() as world:
-        run_steps(model, objective(Source(uneven_batches()), settings), settings, state, [watch], world=world)
+        run_steps(
+            *(model, objective(Source(uneven_batches()), settings), settings, state),
+            world=world,
+            log=lambda report: told.append([report.loss, report.plain_loss, report.norm, report.tokens]),
+        )
         name = f"{world.rank} of {world.size}"
     save_file({name: weight.detach() for name, weight in state.weights.items()}, folder / f"{name}.safetensors")
     (folder / f"{name}.json").write_text(json.dumps(told))

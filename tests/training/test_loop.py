@@ -1,6 +1,8 @@
 """The training loop: resumed = uninterrupted, cut = whole, and what it does with numbers that are none."""
 
 import math
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,10 +26,10 @@ from small import (
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
-from dragoman.errors import Diverged, OutOfMemory
+from dragoman.errors import DataError, Diverged, OutOfMemory
 from dragoman.model.dropout import StepKey
 from dragoman.training.checkpoint import TrainState
-from dragoman.training.loop import Every, StepReport, _is_due, run_steps
+from dragoman.training.loop import AHEAD, Every, StepReport, _is_due, ahead, run_steps, train_step
 from dragoman.training.objective import CrossEntropy, mean_loss
 from dragoman.training.settings import TrainSettings
 
@@ -142,7 +144,7 @@ def test_the_loss_of_a_report_is_that_of_its_batches() -> None:
         objective(Source(batches), settings),
         settings,
         fresh_state(model, settings),
-        [(Every(1), lambda _, r: reports.append(r))],
+        log=reports.append,
     )
     [report] = reports
     assert report.loss == report.plain_loss == pytest.approx(expected, rel=1e-5)
@@ -161,7 +163,7 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped_and_counted(precision: s
     model, state = model_for(settings)
     poison(model, {2, 3}, state)
     seen: list[tuple[int, dict[str, Tensor]]] = []
-    watch = (Every(1), lambda s, _: seen.append((s.step, copied(s.masters.weights))))
+    watch = (Every(1), lambda s: seen.append((s.step, copied(s.masters.weights))))
     run_steps(model, objective(Source(few_batches()), settings), settings, state, [watch])
     assert (state.step, state.skipped, state.skipped_in_a_row) == (6, 2, 0)
     after = dict(seen)
@@ -232,11 +234,11 @@ def test_callbacks_are_due_by_steps_by_minutes_and_at_the_end(clock: list[float]
 def test_minutes_count_from_when_a_callback_was_last_called(clock: list[float]) -> None:
     settings, done = train_settings(steps=9), []
 
-    def tick(_: TrainState, report: StepReport) -> None:
+    def tick(_: TrainState) -> None:
         clock[0] += 30
 
     model, state = model_for(settings)
-    callbacks = [(Every(steps=1), tick), (Every(minutes=1.5), lambda s, _: done.append(s.step))]
+    callbacks = [(Every(steps=1), tick), (Every(minutes=1.5), lambda s: done.append(s.step))]
     run_steps(model, objective(Source(few_batches()), settings), settings, state, callbacks)
     assert done == [3, 6, 9]
 
@@ -285,3 +287,166 @@ def test_the_average_moves_by_one_over_the_steps_that_it_remembers() -> None:
         state.average_in(0.5)
         average = weight if average is None else average + (weight - average) * min(1.0, 1 / (0.5 * state.step))
         assert state.averages["weight"].item() == pytest.approx(average), state.step
+
+
+# Batches that are prepared ahead
+
+
+@pytest.fixture
+def asynchronous(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop takes the processor for a device that computes while the host goes on."""
+    monkeypatch.setattr("dragoman.training.loop.is_asynchronous", lambda _: True)
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+
+
+def test_values_are_made_ahead_in_order_and_no_more_than_two() -> None:
+    made: list[int] = []
+
+    def make() -> Iterator[int]:
+        for number in range(1, 9):
+            assert threading.current_thread() is not threading.main_thread()
+            made.append(number)
+            yield number
+
+    taken: list[int] = []
+    for value in ahead(make()):
+        taken.append(value)
+        deadline = time.monotonic() + 10
+        while len(made) < min(8, value + AHEAD) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.01)  # for what must not be made yet
+        assert made == list(range(1, min(8, value + AHEAD) + 1))
+    assert taken == list(range(1, 9)) and threads() == []
+
+
+@pytest.mark.parametrize("stopped", [3, 8])
+def test_batches_made_ahead_train_to_the_bytes_of_batches_made_in_place(
+    stopped: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, found = train_settings(steps=8, accumulate=2), []
+    for runs_ahead in (False, True):
+        monkeypatch.setattr("dragoman.training.loop.is_asynchronous", lambda _, runs_ahead=runs_ahead: runs_ahead)
+        model, state = model_for(settings)
+        data = objective(Source(few_batches(5)), settings)
+        run_steps(model, data, settings, state, stop=lambda state=state: state.step == stopped)
+        found.append((state.counts(), state.masters.flat.clone()))
+    assert found[0][0] == found[1][0] and found[0][0]["step"] == stopped
+    assert torch.equal(found[0][1], found[1][1])
+
+
+@dataclass
+class Broken(Source):
+    """The batch of step 4 cannot be made."""
+
+    error: BaseException = field(default_factory=MemoryError)
+    made: int = 0
+
+    def batch(self, indices: int) -> Batch:
+        self.made += 1
+        if self.made == 4:
+            raise self.error
+        return super().batch(indices)
+
+
+@pytest.mark.usefixtures("asynchronous")
+@pytest.mark.parametrize("error", [DataError("row 7 is damaged"), OutOfMemory("no room"), KeyError("pairs")])
+def test_an_error_in_making_a_batch_is_raised_at_its_step(error: Exception) -> None:
+    settings, told = train_settings(steps=9), []
+    model, state = model_for(settings)
+    with pytest.raises(type(error)) as caught:
+        run_steps(
+            *(model, objective(Broken(few_batches(5), error), settings), settings, state),
+            log=lambda report: told.append(report.step),
+        )
+    assert caught.value is error
+    assert told == [1, 2] and (state.step, state.batch) == (3, 3)
+    assert threads() == []
+
+
+def raises(error: BaseException) -> Any:
+    raise error
+
+
+@pytest.mark.usefixtures("asynchronous")
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), RuntimeError("shapes"), Diverged("far")])
+def test_no_thread_outlives_the_loop(end: BaseException) -> None:
+    settings = train_settings(steps=9)
+    model, state = model_for(settings)
+    seen: list[list[str]] = []
+
+    def look(_: TrainState) -> None:
+        seen.append(threads())
+        if state.step == 5:
+            raise end
+
+    with pytest.raises(type(end)):
+        run_steps(model, objective(Source(few_batches(5)), settings), settings, state, [(Every(1), look)])
+    assert len(seen) == 5 and all(len(each) == 1 for each in seen) and threads() == []
+
+
+# Steps that are read late
+
+
+def order_of(monkeypatch: pytest.MonkeyPatch, stop_at: int | None = None) -> str:
+    """When steps are queued (q), read (r) and saved (s): every third and the last."""
+    settings, events = train_settings(steps=7), list[str]()
+    model, state = model_for(settings)
+    with monkeypatch.context() as watch:
+        watch.setattr(
+            "dragoman.training.loop.train_step",
+            lambda *given: [train_step(*given), events.append(f"q{state.step}")][0],
+        )
+        run_steps(
+            *(model, objective(Source(few_batches()), settings), settings, state),
+            [(Every(3, at_end=True), lambda state: events.append(f"s{state.step}"))],
+            stop=lambda: state.step == stop_at,
+            log=lambda report: events.append(f"r{report.step}"),
+        )
+    return " ".join(events)
+
+
+def test_a_processors_step_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert order_of(monkeypatch) == "q1 r1 q2 r2 q3 r3 s3 q4 r4 q5 r5 q6 r6 s6 q7 r7 s7"
+
+
+@pytest.mark.usefixtures("asynchronous")
+def test_a_gpus_step_is_read_after_the_next_is_queued_but_before_a_callback(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert order_of(monkeypatch) == "q1 q2 r1 q3 r2 r3 s3 q4 q5 r4 q6 r5 r6 s6 q7 r7 s7"
+    assert order_of(monkeypatch, stop_at=5) == "q1 q2 r1 q3 r2 r3 s3 q4 q5 r4 r5"
+
+
+def test_what_is_read_late_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, found = train_settings(steps=9, precision="bf16", ema=0.5), []
+    for late in (False, True):
+        monkeypatch.setattr("dragoman.training.loop.is_asynchronous", lambda _, late=late: late)
+        model, state = model_for(settings)
+        poison(model, {2, 3, 7}, state)
+        told, saved = list[StepReport](), list[Any]()
+        run_steps(
+            *(model, objective(Source(few_batches()), settings), settings, state),
+            [(Every(2), lambda state, saved=saved: saved.append((state.counts(), copied(state.weights))))],
+            log=told.append,
+        )
+        lines = [str(report._replace(seconds=0.0, batches=[])) for report in told]
+        found.append((lines, saved, state.counts(), state.masters.flat))
+    assert found[0][0] == found[1][0] and len(found[0][0]) == 9
+    assert found[0][2] == found[1][2] and found[0][2]["skipped"] == 3
+    assert torch.equal(found[0][3], found[1][3])
+    for (counts, weights), (other_counts, other_weights) in zip(found[0][1], found[1][1], strict=True):
+        assert counts == other_counts
+        assert all(torch.equal(weight, other_weights[name]) for name, weight in weights.items())
+
+
+@pytest.mark.usefixtures("asynchronous")
+def test_ten_skipped_steps_that_are_read_late_end_the_run_one_step_later() -> None:
+    settings, told = train_settings(steps=30), list[StepReport]()
+    model, state = model_for(settings)
+    poison(model, set(range(3, 30)), state)
+    with pytest.raises(Diverged, match=r"10 steps in a row .* \(the last was step 12\)"):
+        run_steps(model, objective(Source(few_batches()), settings), settings, state, log=told.append)
+    assert (state.step, state.skipped, state.skipped_in_a_row) == (13, 10, 10)
+    assert [report.step for report in told if report.is_skipped] == list(range(3, 13))
+    assert threads() == []

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 import torch
@@ -113,10 +113,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with its ids on `device`. Lengths stay on the host, which reads them."""
-        ids = {"source": self.source, "target": self.target, "labels": self.labels, "links": self.links}
-        is_cuda = torch.device(device).type == "cuda"
-        ids = {name: part.to(device, non_blocking=is_cuda) for name, part in ids.items() if part is not None}
-        return replace(self, **ids)
+        return _moved(self, ("source", "target", "labels", "links"), device)
 
 
 @dataclass(frozen=True)
@@ -138,10 +135,23 @@ class LabelledBatch:
 
     def to(self, device: torch.device | str) -> "LabelledBatch":
         """The same batch on `device`. Lengths stay on the host, which reads them."""
-        is_cuda = torch.device(device).type == "cuda"
-        parts = {"source": self.source, "chosen": self.chosen, "labels": self.labels}
-        moved = {name: part.to(device, non_blocking=is_cuda) for name, part in parts.items() if part is not None}
-        return replace(self, **moved)
+        return _moved(self, ("source", "chosen", "labels"), device)
+
+
+AnyBatch = TypeVar("AnyBatch", Batch, LabelledBatch)
+
+
+def pinned(batch: AnyBatch) -> AnyBatch:
+    """The same batch in page-locked memory, which a GPU copies while the host goes on."""
+    return replace(batch, **{name: part.pin_memory() for name, part in vars(batch).items() if part is not None})
+
+
+def _moved(batch: AnyBatch, names: Sequence[str], device: torch.device | str) -> AnyBatch:
+    is_cuda = torch.device(device).type == "cuda"
+    parts = {name: part for name in names if (part := getattr(batch, name)) is not None}
+    if is_cuda:  # a copy from other memory may wait for the GPU
+        parts = {name: part if part.is_cuda else part.pin_memory() for name, part in parts.items()}
+    return replace(batch, **{name: part.to(device, non_blocking=is_cuda) for name, part in parts.items()})
 
 
 class Batches:

@@ -101,7 +101,6 @@ class Session:
             advance(self.state.step)
             self.started = time.monotonic()
             callbacks = [
-                (Every(steps=1), partial(self._log, advance)),
                 (Every(steps=self.settings.validate_every, at_end=True), partial(self._validate, advance)),
                 (Every(self.settings.save_every, self.settings.save_minutes), self._save_if_possible),
             ]
@@ -113,6 +112,7 @@ class Session:
                 callbacks,
                 lambda: stop.is_set() or self._is_over(),
                 self.world,
+                partial(self._log, advance),
             )
             if self._is_over():
                 self._save_if_possible()
@@ -159,7 +159,7 @@ class Session:
     def _again(self) -> str:
         return self.command if self.world.size == 1 else f"torchrun … -m {self.command}, in as many processes"
 
-    def _log(self, advance: Advance, _state: TrainState, report: StepReport) -> None:
+    def _log(self, advance: Advance, report: StepReport) -> None:
         if self.metrics is None:
             return
         self.tokens += report.tokens
@@ -176,13 +176,13 @@ class Session:
         facts = {"memory": f"{memory / MIB:,.0f} MiB"} if memory else {}
         rate = self.tokens / max(1e-9, time.monotonic() - self.started)
         advance(1, loss=f"{report.plain_loss:.2f}", tokens=f"{rate:,.0f}/s", **facts)
-        if self.state.skipped_in_a_row:
+        if report.is_skipped:
             log.warning("step %d skipped: its gradient is not finite", report.step)
             pairs = [list(map(int, batch.pairs)) for batch in report.batches]
             with self._tolerated(self.run.diverged.name):
                 write_json(self.run.diverged, {"step": report.step, "pairs": pairs})
 
-    def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
+    def _validate(self, advance: Advance, state: TrainState) -> None:
         if self.metrics is not None:
             self._measure(self.metrics, advance, state)
         # Every process needs this count, because patience depends on it.

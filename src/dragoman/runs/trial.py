@@ -84,10 +84,11 @@ class Trial:
         files = self.task.files(self.parameters, 0, 0, None)
         save_checkpoint(folder, self.state, self.model, files, {}, {})
 
-    def _step(self, step: Sequence[Any]) -> tuple[int, float]:
+    def _step(self, indices: Sequence[Any]) -> tuple[int, float]:
         started = time.monotonic()
-        shares = fetch(self.batches, step, self.world)
-        report = train_step(self.model, self.task.objective, shares, self.recipe.train, self.state, self.world)
+        shares = fetch(self.batches, indices, self.world)
+        step = train_step(self.model, self.task.objective, shares, self.recipe.train, self.state, self.world)
+        report = step.report()  # waits for a GPU
         return report.tokens, time.monotonic() - started
 
 

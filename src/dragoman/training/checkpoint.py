@@ -64,6 +64,11 @@ class TrainState:
         """The plain numbers, for `training.json`."""
         return {name: value for name, value in vars(self).items() if name not in ("masters", "average")}
 
+    def count(self, skipped: bool) -> None:
+        """Counts a step whose gradient was finite, or was not."""
+        self.skipped += skipped
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
+
     @torch.no_grad()
     def average_in(self, share: float) -> None:
         """Moves the average towards the current weights, so that it remembers about this share of the steps so far.

@@ -7,7 +7,6 @@ in the whole step, as for dropout. So a run repeats and resumes, and each epoch 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import torch
 from jaxtyping import Int
@@ -68,8 +67,9 @@ class MaskedTokens:
         return self.of.batches
 
     def loss(self, model: nn.Module, batch: LabelledBatch, dropout_key: StepKey) -> Loss:
-        """Sums over the masked tokens of one micro-batch."""
-        batch = batch.to(cast("Tensor", model.output).device)
+        """Sums over the masked tokens of one micro-batch. They are chosen on the host, because a GPU would be asked how
+        many there are.
+        """
         return self.of.loss(model, mask(batch, dropout_key, self.vocabulary), dropout_key)
 
 
@@ -93,8 +93,8 @@ def mask(batch: LabelledBatch, dropout_key: StepKey, vocabulary: int) -> Labelle
 
 def _texts(batch: LabelledBatch) -> Int[Tensor, "M"]:
     """The text that each token to choose from belongs to."""
-    lengths = batch.source_lengths.to(batch.source.device)
-    return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)[batch.chosen]
+    lengths = batch.source_lengths
+    return torch.repeat_interleave(torch.arange(len(lengths)), lengths)[batch.chosen]
 
 
 def _lowest(draw: Int[Tensor, "M"], text: Int[Tensor, "M"], texts: int) -> Int[Tensor, "K"]:
