@@ -41,8 +41,10 @@ def uneven_batches() -> list[Batch]:
 def train_here(folder: Path, accumulate: int, precision: str) -> None:
     """Trains as one of the processes that there are, and writes down its reports and weights."""
     kernels.prepare()
-    settings = train_settings(steps=STEPS, accumulate=accumulate, precision=precision, ema=0.5)
-    model = translator(dtype=torch.float32, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
+    numbers = "bf16" if precision == "bf16" else "float32"
+    settings = train_settings(steps=STEPS, accumulate=accumulate, precision=numbers, ema=0.5)
+    dtype = torch.float64 if precision == "float64" else torch.float32
+    model = translator(dtype=dtype, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
     state, told = fresh_state(model, settings), []
     with join() as world:
         run_steps(
@@ -57,18 +59,20 @@ def train_here(folder: Path, accumulate: int, precision: str) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("processes", "accumulate", "precision"), [(2, 2, "float32"), (2, 3, "float32"), (3, 4, "bf16")]
+    ("processes", "accumulate", "precision"),
+    [(2, 2, "float32"), (2, 3, "float32"), (3, 4, "float32"), (2, 3, "float64"), (3, 4, "float64"), (3, 4, "bf16")],
 )
 def test_several_processes_train_as_one_does(processes: int, accumulate: int, precision: str, tmp_path: Path) -> None:
     arguments = (tmp_path, accumulate, precision)
-    share = 1e-3 if precision == "bf16" else 1e-5  # the last bit of a float32 sum may turn a bit of a bf16 weight
+    # The last bit of a float32 sum may turn a bit of a bf16 weight.
+    share = {"bf16": 1e-3, "float32": 1e-5, "float64": 1e-9}[precision]
     train_here(*arguments)
     assert exit_codes(processes, train_here, *arguments) == [0] * processes
-    one = torch.tensor(json.loads((tmp_path / "0 of 1.json").read_text()))
+    one = torch.tensor(json.loads((tmp_path / "0 of 1.json").read_text()), dtype=torch.float64)
     alone = load_file(tmp_path / "0 of 1.safetensors")
     for rank in range(processes):
         name = tmp_path / f"{rank} of {processes}"
-        several = torch.tensor(json.loads(name.with_suffix(".json").read_text()))
+        several = torch.tensor(json.loads(name.with_suffix(".json").read_text()), dtype=torch.float64)
         assert several.shape == (STEPS, 4)
         assert_close(several / one, torch.ones_like(one), share)
         assert_close(load_file(name.with_suffix(".safetensors")), alone, share)
