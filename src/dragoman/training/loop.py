@@ -133,6 +133,7 @@ def run_steps(
     read, runs_ahead = time.monotonic(), is_asynchronous(state.masters.flat.device)
 
     def tell(but: int = 0) -> None:
+        """Counts and logs the steps that are queued, but not the latest ones."""
         nonlocal read
         while len(queued) > but:
             report, began, read = queued.popleft().report(), read, time.monotonic()
