@@ -93,18 +93,25 @@ def test_real_text_short_or_long_is_hardly_ever_taken_for_a_strangers(shared_dat
     assert sum(ENGLISH_ITALIAN.other(line) is not None for line in lines) <= len(lines) / 1000
 
 
+def column(told: str, texts: list[str]) -> ColumnLanguage:
+    learnt = ColumnLanguage(told)
+    for text in texts:
+        learnt.learn(text, words_of(text))
+    return learnt
+
+
 def test_a_column_learns_its_language_and_lacks_others() -> None:
     italian = [f"La casa numero {n} è grande e molto bella." for n in range(30)]
     german = "Der Mann ist mit der Katze im Haus."
-    assert ColumnLanguage("it", italian).lacks(german, words_of(german))
-    assert ColumnLanguage("und", italian).name == "it"
-    assert ColumnLanguage("en", italian).name is None
-    assert ColumnLanguage("it", italian[:10]).name is None, "too few rows"
-    assert ColumnLanguage("it", [*italian, *[german] * 25]).name is None, "two languages"
-    assert not ColumnLanguage("en", italian).lacks(german, words_of(german))
+    assert column("it", italian).lacks(german, words_of(german))
+    assert column("und", italian).name == "it"
+    assert column("en", italian).name is None
+    assert column("it", italian[:10]).name is None, "too few rows"
+    assert column("it", [*italian, *[german] * 25]).name is None, "two languages"
+    assert not column("en", italian).lacks(german, words_of(german))
 
 
 def test_what_a_column_lacks_does_not_become_usual_in_it() -> None:
-    column = ColumnLanguage("it", [f"La casa numero {n} è grande e molto bella." for n in range(30)])
+    italian = column("it", [f"La casa numero {n} è grande e molto bella." for n in range(30)])
     german = [f"Der Mann ist mit {n} Katzen im Haus." for n in range(20)]
-    assert all(column.lacks(text, words_of(text)) for text in german)
+    assert all(italian.lacks(text, words_of(text)) for text in german)

@@ -1,6 +1,6 @@
 """Which language a text is in, by py3langid. It knows how typical short pieces of text are of each of 139 languages."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from threading import Lock, Thread
@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 
-LEARN_ROWS = 1_000
-"""The number of rows, from the first, that tell the language of a column."""
 _LEAST_ROWS, _LEAST_WORDS = 20, 4  # fewer clear rows say nothing of a column; rows of fewer words are not judged
 _CHARACTERS = 500  # of a text, from the first, are looked at
 _LOADING = Lock()
@@ -74,23 +72,37 @@ class LanguageDetector:
 
 
 class ColumnLanguage:
-    """The language of a column: that of its first rows, if they agree and are not `told` to be in another one."""
+    """The language of a column: that of the rows it learns from, if they agree and are not `told` to be in another one.
+    Its verdict on a row depends on no others.
+    """
 
-    def __init__(self, told: str, texts: Sequence[str]) -> None:
-        bests = map(_best, texts) if len(texts) >= _LEAST_ROWS else ()
-        clear = Counter(label for label, probability in bests if probability > 0.5)
-        (name, most), (_, second) = [*clear.most_common(2), ("", 0), ("", 0)][:2]
-        agrees = most >= max(_LEAST_ROWS, 2 * second) and (told == UNKNOWN_LANGUAGE or _label(told) == name)
-        self.name, self._known = name if agrees else None, set[str]()
+    def __init__(self, told: str) -> None:
+        self._told = told
+        self._clear = Counter[str]()
+        self._words = defaultdict[str, set[str]](set)
+
+    def learn(self, text: str, words: Sequence[str]) -> None:
+        """Learns from one of the first rows."""
+        label, probability = _best(text)
+        self._clear[label] += probability > 0.5
+        self._words[label].update(filter(str.isalpha, words))
+
+    @cached_property
+    def name(self) -> str | None:
+        """The name that py3langid has for the language; None if the rows say nothing clear."""
+        (name, most), (_, second) = [*self._clear.most_common(2), ("", 0), ("", 0)][:2]
+        agrees = most >= max(_LEAST_ROWS, 2 * second) and (self._told == UNKNOWN_LANGUAGE or _label(self._told) == name)
+        return name if agrees else None
 
     def lacks(self, text: str, words: Sequence[str]) -> bool:
-        """Whether a text is in another language. Half of its `words`, known from other rows, tell the contrary fast."""
-        if self.name is None or len(words) < _LEAST_WORDS or len(self._known.intersection(words)) >= len(words) / 2:
+        """Whether a text is in another language. Half of its `words`, known from the rows that were learnt from, tell
+        the contrary fast.
+        """
+        if self.name is None or len(words) < _LEAST_WORDS:
             return False
-        if _best(text)[0] != self.name:
-            return LanguageDetector([self.name]).other(text) is not None
-        self._known.update(words)
-        return False
+        if len(self._words[self.name].intersection(words)) >= len(words) / 2 or _best(text)[0] == self.name:
+            return False
+        return LanguageDetector([self.name]).other(text) is not None
 
 
 def _best(text: str) -> tuple[str, float]:

@@ -45,7 +45,7 @@ from dragoman.text.checks import (
     has_entity,
     mend,
 )
-from dragoman.text.detection import LEARN_ROWS, ColumnLanguage
+from dragoman.text.detection import ColumnLanguage
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import (
@@ -97,6 +97,8 @@ _PACKED_KEYS = struct.Struct("<4Q2I")
 SWAPPED = "rows whose sides looked exchanged, swapped back"
 LISTED = (EXCHANGED, SWAPPED, ONE_LANGUAGE, OTHER_LANGUAGE, SPREADSHEET, LINE_BREAKS)
 """Kinds of pairs whose lines are all reported."""
+ENOUGH = 50
+"""Characters of a text that tell enough of its language."""
 _LINE_BITS = 40
 _ADVANCE_EVERY = 1000
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -173,7 +175,7 @@ class PairText:
 
     def _prepared(self, folder: Path) -> DataReport:
         checks, train = self._settings.checks, self._inputs["train"]
-        usual = _learn_usual(train, checks)
+        usual = learn_usual(train, checks)
         sets = {
             name: PairSet(reading, split_of(folder, name), checks, usual, keep_all=True)
             for name, reading in self._inputs.items()
@@ -421,21 +423,20 @@ class Usual(NamedTuple):
         return OTHER_LANGUAGE if one.lacks(source, source_words) or other.lacks(target, target_words) else verdict
 
 
-def _learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
-    texts: tuple[list[str], list[str]] = ([], [])
+def learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
+    """What the first usable rows tell."""
+    one, other = map(ColumnLanguage, reading.languages)
 
     def words() -> Iterator[tuple[list[str], list[str]]]:
         for pair in reading:
             source, target = (mend(side, Counter()) for side in (pair.source, pair.target))
             if not fault(source, target, checks):
-                if len(texts[0]) < LEARN_ROWS:
-                    texts[0].append(source[:50])  # tells enough of a language
-                    texts[1].append(target[:50])
-                yield words_of(source), words_of(target)
+                found = words_of(source), words_of(target)
+                one.learn(source[:ENOUGH], found[0])
+                other.learn(target[:ENOUGH], found[1])
+                yield found
 
-    learned = learn_evidence(words())
-    source, target = map(ColumnLanguage, reading.languages, texts)
-    return Usual(learned, (source, target))
+    return Usual(learn_evidence(words()), (one, other))
 
 
 def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
