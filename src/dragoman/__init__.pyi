@@ -1,6 +1,9 @@
 """The public names of Dragoman, each with the module in which it lives; `__init__.py` reads this list."""
 
 from dragoman.cli.bars import Bars as Bars
+from dragoman.cluster.bulk import score_shards as score_shards
+from dragoman.cluster.bulk import translate_shards as translate_shards
+from dragoman.cluster.preparing import prepare_shards as prepare_shards
 from dragoman.documents.translating import translate_document as translate_document
 from dragoman.errors import Error as Error
 from dragoman.evaluating.evaluation import evaluate as evaluate

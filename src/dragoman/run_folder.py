@@ -86,6 +86,11 @@ def split_of(data: Path, name: str) -> Path:
     return data / f"{name}.jsonl"
 
 
+def shards_of(name: str) -> str:
+    """The pattern that matches the files of one split if there are several."""
+    return f"{name}-*.jsonl"
+
+
 def text_of(data: Path, name: str) -> Path:
     """The file of one split in a folder of prepared running text."""
     return data / f"{name}.txt"

@@ -6,10 +6,11 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import quantiles
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -24,13 +25,16 @@ from dragoman.cli.options import (
     Model,
     Precision,
     Quiet,
+    Ray,
     Set,
     TargetLanguage,
     Threads,
     Verbose,
     keywords,
+    on_workers,
     one_or_two,
     search_overrides,
+    typed,
 )
 from dragoman.cli.streams import standard_input, writer
 from dragoman.errors import ConfigError
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from dragoman.evaluating.scores import KeptEvaluation
     from dragoman.evaluating.speed import Benchmark, Spread
     from dragoman.inference.segments import Arriving
+    from dragoman.progress import Progress
     from dragoman.runs.compare import CompareResult
     from dragoman.runs.language_model import TextEvaluation
     from dragoman.text.readers import Pair, Reading
@@ -247,11 +252,20 @@ def score(
     target_language: TargetLanguage = None,
     settings: Set = None,
     adapter: Adapter = None,
+    ray: Ray = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
     """Score given translations, one a line: score, log_prob, tokens, source, target. Or keep the probable pairs."""
+    from dragoman.text.settings import reading_overrides
+
     progress = open_screen(quiet)
+    overrides = search_overrides(None, length_penalty, settings, target_language)
+    if ray is not None:
+        of_text, of_search = reading_overrides(overrides)
+        loading = on_workers(device, precision, threads, adapter, of_search)
+        score_on_cluster(ray, model, data, output, at_least, output_format, of_text, progress, loading)
+        return
     reading = open_data(model, data, settings or ()) if data else None
     if output is not None:
         check_output(output, *(reading.files if reading else ()))
@@ -260,7 +274,7 @@ def score(
     scored = dragoman.score(
         model,
         typed_pairs() if reading is None else reading,
-        search_overrides(None, length_penalty, settings, target_language),
+        overrides,
         device,
         precision,
         threads,
@@ -278,9 +292,9 @@ def score(
                     log.warning("%s has no score: %s", pair.origin, pair.problem)
             else:
                 means.append(mean)
-            if at_least is None or (mean is not None and mean >= at_least):
+            if line := line_if_kept(pair, at_least, output_format):
                 kept += 1
-                write_lines(line_of(pair, output_format, figures=at_least is None))
+                write_lines(line)
     pairs = len(means) + problems
     if problems:
         fate = "are dropped" if at_least is not None else "are written without figures"
@@ -291,6 +305,30 @@ def score(
         tenths = quantiles(means, n=10)
         note("score: log_prob over the length penalty; both are logarithms of a probability, likelier the nearer to 0")
         note(f"mean log-probability a token: median {tenths[4]:.2f}; a tenth of the pairs lies below {tenths[0]:.2f}")
+
+
+def score_on_cluster(
+    ray: str,
+    model: Path,
+    data: list[str] | None,
+    output: Path | None,
+    at_least: float | None,
+    output_format: Format,
+    of_text: Sequence[str],
+    progress: "Progress",
+    loading: dict[str, Any],
+) -> None:
+    """Scores the pairs of shards into a folder."""
+    from dragoman.config import choose
+    from dragoman.text.settings import ReadingSettings
+
+    if not data or output is None:
+        raise ConfigError("--ray scores many files: name them by a pattern as DATA, and a folder as --output")
+    reading, suffix = choose(ReadingSettings, "data", of_text), "jsonl" if output_format == "json" else "tsv"
+    write = partial(line_if_kept, at_least=at_least, output_format=output_format)
+    files = typed(model), one_or_two(data), typed(output)
+    pairs, counts = dragoman.score_shards(*files, ray, reading, write, suffix, progress, **loading)
+    note(f"{counts['kept']:,} of {pairs:,} pairs are written; {counts['problem']:,} have no score")
 
 
 def open_data(model: Path, data: list[str], settings: Sequence[str]) -> "Reading":
@@ -315,6 +353,14 @@ def typed_pairs() -> "Arriving[Pair]":
 
     lines = standard_input()
     return Arriving(map(pair, count(1), lines), lines.has_come)
+
+
+def line_if_kept(pair: "ScoredPair", at_least: float | None, output_format: Format) -> str:
+    """A pair as a line, with its figures; or without them if it is probable enough, and else nothing."""
+    mean = pair.mean_log_prob
+    if at_least is None or (mean is not None and mean >= at_least):
+        return line_of(pair, output_format, figures=at_least is None)
+    return ""
 
 
 def line_of(pair: "ScoredPair", output_format: Format, figures: bool) -> str:

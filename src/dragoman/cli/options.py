@@ -1,5 +1,6 @@
 """Arguments and options that several commands share, so that each has one name and one explanation."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -77,6 +78,15 @@ Precision = Annotated[
 Threads = Annotated[
     int | None, typer.Option(min=1, max=MOST_THREADS, help="Processor threads.", show_default="all cores")
 ]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Work on the Ray cluster at this address, shard by shard; local starts one here (docs/many-machines.md).",
+        show_default=False,
+    ),
+]
 Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How results are printed.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
 Verbose = Annotated[
@@ -113,6 +123,20 @@ def keywords(options: Mapping[str, Any], *others: str) -> dict[str, Any]:
     left_out = {"quiet", "verbose", *others}
     given = {name: value for name, value in options.items() if value not in (None, []) and name not in left_out}
     return {**given, "progress": open_screen(options["quiet"], options.get("verbose", False))}
+
+
+def on_workers(
+    device: str, precision: str, threads: int | None, adapter: Path | None, overrides: Sequence[str], **settings: Any
+) -> dict[str, Any]:
+    """How each process of a cluster loads a model and searches, as keywords."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    loading = {"device": device, "precision": precision, "threads": threads or 1, "overrides": overrides}
+    return {**loading, "adapter": adapter and str(adapter), "settings": given}
+
+
+def typed(path: Path | str | None) -> str:
+    """A path as it was typed: of `s3://…`, pathlib takes one slash away."""
+    return re.sub(r"^([a-z][a-z0-9+]+):/(?!/)", r"\1://", str(path))
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:

@@ -25,12 +25,14 @@ from dragoman.cli.options import (
     Fresh,
     Model,
     Quiet,
+    Ray,
     Runs,
     Set,
     Threads,
     Verbose,
     keywords,
     one_or_two,
+    typed,
 )
 from dragoman.cli.work import Work
 from dragoman.errors import CheckpointError, ConfigError
@@ -97,6 +99,7 @@ def prepare_data(
         typer.Option(help="Whether text that is not UTF-8 is an error (strict) or repaired (replace)."),
     ] = "strict",
     overrides: Set = None,
+    ray: Ray = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
@@ -115,12 +118,15 @@ def prepare_data(
         target_language=target_language,
         encoding_errors=encoding_errors,
     )
-    report = dragoman.prepare_data(settings, folder, progress)
+    if ray is None:
+        report = dragoman.prepare_data(settings, folder, progress)
+    else:
+        report = dragoman.prepare_shards(settings, typed(folder), ray, progress)
     if output_format == "json":
         write_json(report.model_dump(mode="json"))
     else:
         write_table(["", "", "why or where"], report_rows(report))
-    note(f"the data is in {folder}; train on it with: dragoman train {folder}")
+    note(f"the data is in {typed(folder)}; train on it with: dragoman train {typed(folder)}")
 
 
 def train_tokenizer(

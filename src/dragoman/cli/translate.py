@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,14 +19,17 @@ from dragoman.cli.options import (
     Model,
     Precision,
     Quiet,
+    Ray,
     Set,
     TargetLanguage,
     Texts,
     Threads,
+    on_workers,
     search_overrides,
+    typed,
 )
 from dragoman.cli.streams import check_text, read, standard_input
-from dragoman.cli.work import Work, meanings
+from dragoman.cli.work import Flags, Work, meanings, printed
 from dragoman.errors import ConfigError, GateFailed
 from dragoman.files import check_output
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag
     from dragoman.inference.translator import Translator
+    from dragoman.progress import Progress
 
 
 def translate(
@@ -102,6 +107,7 @@ def translate(
         list[Path] | None,
         typer.Option(help="A further model that translates with MODEL as one; may be repeated.", show_default=False),
     ] = None,
+    ray: Ray = None,
     output_format: Format = "text",
     fail_on: Annotated[
         list[str] | None, typer.Option(metavar="FLAG,…", help="End with exit code 9 if a translation has such a flag.")
@@ -116,38 +122,36 @@ def translate(
     progress = open_screen(quiet)
     refuse_contradictions(text, input_file, item, output, fresh)
     refused = flags_named(fail_on or ())
+    overrides = search_overrides(beam_size, length_penalty, settings, target_language)
+    given = {
+        "n_best": n_best,
+        "align": align or None,
+        "raw": raw or None,
+        "protect": tuple(protect or ()) or None,
+        "terms": None if terms is None else read_terms(terms),
+    }
+    if ray is not None:
+        refuse_on_cluster(input_file, output, {"--document-format": document_format, "--ensemble": ensemble})
+        loading = on_workers(device, precision, threads, adapter, overrides, **given)
+        refuse_flags(on_cluster((model, input_file, output), ray, only, output_format, progress, loading), refused)
+        return
     is_document = is_whole(input_file, output, document_format, raw, only)
     resumes = output is not None and can_resume(input_file, output)
     if is_document and (not resumes or output_format == "json"):
         raise ConfigError(f"{input_file} is a document, so it needs a file as its --output, and takes no JSON")
     total = None if is_document else count_lines(input_file, raw)
     pair = None if item is None else test_pair(model, item)
-    overrides = search_overrides(beam_size, length_penalty, settings, target_language)
 
     translator = dragoman.Translator.load(model, device, precision, progress, adapter, ensemble or (), threads)
-    options = choose(
-        dragoman.SearchOptions,
-        "decode",
-        overrides,
-        translator.options,
-        n_best=n_best,
-        align=align or None,
-        raw=raw or None,
-        protect=tuple(protect) if protect else None,
-        terms=None if terms is None else read_terms(terms),
-    )
+    options = choose(dragoman.SearchOptions, "decode", overrides, translator.options, **given)
     if is_document and (options.raw or options.align or options.n_best > 1):
         raise ConfigError(f"{input_file} is a document, which takes no decode.raw, --align or --n-best")
-    count = translator.workers(options)
-    workers = "1 worker" if count == 1 else f"up to {count} workers"
-    source, target = translator.languages[0], options.target_language or translator.languages[1]
-    note(f"{source} → {target}, {translator.device}, {translator.precision}, {workers}")
-
+    languages = note_workers(translator, options)
     work = Work(progress, translator, options, output_format == "json")
     if pair is not None:
         flags = work.compare(*pair)
     elif input_file is not None and output is not None and resumes:
-        document = read_document(input_file, (source, target), document_format, only or ()) if is_document else None
+        document = read_document(input_file, languages, document_format, only or ()) if is_document else None
         asked = what_decides([model, *(ensemble or ())], adapter, translator, options, output_format)
         flags = work.complete(input_file, document, output, asked, fresh, total)
     elif input_file is not None:
@@ -158,8 +162,7 @@ def translate(
         flags = work.converse()
     else:
         flags = work.translate_all(text or standard_input(), output)
-    if found := [f"{flag}{flags.where(flag)}" for flag in refused if flags.counts[flag]]:
-        raise GateFailed(f"--fail-on: some translations are flagged {', '.join(found)}")
+    refuse_flags(flags, refused)
 
 
 def refuse_contradictions(
@@ -176,6 +179,48 @@ def refuse_contradictions(
         raise ConfigError("--fresh starts a file again, so it needs --input and --output")
     if item is not None and output is not None:
         raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
+
+
+def refuse_on_cluster(input_file: Path | None, output: Path | None, others: dict[str, Any]) -> None:
+    """Refuses what a cluster does not do."""
+    if input_file is None or output is None:
+        raise ConfigError("--ray translates many files: name them by a pattern as --input, and a folder as --output")
+    if asked := [name for name, value in others.items() if value]:
+        raise ConfigError(f"{asked[0]} is not for --ray, which translates lines and records with one model")
+
+
+def on_cluster(
+    files: Sequence[Path | None],
+    ray: str,
+    only: Sequence[str] | None,
+    output_format: str,
+    progress: "Progress",
+    loading: dict[str, Any],
+) -> Flags:
+    """Translates shards with a model into a folder; `files` are the three. Returns the flags."""
+    model, texts, folder = map(typed, files)
+    as_json = output_format == "json"
+    write, suffix = partial(printed, as_json=as_json), "jsonl" if as_json else "txt"
+    column = only[0] if only else None
+    lines, counts = dragoman.translate_shards(model, texts, folder, ray, column, write, suffix, progress, **loading)
+    flags = Flags(counts, {})
+    flags.note(lines)
+    return flags
+
+
+def note_workers(translator: "Translator", options: "SearchOptions") -> tuple[str, str]:
+    """Says what translates, and where; returns the languages."""
+    count = translator.workers(options)
+    workers = "1 worker" if count == 1 else f"up to {count} workers"
+    source, target = translator.languages[0], options.target_language or translator.languages[1]
+    note(f"{source} → {target}, {translator.device}, {translator.precision}, {workers}")
+    return source, target
+
+
+def refuse_flags(flags: Flags, refused: "Iterable[Flag]") -> None:
+    """Ends with `GateFailed` if a translation has a flag that is refused."""
+    if found := [f"{flag}{flags.where(flag)}" for flag in refused if flags.counts[flag]]:
+        raise GateFailed(f"--fail-on: some translations are flagged {', '.join(found)}")
 
 
 def is_whole(

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dragoman.cli.console import as_json, note, write, write_json_line, write_pieces, write_text
+from dragoman.cli.console import as_json as json_of
+from dragoman.cli.console import note, write, write_json_line, write_pieces, write_text
 from dragoman.cli.streams import read, standard_input, writer
 from dragoman.progress import Progress, silent
 
@@ -145,23 +146,25 @@ class Work:
         return done
 
     def _note_flags(self, flags: "Flags", lines: int) -> None:
-        for flag, meaning in meanings(flags.counts).items():
-            found = f"{flags.counts[flag]:,} of {lines:,} {flags.unit if lines == 1 else f'{flags.unit}s'}"
-            note(f"{found} flagged {flag}{flags.where(flag)}: {meaning}")
+        flags.note(lines)
         if self.options.n_best > 1 and not self.as_json:
             note(RANKED)
 
     def _lines(self, number: int, translation: "Translation") -> list[str]:
-        """What is printed for a text."""
-        if self.as_json:
-            return [as_json({"line": number, **asdict(translation)})]
-        lines: list[str] = []
-        for rank, each in enumerate((translation, *translation.alternatives), 1):
-            ranked = [str(number), str(rank), f"{each.score:.4f}"] if self.options.n_best > 1 else []
-            aligned = [pharaoh(each)] if self.options.align else []
-            text = each.text.replace("\t", " ") if ranked or aligned else each.text
-            lines.append("\t".join([*ranked, text, *aligned]))
-        return lines
+        return printed(number, translation, self.options, self.as_json)
+
+
+def printed(number: int, translation: "Translation", options: "SearchOptions", as_json: bool) -> list[str]:
+    """What is printed for a text."""
+    if as_json:
+        return [json_of({"line": number, **asdict(translation)})]
+    lines: list[str] = []
+    for rank, each in enumerate((translation, *translation.alternatives), 1):
+        ranked = [str(number), str(rank), f"{each.score:.4f}"] if options.n_best > 1 else []
+        aligned = [pharaoh(each)] if options.align else []
+        text = each.text.replace("\t", " ") if ranked or aligned else each.text
+        lines.append("\t".join([*ranked, text, *aligned]))
+    return lines
 
 
 class Flags(NamedTuple):
@@ -180,6 +183,12 @@ class Flags(NamedTuple):
         for flag in flags:
             if len(places := self.places.setdefault(flag, [])) < PLACES:
                 places.append(number)
+
+    def note(self, texts: int) -> None:
+        """Says which flags so many texts have."""
+        for flag, meaning in meanings(self.counts).items():
+            found = f"{self.counts[flag]:,} of {texts:,} {self.unit if texts == 1 else f'{self.unit}s'}"
+            note(f"{found} flagged {flag}{self.where(flag)}: {meaning}")
 
     def where(self, flag: str) -> str:
         """The texts that have a flag, in words."""

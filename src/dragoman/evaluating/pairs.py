@@ -98,12 +98,13 @@ def _scored(
 ) -> Iterator[ScoredPair]:
     with progress.track("score", total, "pairs") as advance:
         for chunk in chunks(pairs, lambda pair: len(pair.source) + len(pair.target)):
-            scored = _scored_chunk(translator, chunk, options)
+            scored = score_pairs(translator, chunk, options)
             advance(len(chunk))
             yield from scored
 
 
-def _scored_chunk(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
+def score_pairs(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
+    """Scores some pairs together."""
     languages = translator.target_languages
     languages.warn_of_forgotten(languages.split([pair.source for pair in chunk], options.target_language))
     problems = [_problem(translator, pair, options) for pair in chunk]

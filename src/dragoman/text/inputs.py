@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from dragoman.errors import DataError
-from dragoman.run_folder import split_of
+from dragoman.run_folder import shards_of, split_of
 from dragoman.text.addresses import HUB, Address, is_pattern, is_prefix, matching, missing
 from dragoman.text.columns import Naming
 from dragoman.text.formats import hub_splits
@@ -36,9 +36,9 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
             write_phrasebook(folder)
             addresses = {name: str(folder / name) for name in ("train", "dev", "test", "new_patterns")}
+            addresses = _with_sets_beside(settings, addresses)
         else:
-            addresses = sets_of(settings, _pairs_in)
-        addresses = _with_sets_beside(settings, addresses)
+            addresses = addresses_of(settings)
         _refuse_missing(settings, addresses)
         known = naming or settings.naming
         train = open_pairs(addresses.pop("train"), known, settings.format, settings.encoding_errors)
@@ -48,6 +48,11 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
             for name, address in addresses.items()
         }
         yield {"train": train, **others}
+
+
+def addresses_of(settings: DataSettings) -> dict[str, Address]:
+    """Where the pairs of the training text lie, and those of the sets beside it."""
+    return _with_sets_beside(settings, sets_of(settings, _pairs_in))
 
 
 def files_of(settings: DataSettings) -> dict[str, list[Path]]:
@@ -150,8 +155,9 @@ def _with_sets_beside(settings: DataSettings, addresses: Mapping[str, Address]) 
 def _pairs_in(folder: Path) -> dict[str, Address]:
     """The sets of a folder of prepared pairs, or those that files are named for, as in `dev.tsv`."""
     if (folder / REPORT).is_file():
-        splits = read_report(folder).splits
-        return {name: str(split_of(folder, name)) for name, split in splits.items() if split.pairs}
+        splits = [name for name, split in read_report(folder).splits.items() if split.pairs]
+        shards = {name: str(Path(glob.escape(str(folder)), shards_of(name))) for name in splits}
+        return {name: str(path) if (path := split_of(folder, name)).is_file() else shards[name] for name in splits}
     sets: dict[str, Address] = {}
     for name, words in SETS.items():
         if prefix := next((folder / word for word in words if is_prefix(folder / word)), None):

@@ -11,11 +11,12 @@ import os
 import shutil
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -47,6 +48,7 @@ from dragoman.text.checks import (
 )
 from dragoman.text.detection import ColumnLanguage
 from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.text.prepared import parts_of
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import (
     FORMAT_NUMBER,
@@ -91,7 +93,7 @@ SPLITS = {"train": TRAIN, "dev": DEV, "test": TEST}
 DROPPED = 255
 """The number of a pair that is in no split."""
 
-_KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target")] + [("lengths", "<u4", 2)])
+KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target")] + [("lengths", "<u4", 2)])
 """What is kept of a pair: its file and line, a key of its text, and a key and the length of each sentence."""
 _PACKED_KEYS = struct.Struct("<4Q2I")
 SWAPPED = "rows whose sides looked exchanged, swapped back"
@@ -99,7 +101,8 @@ LISTED = (EXCHANGED, SWAPPED, ONE_LANGUAGE, OTHER_LANGUAGE, SPREADSHEET, LINE_BR
 """Kinds of pairs whose lines are all reported."""
 ENOUGH = 50
 """Characters of a text that tell enough of its language."""
-_LINE_BITS = 40
+LINE_BITS = 40
+"""Of a place: the number of a line in its file; the number of the file stands above it."""
 _ADVANCE_EVERY = 1000
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
@@ -117,12 +120,7 @@ class PairText:
     @cached_property
     def identity(self) -> str:
         """A hash of the pairs and of the settings that decide the result, wherever the files lie."""
-        facts = {
-            "format_number": FORMAT_NUMBER,
-            "settings": lasting(self._settings),
-            "inputs": {name: list(hashes(reading).values()) for name, reading in self._inputs.items()},
-        }
-        return _digest(facts)
+        return identity_of(self._settings, {name: hashes(reading) for name, reading in self._inputs.items()})
 
     def changes(self, report: DataReport) -> list[str]:
         """The differences from the text of a report, in words."""
@@ -158,17 +156,23 @@ class PairText:
         ):
             return None
         for name in report.splits:
-            shutil.copyfile(split_of(source_folder, name), split_of(folder, name))
+            with split_of(folder, name).open("wb") as whole:
+                for part in parts_of(source_folder, name):
+                    with part.open("rb") as file:
+                        shutil.copyfileobj(file, whole)
         log.info("%s is prepared data, and is copied as it is", source_folder)
         source, target = self._inputs["train"].languages
+        splits = {name: split.but(sha256=sha256(split_of(folder, name))) for name, split in report.splits.items()}
         return report.model_copy(
             update={
                 "identity": self.identity,
+                "splits": splits,
                 "settings": now,
                 "source_language": source,
                 "target_language": target,
                 "inputs": {
-                    name: _describe(reading, report.splits[name].pairs) for name, reading in self._inputs.items()
+                    name: describe(reading, report.splits[name].pairs, hashes(reading))
+                    for name, reading in self._inputs.items()
                 },
             }
         )
@@ -192,7 +196,7 @@ class PairText:
         train, settings = sets["train"], self._settings
         beside = {name: pairs for name, pairs in sets.items() if name != "train"}
         kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(train.texts), bool)
-        dropped = dict(train.faults)
+        dropped = dict(train.seen.faults)
         if repeated := len(kept) - int(kept.sum()):
             dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
         times = train.many_longer() * kept
@@ -201,41 +205,107 @@ class PairText:
             dropped[PLACEHOLDER] = Tally(pairs=len(lines), first=lines[0], lines=lines)
             kept &= ~lacking
         if doubtful := train.origins((times >= LONGER) & kept):
-            train.notes[REPEATED] = Tally(pairs=len(doubtful), first=doubtful[0], lines=doubtful)
+            train.seen.notes[REPEATED] = Tally(pairs=len(doubtful), first=doubtful[0], lines=doubtful)
         sources, targets = (keys[kept] if repeated or lines else keys for keys in train.sentences)
-        asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in beside}
-        wanted, sized = held_out_sizes(asked, len(sources), HELD_OUT, "pairs each")
-        _refuse_too_few(train, dropped, len(sources), wanted)
+        wanted, origins = what_is_held_out(settings, sets, dropped, len(sources))
         numbers = np.full(len(kept), DROPPED, np.uint8)
         sentences = [pairs.sentences for pairs in beside.values()]
         numbers[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, sentences)
         _deal_out(train.path, numbers, ["train", *wanted], folder)
-        reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
-        origins = {"train": "the rest", **dict.fromkeys(wanted, reason)}
-        is_own = settings.path != PHRASEBOOK
-        origins |= {name: "given" + f": {pairs.reading.name}" * is_own for name, pairs in beside.items()}
-        splits = _splits(folder, sets, numbers, origins)
-        noted = _merged(pairs.notes for pairs in sets.values())
-        repairs = Counter[str]()
-        for pairs in sets.values():
-            repairs.update(pairs.mended)
-            repairs.update(pairs.reading.repairs)
-        return DataReport(
-            format_number=FORMAT_NUMBER,
-            identity=self.identity,
-            settings=lasting(settings),
-            source_language=train.reading.languages[0],
-            target_language=train.reading.languages[1],
-            inputs={name: _describe(pairs.reading, pairs.rows) for name, pairs in sets.items()},
-            rows=train.rows,
-            dropped=dropped,
-            kept_faults=_merged(pairs.faults for pairs in beside.values()),
-            noted=noted,
-            repairs=dict(sorted((+repairs).items())),
-            warnings=tuple(_warnings(sets, noted, wanted, splits)),
-            longest_source=_longest(sets, 0),
-            longest_target=_longest(sets, 1),
-            splits=splits,
+
+        def dealt(name: str) -> Split:
+            if name in beside:
+                return beside[name].whole()
+            chosen = numbers == SPLITS[name]
+            one, other = (keys[chosen] for keys in train.sentences)
+            rows = np.flatnonzero(chosen)
+            return Split(
+                len(one), sha256(split_of(folder, name)), (one, other), lambda row: train.origin(int(rows[row]))
+            )
+
+        splits = split_reports({name: dealt(name) for name in origins}, origins)
+        inputs = {name: describe(pairs.reading, pairs.seen.rows, hashes(pairs.reading)) for name, pairs in sets.items()}
+        return report_on(settings, sets, self.identity, inputs, dropped, wanted, splits)
+
+
+def what_is_held_out(
+    settings: DataSettings, sets: Mapping[str, "PairSet"], dropped: Mapping[str, Tally], pairs: int
+) -> tuple[dict[str, int], dict[str, str]]:
+    """The size of each set that is split off so many pairs, and where each set comes from.
+
+    Raises:
+        DataError: the pairs are too few.
+    """
+    train, beside = sets["train"], {name: given for name, given in sets.items() if name != "train"}
+    asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in beside}
+    wanted, sized = held_out_sizes(asked, pairs, HELD_OUT, "pairs each")
+    _refuse_too_few(train, dropped, pairs, wanted)
+    reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
+    is_own = settings.path != PHRASEBOOK
+    given = {name: "given" + f": {pairs.reading.name}" * is_own for name, pairs in beside.items()}
+    origins = {"train": "the rest", **dict.fromkeys(wanted, reason), **given}
+    return wanted, {name: origins[name] for name in dict.fromkeys((*SPLITS, *given))}
+
+
+def report_on(
+    settings: DataSettings,
+    sets: Mapping[str, "PairSet"],
+    identity: str,
+    inputs: dict[str, InputReport],
+    dropped: dict[str, Tally],
+    wanted: Mapping[str, int],
+    splits: dict[str, SplitReport],
+) -> DataReport:
+    """The report on prepared pairs, with its warnings."""
+    train = sets["train"]
+    noted = merged_tallies(pairs.seen.notes for pairs in sets.values())
+    repairs = Counter[str]()
+    for pairs in sets.values():
+        repairs.update(pairs.seen.repairs)
+    return DataReport(
+        format_number=FORMAT_NUMBER,
+        identity=identity,
+        settings=lasting(settings),
+        source_language=train.reading.languages[0],
+        target_language=train.reading.languages[1],
+        inputs=inputs,
+        rows=train.seen.rows,
+        dropped=dropped,
+        kept_faults=merged_tallies(pairs.seen.faults for name, pairs in sets.items() if name != "train"),
+        noted=noted,
+        repairs=dict(sorted((+repairs).items())),
+        warnings=tuple(_warnings(sets, noted, wanted, splits)),
+        longest_source=_longest(pairs.seen.longest[0] for pairs in sets.values()),
+        longest_target=_longest(pairs.seen.longest[1] for pairs in sets.values()),
+        splits=splits,
+    )
+
+
+@dataclass
+class Seen:
+    """What was met in an input, or in a part of it."""
+
+    rows: int = 0
+    repairs: Counter[str] = field(default_factory=Counter)
+    """How often something was mended, by kind."""
+    faults: dict[str, Tally] = field(default_factory=dict)
+    """The pairs that break a rule, by reason, in the order in which they were first met."""
+    notes: dict[str, Tally] = field(default_factory=dict)
+    """What was noted and left as it is, by kind, in the same order."""
+    longest: list[Longest] = field(default_factory=lambda: [Longest(words=0, characters=0, text="", origin="")] * 2)
+    """The longest sentence of each side."""
+    misaligned: list[Misalignment] = field(default_factory=list)
+
+    @classmethod
+    def merged(cls, parts: Sequence["Seen"]) -> "Seen":
+        """What was met in all the parts, in their order."""
+        return cls(
+            rows=sum(part.rows for part in parts),
+            repairs=sum((part.repairs for part in parts), Counter()),
+            faults=merged_tallies(part.faults for part in parts),
+            notes=merged_tallies(part.notes for part in parts),
+            longest=[_longest([part.longest[side] for part in parts]) for side in (0, 1)],
+            misaligned=[stretch for part in parts for stretch in part.misaligned],
         )
 
 
@@ -253,21 +323,11 @@ class PairSet:
         keep_all: bool,
         exchanged: str | None = None,
     ) -> None:
-        self.reading, self.path = reading, path
-        self.rows = 0
-        self.mended = Counter[str]()
-        """How often pairs were mended, by kind."""
-        self.faults: dict[str, Tally] = {}
-        """The pairs that break a rule, by reason, in the order in which they were first met."""
-        self.notes: dict[str, Tally] = {}
-        """What was noted and left as it is, by kind, in the same order."""
-        self.longest = [Longest(words=0, characters=0, text="", origin="")] * 2
-        """The longest sentence of each side."""
-        self.misaligned: list[Misalignment] = []
+        self.reading, self.path, self.seen = reading, path, Seen()
         self._checks, self._usual, self._keep_all, self._exchanged = checks, usual, keep_all, exchanged
         self._lines: defaultdict[str, list[str]] = defaultdict(list)
-        self._names = [file.name for file in reading.files] or [Path(reading.name).name]
-        self._places = {name: self._names.index(name) << _LINE_BITS for name in self._names}
+        self.names = [file.name for file in reading.files] or [Path(reading.name).name]
+        self._places = {name: self.names.index(name) << LINE_BITS for name in self.names}
 
     def take_in(self, progress: Progress) -> None:
         """Streams the input to the disk."""
@@ -279,28 +339,29 @@ class PairSet:
         ):
             for pair in self.reading:
                 self._take(pair, lines, keys, detector)
-                if self.rows % _ADVANCE_EVERY == 0:
+                if self.seen.rows % _ADVANCE_EVERY == 0:
                     advance(_ADVANCE_EVERY)
-            advance(self.rows % _ADVANCE_EVERY)
-        self.misaligned = detector.finish()
+            advance(self.seen.rows % _ADVANCE_EVERY)
+        self.seen.misaligned = detector.finish()
+        self.seen.repairs.update(self.reading.repairs)
         for kind, lines in self._lines.items():
-            counts = self.faults if kind in self.faults else self.notes
+            counts = self.seen.faults if kind in self.seen.faults else self.seen.notes
             counts[kind] = counts[kind].but(lines=tuple(lines))
 
     @property
     def texts(self) -> Keys:
         """A key of each pair's text, in one Unicode form."""
-        return self._keys()["text"]
+        return self.keys()["text"]
 
     @property
     def sentences(self) -> tuple[Keys, Keys]:
         """A key of each pair's source and target sentence."""
-        keys = self._keys()
+        keys = self.keys()
         return keys["source"], keys["target"]
 
     def many_longer(self) -> np.ndarray:
         """For each pair, how many times as long as usual the many partners of a text are; 0 if they are few."""
-        (source, target), lengths = self.sentences, self._keys()["lengths"]
+        (source, target), lengths = self.sentences, self.keys()["lengths"]
         one, other = lengths[:, 0], lengths[:, 1]
         return np.maximum(many_longer(target, source, other, one), many_longer(source, target, one, other))
 
@@ -310,8 +371,11 @@ class PairSet:
 
     def origin(self, index: int) -> str:
         """Where the pair number `index`, from 0, stood in the input."""
-        place = int(self._keys()["place"][index])
-        return f"{self._names[place >> _LINE_BITS]}:{place & (1 << _LINE_BITS) - 1}"
+        return origin_of(int(self.keys()["place"][index]), self.names)
+
+    def whole(self) -> "Split":
+        """All of its pairs as a set."""
+        return Split(len(self.texts), sha256(self.path), self.sentences, self.origin)
 
     def forget_keys(self) -> None:
         remove(self._keys_path)
@@ -320,14 +384,15 @@ class PairSet:
     def _keys_path(self) -> Path:
         return self.path.with_suffix(".keys")
 
-    def _keys(self) -> np.ndarray:
-        return np.memmap(self._keys_path, _KEYS, "r") if self._keys_path.stat().st_size else np.empty(0, _KEYS)
+    def keys(self) -> np.ndarray:
+        """What is kept of each pair (`KEYS`)."""
+        return np.memmap(self._keys_path, KEYS, "r") if self._keys_path.stat().st_size else np.empty(0, KEYS)
 
     def _take(self, pair: Pair, lines: IO[bytes], keys: IO[bytes], detector: AlignmentDetector) -> None:
-        self.rows += 1
+        self.seen.rows += 1
         origin = pair.origin
-        source = mend(pair.source, self.mended)
-        target = mend(pair.target, self.mended)
+        source = mend(pair.source, self.seen.repairs)
+        target = mend(pair.target, self.seen.repairs)
         words = words_of(source), words_of(target)
         detector.see(source, target, words, origin)
         reason = pair.fault or fault(source, target, self._checks)
@@ -339,24 +404,24 @@ class PairSet:
         elif verdict == EXCHANGED and self._exchanged == "swap":
             source, target, verdict = target, source, SWAPPED
         if reason:
-            self._count(self.faults, reason, origin)
+            self._count(self.seen.faults, reason, origin)
         if self._keep_all or not reason:
             self._note(source, target, origin)
             self._write(source, target, origin, lines, keys)
             self._measure(0, source, origin)
             self._measure(1, target, origin)
         if verdict and not reason:
-            self._count(self.notes, verdict, origin)
+            self._count(self.seen.notes, verdict, origin)
         if "\n" in pair.source or "\n" in pair.target:
-            self._count(self.notes, LINE_BREAKS, origin)
+            self._count(self.seen.notes, LINE_BREAKS, origin)
 
     def _note(self, source: str, target: str, origin: str) -> None:
         if not target:
-            self._count(self.notes, EMPTY_TARGETS, origin)
+            self._count(self.seen.notes, EMPTY_TARGETS, origin)
         if not source:
-            self._count(self.notes, EMPTY_SOURCES, origin)
+            self._count(self.seen.notes, EMPTY_SOURCES, origin)
         if has_entity(source) or has_entity(target):
-            self._count(self.notes, ENTITIES, origin)
+            self._count(self.seen.notes, ENTITIES, origin)
 
     def _count(self, counts: dict[str, Tally], kind: str, origin: str) -> None:
         before = counts.get(kind) or Tally(pairs=0, first=origin)
@@ -374,12 +439,12 @@ class PairSet:
         keys.write(_PACKED_KEYS.pack(place, text_key(plain), sentence_key(source), sentence_key(target), *lengths))
 
     def _measure(self, side: int, text: str, origin: str) -> None:
-        longest = self.longest[side]
+        longest = self.seen.longest[side]
         if (len(text) + 1) // 2 < longest.words:  # it cannot have more words
             return
         words = len(text.split())
         if (words, len(text)) > (longest.words, longest.characters):
-            self.longest[side] = Longest(words=words, characters=len(text), text=text, origin=origin)
+            self.seen.longest[side] = Longest(words=words, characters=len(text), text=text, origin=origin)
 
 
 def hashes(reading: Reading) -> dict[str, str]:
@@ -393,19 +458,28 @@ def hashes(reading: Reading) -> dict[str, str]:
     return {file.relative_to(folder).as_posix(): sha256(file) for file in files}
 
 
-def _digest(facts: Mapping[str, Any]) -> str:
+def identity_of(settings: DataSettings, read: Mapping[str, Mapping[str, str]]) -> str:
+    """A hash of the settings that decide the result, and of the files that were read for each set."""
+    inputs = {name: list(files.values()) for name, files in read.items()}
+    facts = {"format_number": FORMAT_NUMBER, "settings": lasting(settings), "inputs": inputs}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _describe(reading: Reading, rows: int) -> InputReport:
+def describe(reading: Reading, rows: int, sha256: dict[str, str]) -> InputReport:
+    """What the report says of an input."""
     return InputReport(
         name=reading.name,
         format=reading.format,
         columns=reading.columns[:2],
         reasons=dict(reading.reasons),
-        sha256=hashes(reading),
+        sha256=sha256,
         rows=rows,
     )
+
+
+def origin_of(place: int, names: Sequence[str]) -> str:
+    """Where a pair stood, by its place and the names of the files."""
+    return f"{names[place >> LINE_BITS]}:{place & (1 << LINE_BITS) - 1}"
 
 
 class Usual(NamedTuple):
@@ -442,7 +516,7 @@ def learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
 def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
     if not pairs:
         why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
-        raise DataError(f"none of the {train.rows:,} rows of {train.reading.name} can be used ({why})")
+        raise DataError(f"none of the {train.seen.rows:,} rows of {train.reading.name} can be used ({why})")
     if pairs <= sum(wanted.values()):
         sizes = " and ".join(f"{size:,} for {name}" for name, size in wanted.items())
         usable = "1 usable pair" if pairs == 1 else f"{pairs:,} usable pairs"
@@ -460,41 +534,43 @@ def _deal_out(whole: Path, numbers: np.ndarray, names: Iterable[str], folder: Pa
     remove(whole)
 
 
-def _splits(
-    folder: Path, sets: Mapping[str, PairSet], numbers: np.ndarray, origins: Mapping[str, str]
-) -> dict[str, SplitReport]:
-    sources, targets = sets["train"].sentences
-    sentences = {name: (sources[numbers == number], targets[numbers == number]) for name, number in SPLITS.items()}
-    sentences |= {name: pairs.sentences for name, pairs in sets.items() if name != "train"}
+class Split(NamedTuple):
+    """A set that is written."""
+
+    pairs: int
+    sha256: str
+    sentences: tuple[Keys, Keys]
+    """The keys of its sources and targets."""
+    origin: Callable[[int], str]
+    """Where its pair number so and so, from 0, stood in the input."""
+
+
+def split_reports(splits: Mapping[str, Split], origins: Mapping[str, str]) -> dict[str, SplitReport]:
+    """What the report says of each set, and of the sentences that stand in two of them."""
 
     def leaks_from(other: str, name: str) -> Leaks:
-        source, target = shared_sentences(sentences[other], sentences[name])
-        first = None
-        if places := np.flatnonzero(source | target).tolist():
-            own = sets.get(name)
-            rows = np.flatnonzero(numbers == SPLITS[name]) if own is None else range(len(source))
-            first = (own or sets["train"]).origin(int(rows[places[0]]))
+        source, target = shared_sentences(splits[other].sentences, splits[name].sentences)
+        places = np.flatnonzero(source | target)
+        first = splits[name].origin(int(places[0])) if len(places) else None
         return Leaks(sources=int(source.sum()), targets=int(target.sum()), either=len(places), first=first)
 
     return {
         name: SplitReport(
-            pairs=len(keys[0]),
-            sha256=sha256(split_of(folder, name)),
+            pairs=split.pairs,
+            sha256=split.sha256,
             origin=origins[name],
             leaks=None if name == "train" else leaks_from("train", name),
             leaks_from_dev=None if name in ("train", "dev") else leaks_from("dev", name),
         )
-        for name, keys in sentences.items()
+        for name, split in splits.items()
     }
 
 
-def _longest(sets: Mapping[str, PairSet], side: int) -> Longest:
-    return max(
-        (pairs.longest[side] for pairs in sets.values()), key=lambda sentence: (sentence.words, sentence.characters)
-    )
+def _longest(sentences: Iterable[Longest]) -> Longest:
+    return max(sentences, key=lambda sentence: (sentence.words, sentence.characters))
 
 
-def _merged(counts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
+def merged_tallies(counts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
     total: dict[str, Tally] = {}
     for tallies in counts:
         for reason, tally in tallies.items():
@@ -544,20 +620,20 @@ def _of_input(name: str, pairs: PairSet) -> Iterator[str]:
     """Warnings of rows that do not belong together, and of empty sides in a given set, which keeps every pair so that
     other files stay aligned with it.
     """
-    yield from map(str, pairs.misaligned[:MISALIGNED_SHOWN])
-    if len(pairs.misaligned) > MISALIGNED_SHOWN:
-        yield f"{len(pairs.misaligned) - MISALIGNED_SHOWN:,} more stretches of rows look misaligned"
+    yield from map(str, pairs.seen.misaligned[:MISALIGNED_SHOWN])
+    if len(pairs.seen.misaligned) > MISALIGNED_SHOWN:
+        yield f"{len(pairs.seen.misaligned) - MISALIGNED_SHOWN:,} more stretches of rows look misaligned"
     for kind in (EXCHANGED, ONE_LANGUAGE):
-        tally = pairs.notes.get(kind)
-        if tally and tally.pairs >= SIDES_SHARE * pairs.rows:
+        tally = pairs.seen.notes.get(kind)
+        if tally and tally.pairs >= SIDES_SHARE * pairs.seen.rows:
             advice = "; --set data.exchanged=swap turns them round, drop leaves them out" * (kind == EXCHANGED)
-            counts = f"{tally.pairs:,} of {pairs.rows:,} {kind} (first at {tally.first})"
+            counts = f"{tally.pairs:,} of {pairs.seen.rows:,} {kind} (first at {tally.first})"
             yield f"{counts}; all lines stand in {REPORT}{advice}"
     for kind, side, scored in (
         (EMPTY_SOURCES, "source", "its translation is empty"),
         (EMPTY_TARGETS, "reference", "any translation of it counts as wrong"),
     ):
-        if name != "train" and (tally := pairs.notes.get(kind)):
+        if name != "train" and (tally := pairs.seen.notes.get(kind)):
             what = "it is left out of validation" if name == "dev" else scored
-            counts = f"{tally.pairs:,} of {pairs.rows:,} {name} pairs"
+            counts = f"{tally.pairs:,} of {pairs.seen.rows:,} {name} pairs"
             yield f"{counts} have an empty {side} (first at {tally.first}): {what}"

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.errors import DataError
-from dragoman.run_folder import split_of, text_of
+from dragoman.run_folder import shards_of, split_of, text_of
 
 _BLOCK = 1 << 20
 """Characters of running text that are read at a time."""
@@ -16,7 +17,13 @@ T = TypeVar("T")
 
 def read_split(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
     """The pairs of one split of prepared data, in order."""
-    return read_pairs(_file_of(Path(folder), name))
+    return chain.from_iterable(map(read_pairs, parts_of(Path(folder), name) or [_file_of(Path(folder), name)]))
+
+
+def parts_of(folder: Path, name: str) -> list[Path]:
+    """The file of one split of prepared pairs, or the shards that a cluster wrote; none if there is no such split."""
+    whole = split_of(folder, name)
+    return [whole] if whole.is_file() else sorted(folder.glob(shards_of(name)))
 
 
 def read_pairs(path: Path) -> Iterator[tuple[str, str]]:

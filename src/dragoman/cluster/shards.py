@@ -1,0 +1,110 @@
+"""Shards: files of a corpus, on disks that all machines see or at any address that fsspec knows (`s3://…`)."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import DataError, missing_extra
+from dragoman.files import check_new_folder, make_folders, new_folder, write_file
+from dragoman.text.addresses import Address, matching
+
+
+def list_shards(address: Address) -> list[Address]:
+    """The shards that match an address or a pattern, by name; two files that are aligned are one.
+
+    Raises:
+        DataError: none matches, or more on one side than on the other.
+    """
+    sides = parts_of(address)
+    if not any(map(is_remote, sides)):
+        return matching(address) or [address]
+    found = []
+    for pattern in sides:
+        files, name = _at(pattern)
+        found.append([files.unstrip_protocol(path) for path in sorted(files.glob(name))])
+    if not found[0] or len({len(shards) for shards in found}) > 1:
+        raise DataError(f"{' and '.join(sides)} match {' and '.join(str(len(shards)) for shards in found)} files")
+    return [shards[0] if len(shards) == 1 else (shards[0], shards[1]) for shards in zip(*found, strict=True)]
+
+
+def parts_of(address: Address | list[str]) -> list[str]:
+    """The files that an address names, or one pattern for each side."""
+    return [address] if isinstance(address, str) else list(address)
+
+
+def is_remote(address: str) -> bool:
+    """Whether an address is none of a file system that machines have mounted."""
+    return "://" in address
+
+
+def size_of(shard: Address) -> int:
+    """The bytes of a shard; 0 if it has no files."""
+    sizes = 0
+    for part in parts_of(shard):
+        files, name = _at(part)
+        sizes += files.size(name) or 0 if files.exists(name) else 0
+    return sizes
+
+
+@contextmanager
+def fetched(shard: Address) -> Generator[Address]:
+    """A shard on this machine; what had to be fetched is deleted again."""
+    parts = parts_of(shard)
+    with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
+        for number, part in enumerate(parts):
+            if is_remote(part):
+                files, name = _at(part)
+                parts[number] = str(Path(folder, Path(name).name))
+                files.get_file(name, parts[number])
+        yield parts[0] if len(parts) == 1 else (parts[0], parts[1])
+
+
+def write_shard(path: str, content: bytes) -> str:
+    """Writes a shard, whole or not at all; returns its SHA-256."""
+    if is_remote(path):
+        files, name = _at(path)
+        files.pipe_file(f"{name}.partial", content)
+        files.mv(f"{name}.partial", name)
+    else:
+        make_folders(Path(path).parent)
+        write_file(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_shard(path: str) -> bytes | None:
+    """The content of a shard, or None if there is none."""
+    files, name = _at(path)
+    return files.cat_file(name) if files.exists(name) else None
+
+
+@contextmanager
+def new_shards(folder: str) -> Generator[str]:
+    """The address of a new folder to fill with shards. If the block raises, what was written is deleted. On mounted
+    disks, the folder appears when it is complete.
+    """
+    if not is_remote(folder):
+        check_new_folder(folder)
+        with new_folder(folder) as aside:
+            yield str(aside.absolute())
+        return
+    files, name = _at(folder)
+    if files.exists(name) and files.find(name):
+        raise DataError(f"{folder} holds files already; name another folder or move them away")
+    try:
+        yield folder
+    except BaseException:
+        if files.exists(name):
+            files.rm(name, recursive=True)
+        raise
+
+
+def _at(address: str) -> Any:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise missing_extra("fsspec", "ray") from None
+    return url_to_fs(address if is_remote(address) else os.path.abspath(address))
