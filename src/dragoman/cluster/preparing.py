@@ -7,6 +7,7 @@ process; their keys take some 50 bytes of its memory for each pair. Text moves b
 """
 
 import json
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ from dragoman.text.addresses import Address
 from dragoman.text.checks import DUPLICATE, PLACEHOLDER, REPEATED
 from dragoman.text.columns import Naming
 from dragoman.text.inputs import addresses_of
+from dragoman.text.prepare import announce
 from dragoman.text.prepare_pairs import (
     LINE_BITS,
     SPLITS,
@@ -104,6 +106,7 @@ def prepare_shards(
         content = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2)
         write_shard(f"{aside}/{REPORT}", f"{content}\n".encode())
         advance(1)
+    announce(report)
     return report
 
 
@@ -245,6 +248,12 @@ class Corpus:
 
         return _collected(self.text, at_places)["line"].to_pylist()
 
+    def files(self) -> dict[str, str]:
+        """The SHA-256 of each file, by its name within the folder that holds all of them."""
+        files = dict(chain.from_iterable(each.sha256.items() for each in self.met))
+        folder = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
+        return {os.path.relpath(file, folder): content for file, content in files.items()}
+
     def origin(self, place: int) -> str:
         """Where the pair at a place stood in the input."""
         return origin_of(place, [each.name for each in self.met])
@@ -286,7 +295,7 @@ def _deal_out(corpus: Corpus, sets: dict[str, PairSet], folder: str) -> DataRepo
     splits["train"] = _write_train(corpus, np.concatenate(gone), list(splits.values()), folder)
 
     read = {name: hashes(pairs.reading) for name, pairs in given.items()}
-    read = {"train": dict(chain.from_iterable(each.sha256.items() for each in corpus.met)), **read}
+    read = {"train": corpus.files(), **read}
     inputs = {name: describe(pairs.reading, pairs.seen.rows, read[name]) for name, pairs in sets.items()}
     reports = split_reports({name: splits[name] for name in origins}, origins)
     return report_on(settings, sets, identity_of(settings, read), inputs, dropped, wanted, reports)

@@ -67,6 +67,7 @@ def write_shard(path: str, content: bytes) -> str:
     """Writes a shard, whole or not at all; returns its SHA-256."""
     if is_remote(path):
         files, name = _at(path)
+        files.makedirs(files._parent(name), exist_ok=True)
         files.pipe_file(f"{name}.partial", content)
         files.mv(f"{name}.partial", name)
     else:

@@ -104,11 +104,16 @@ def _prepare(text: Text, folder: Path) -> Any:
     with _no_parents_left(folder), new_folder(folder) as aside:
         report = text.fill(aside)
         write_json(aside / REPORT, report.model_dump(mode="json"))
+    announce(report)
+    return report
+
+
+def announce(report: DataReport | LabelledReport | TextReport) -> None:
+    """Logs what was dropped, and the warnings."""
     for note in report.notes():
         log.info("%s", note)
     for warning in report.warnings:
         log.warning("%s", warning)
-    return report
 
 
 def _reused(text: Text, folder: Path) -> Any:

@@ -1,0 +1,257 @@
+"""A local Ray cluster does what one machine does."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from extras import without
+from typer.testing import CliRunner
+
+import dragoman
+from dragoman.cli.main import app
+from dragoman.cluster.preparing import prepare_shards
+from dragoman.cluster.shards import fetched, list_shards, new_shards, read_shard, size_of, write_shard
+from dragoman.errors import ConfigError, DataError, MissingExtra
+from dragoman.text.checks import CheckSettings
+from dragoman.text.prepare import prepare_data
+from dragoman.text.prepared import read_split
+from dragoman.text.settings import DataSettings
+
+ray = pytest.importorskip("ray")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+WHERE = "the old house|a red door|my brother|your letter|the last train|this road|her garden|the market".split("|")
+DOES = "waits for|is far from|belongs to|reminds me of|stands near|comes after|looks like|was lost with".split("|")
+MODEL = Path(dragoman.__file__).parent / "inference" / "phrasebook"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a local cluster of two processors, which this process is connected to."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    yield "local"
+    ray.shutdown()
+
+
+def awkward_rows(count: int, seed: int) -> list[str]:
+    """Rows with duplicates, faults, sentences that several rows share, and one short text in the place of many."""
+    rng, rows = Random(seed), list[str]()
+    for number in range(count):
+        first, does, second = rng.choice(WHERE), rng.choice(DOES), rng.choice(WHERE)
+        english = f"{first.capitalize()} {does} {second}, said number {rng.randrange(4 * count)}."
+        italian = f"{second.upper()} {WHERE.index(first)} {DOES.index(does)} numero {rng.randrange(count)} è qui."
+        rows.append(f"{english}\t{italian}")
+        if number % 17 == 0:
+            rows.append(rng.choice(rows))
+        if number % 50 == 0:
+            rows += [f"{english} Once more, {number}\tTODO", f"{english}\t", f"\u00e8 {english}\t{english}"]
+    return rows
+
+
+def write_parts(folder: Path, rows: list[str], parts: int) -> str:
+    folder.mkdir()
+    for part in range(parts):
+        (folder / f"part-{part}.tsv").write_text("".join(f"{row}\n" for row in rows[part::parts]), encoding="utf-8")
+    return str(folder / "part-*.tsv")
+
+
+def assert_equal(one: Path, many: Path, names: tuple[str, ...] = ("train", "dev", "test")) -> None:
+    """The same pairs in each set, in the same order in those that are held out, and the same report."""
+    for name in names:
+        alone, together = (list(read_split(folder, name)) for folder in (one, many))
+        assert sorted(alone) == sorted(together)
+        assert name == "train" or alone == together
+    first, second = (json.loads((folder / "data.json").read_text()) for folder in (one, many))
+    for report in (first, second):
+        del report["splits"]["train"]["sha256"]
+    assert first == second
+
+
+class Killer(threading.Thread):
+    """Kills a process of this cluster that is at such a task, once."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__(daemon=True)
+        self.task, self.has_killed = f"ray::{task}", False
+
+    def run(self) -> None:
+        while not self.has_killed:
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    is_its = (process / "cmdline").read_text().startswith(self.task)
+                    if is_its and parent(parent(int(process.name))) == os.getpid():
+                        os.kill(int(process.name), signal.SIGKILL)
+                        self.has_killed = True
+                        return
+                except (OSError, IndexError):
+                    continue
+            time.sleep(0.005)
+
+
+def parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/status").read_text().split("PPid:")[1].split()[0])
+
+
+def test_a_cluster_prepares_the_same_rows_splits_and_report(tmp_path, cluster) -> None:
+    path = write_parts(tmp_path / "parts", awkward_rows(3_000, 1), 5)
+    settings = DataSettings(path=path, source_language="en", target_language="it", dev_size=150, test_size=200)
+    alone = prepare_data(settings, tmp_path / "alone", progress=False)
+    prepare_shards(settings, str(tmp_path / "many"), cluster, progress=False)
+    assert {"duplicate of an earlier pair", "empty side"} < alone.dropped.keys()
+    assert any("TODO" in reason for reason in alone.dropped)
+    assert_equal(tmp_path / "alone", tmp_path / "many")
+    assert len(list((tmp_path / "many").glob("train-*.jsonl"))) > 1
+    again = prepare_data(DataSettings(path=str(tmp_path / "many")), tmp_path / "copy", progress=False)
+    assert {name: split.pairs for name, split in again.splits.items()} == {
+        name: split.pairs for name, split in alone.splits.items()
+    }
+    assert sorted(read_split(tmp_path / "copy", "train")) == sorted(read_split(tmp_path / "alone", "train"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("drop_duplicates", [True, False])
+def test_sets_beside_the_text_are_kept_and_their_leaks_counted(tmp_path, cluster, seed, drop_duplicates) -> None:
+    rows = awkward_rows(800, seed)
+    path = write_parts(tmp_path / "parts", rows, 3)
+    (tmp_path / "given.tsv").write_text("".join(f"{row}\n" for row in Random(seed).sample(rows, 60)), encoding="utf-8")
+    settings = DataSettings(
+        path=path,
+        source_language="en",
+        target_language="it",
+        dev_path=str(tmp_path / "given.tsv"),
+        test_size=90,
+        seed=seed,
+        checks=CheckSettings(drop_duplicates=drop_duplicates),
+    )
+    prepare_data(settings, tmp_path / "alone", progress=False)
+    report = prepare_shards(settings, f"file://{tmp_path}/many", cluster, progress=False)
+    assert report.splits["dev"].leaks is not None and report.splits["dev"].leaks.either > 0
+    assert_equal(tmp_path / "alone", tmp_path / "many")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("task", ["MapBatches(_take_in)", "HashShuffleMap", "HashShuffleReduce"])
+def test_a_killed_process_changes_nothing(tmp_path, cluster, task) -> None:
+    path = write_parts(tmp_path / "parts", awkward_rows(3_000, 1), 5)
+    settings = DataSettings(path=path, source_language="en", target_language="it", dev_size=150, test_size=200)
+    prepare_data(settings, tmp_path / "alone", progress=False)
+    killer = Killer(task)
+    killer.start()
+    prepare_shards(settings, str(tmp_path / "many"), cluster, progress=False)
+    assert killer.has_killed
+    assert_equal(tmp_path / "alone", tmp_path / "many")
+
+
+@pytest.mark.thorough
+def test_a_cluster_translates_as_one_machine_does_and_goes_on(tmp_path, cluster) -> None:
+    lines = [f"Where is the station number {number}?" for number in range(60)]
+    for part in range(3):
+        (tmp_path / f"{part}.txt").write_text("".join(f"{line}\n" for line in lines[20 * part : 20 * part + 20]))
+    folder = f"file://{tmp_path}/out"
+    done, counts = dragoman.translate_shards(str(MODEL), f"{tmp_path}/*.txt", folder, cluster, progress=False)
+    alone = dragoman.translate(MODEL, lines, progress=False)
+    results = sorted((tmp_path / "out").glob("*.txt"))
+    assert done == 60 and [path.name for path in results] == [f"0000{part}-00000.txt" for part in range(3)]
+    assert "".join(path.read_text() for path in results) == "".join(f"{each.text}\n" for each in alone)
+    assert counts == {flag: sum(flag in each.flags for each in alone) for flag in counts}
+    results[1].unlink()
+    done, _ = dragoman.translate_shards(str(MODEL), f"{tmp_path}/*.txt", folder, cluster, progress=False)
+    assert done == 20 and results[1].read_text() == "".join(f"{each.text}\n" for each in alone[20:40])
+    with pytest.raises(DataError, match="holds results of another model, other options or text"):
+        dragoman.translate_shards(
+            str(MODEL), f"{tmp_path}/*.txt", folder, cluster, progress=False, overrides=["decode.beam_size=1"]
+        )
+
+
+@pytest.mark.thorough
+def test_records_keep_their_columns(tmp_path, cluster) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = [{"id": number, "english": f"I would like {number} coffees."} for number in range(5)]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows[:3]))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows[3:]), tmp_path / "b.parquet")
+    dragoman.translate_shards(
+        str(MODEL), f"{tmp_path}/[ab].*", str(tmp_path / "out"), cluster, "english", progress=False
+    )
+    made = [json.loads(line) for path in sorted((tmp_path / "out").glob("0*")) for line in path.open()]
+    alone = dragoman.translate(MODEL, [row["english"] for row in rows], progress=False)
+    expected = [(row["id"], row["english"], each.text) for row, each in zip(rows, alone, strict=True)]
+    assert [(row["id"], row["english"], row["translation"]) for row in made] == expected
+    with pytest.raises(DataError, match="a.jsonl:1 has no text under 'text'; name the column"):
+        dragoman.translate_shards(str(MODEL), f"{tmp_path}/a.*", str(tmp_path / "other"), cluster, progress=False)
+
+
+@pytest.mark.thorough
+def test_the_commands_work_on_a_cluster(tmp_path, cluster) -> None:
+    rows = [f"Where is the station?\tDov'è la stazione numero {number}?" for number in range(30)]
+    path = write_parts(tmp_path / "parts", rows, 2)
+    languages = ["--set", "data.source_language=en", "--set", "data.target_language=it"]
+    run = CliRunner().invoke
+    for ray_options, output in ((["--ray", cluster], tmp_path / "many"), ([], tmp_path / "alone.tsv")):
+        asked = ["score", str(MODEL), path, "--output", str(output), *languages, *ray_options]
+        assert run(app, asked, catch_exceptions=False).exit_code == 0
+    many = "".join(part.read_text() for part in sorted((tmp_path / "many").glob("0*.tsv")))
+    assert many == (tmp_path / "alone.tsv").read_text()
+    texts = tmp_path / "a.txt"
+    texts.write_text("Where is the station?\nTwo coffees, please.\n")
+    result = run(
+        app, ["translate", str(MODEL), "--input", str(texts), "--output", str(tmp_path / "out"), "--ray", cluster]
+    )
+    assert result.exit_code == 0 and len((tmp_path / "out" / "00000-00000.txt").read_text().splitlines()) == 2
+    prepared = ["prepare-data", path, "--folder", str(tmp_path / "data"), "--ray", cluster]
+    result = run(app, [*prepared, "--source-language", "en", "--target-language", "it"], catch_exceptions=False)
+    assert result.exit_code == 0 and (tmp_path / "data" / "data.json").is_file()
+
+
+def test_nothing_stays_of_text_that_cannot_be_used(tmp_path, cluster) -> None:
+    (tmp_path / "a.tsv").write_text("Hello.\t\nGoodbye.\t\n")
+    for folder in (str(tmp_path / "many"), f"file://{tmp_path}/far"):
+        with pytest.raises(DataError, match="none of the 2 rows"):
+            prepare_shards(str(tmp_path / "a.tsv"), folder, cluster, progress=False, source_language="en")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
+
+
+def test_what_is_wrong_is_said_before_any_work(tmp_path, monkeypatch) -> None:
+    (tmp_path / "a.txt").write_text("Hello.\n")
+    with pytest.raises(ConfigError, match="no Ray cluster answers at 127.0.0.1:1"):
+        dragoman.translate_shards(str(MODEL), str(tmp_path / "a.txt"), str(tmp_path / "out"), "127.0.0.1:1")
+    asked = ["translate", str(MODEL), "--ray", "local", "Hello."]
+    result = CliRunner().invoke(app, asked)
+    assert isinstance(result.exception, ConfigError) and "--ray translates many files" in str(result.exception)
+    without(monkeypatch, "ray")
+    with pytest.raises(MissingExtra, match=r"dragoman\[ray\]"):
+        prepare_shards(str(tmp_path / "a.txt"), str(tmp_path / "out"), "local")
+    assert not (tmp_path / "out").exists()
+
+
+def test_shards_lie_on_disks_and_elsewhere(tmp_path) -> None:
+    for name in ("b.en", "b.it", "a.en", "a.it"):
+        (tmp_path / name).write_text(name)
+    near = list_shards((f"{tmp_path}/*.en", f"{tmp_path}/*.it"))
+    far = list_shards((f"file://{tmp_path}/*.en", f"file://{tmp_path}/*.it"))
+    assert near == [(f"{tmp_path}/{name}.en", f"{tmp_path}/{name}.it") for name in "ab"]
+    assert far == [tuple(f"file://{part}" for part in shard) for shard in near]
+    assert [size_of(shard) for shard in near] == [8, 8]
+    with fetched(far[1]) as here:
+        copies = [Path(part) for part in here]
+        assert [copy.read_text() for copy in copies] == ["b.en", "b.it"] and copies[0] != tmp_path / "b.en"
+    assert not any(copy.exists() for copy in copies)
+    (tmp_path / "b.it").unlink()
+    for pattern in (f"{tmp_path}/*", f"file://{tmp_path}/*"):
+        with pytest.raises(DataError, match="match|aligned"):
+            list_shards((f"{pattern}.en", f"{pattern}.it"))
+    assert read_shard(f"file://{tmp_path}/none") is None
+    with new_shards(f"file://{tmp_path}/new") as folder:
+        write_shard(f"{folder}/one", b"x")
+    assert (tmp_path / "new" / "one").read_bytes() == b"x"
+    with pytest.raises(DataError, match="holds files already"), new_shards(f"file://{tmp_path}/new"):
+        pass
