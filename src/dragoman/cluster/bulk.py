@@ -207,7 +207,9 @@ def _made(work: Work, shards: Sequence[Address], folder: str) -> "Dataset":
     cut: Any = partial(_parts, work=work, folder=folder)
     parts = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(cut, batch_size=1, num_cpus=0)
     threads, gpus = work.model.threads, 1 if work.model.device == "cuda" else None
-    pool = ray.data.ActorPoolStrategy(min_size=1, max_size=max(1, int(ray.cluster_resources()["CPU"]) // threads))
+    pool = ray.data.ActorPoolStrategy(
+        min_size=1, max_size=max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+    )
     return parts.map(_worker(work, folder), num_cpus=threads, num_gpus=gpus, compute=pool)
 
 

@@ -58,8 +58,10 @@ if TYPE_CHECKING:
 
 ROWS = 50_000
 """Pairs that a process hands on together."""
-BUCKET = 1 << 25
-"""Bytes of input for each bucket, whose pairs meet in one process."""
+PARTITION = 1 << 25
+"""Bytes of input whose pairs meet in one process, about."""
+BUCKETS = 8
+"""Groups of pairs with equal keys in each partition; so many make partitions of about one size."""
 Columns = dict[str, np.ndarray]
 """The keys of pairs: what `PairSet` keeps of each, and `kept`, `times` and `shared`."""
 SIDES = {"source": "target", "target": "source"}
@@ -81,17 +83,18 @@ def prepare_shards(
     given = data.but(**settings) if isinstance(data, DataSettings) else None
     chosen = given or choose(DataSettings, "data", (), path=data, **settings)
     addresses = addresses_of(chosen)
-    shards = list_shards(addresses.pop("train"))
+    address = addresses.pop("train")
+    shards = list_shards(address)
     with ExitStack() as stack:
         stack.enter_context(connected(ray))
         aside = stack.enter_context(new_shards(folder))
         advance = stack.enter_context(as_progress(progress).track("prepare", 4, "steps"))
-        plan, train = _plan(chosen, shards, stack)
+        plan, train = _plan(chosen, address, shards, stack)
         here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
         sets = {"train": PairSet(train, here / "train", chosen.checks, plan.usual, keep_all=False)}
         known = chosen.naming._replace(expected=train.languages, owner="the training text", seen=train.columns[:2])
-        for name, address in addresses.items():
-            reading = open_pairs(stack.enter_context(fetched(address)), known, encoding_errors=chosen.encoding_errors)
+        for name, beside in addresses.items():
+            reading = open_pairs(stack.enter_context(fetched(beside)), known, encoding_errors=chosen.encoding_errors)
             sets[name] = PairSet(reading, split_of(here, name), chosen.checks, plan.usual, keep_all=True)
             sets[name].take_in(silent)
         advance(1)
@@ -116,8 +119,8 @@ class Plan(NamedTuple):
     settings: DataSettings
     naming: Naming
     usual: Usual
-    buckets: int
-    """How many groups pairs are put into by a key, so that those with equal keys meet."""
+    partitions: int
+    """How many parts the pairs are dealt to by a key, so that those with equal keys meet."""
 
 
 class Met(pydantic.BaseModel):
@@ -132,19 +135,21 @@ class Met(pydantic.BaseModel):
     """Of all sources together, and of all targets."""
 
 
-def _plan(settings: DataSettings, shards: Sequence[Address], stack: ExitStack) -> tuple[Plan, Reading]:
+def _plan(
+    settings: DataSettings, address: Address, shards: Sequence[Address], stack: ExitStack
+) -> tuple[Plan, Reading]:
     """What all processes know, and how the training text is read, as its first shard tells."""
     import ray
 
     def opened(shard: Address, naming: Naming) -> Reading:
         return open_pairs(stack.enter_context(fetched(shard)), naming, settings.format, settings.encoding_errors)
 
-    naming, name = settings.naming, " and ".join(parts_of(settings.path))
+    naming = settings.naming
     first = opened(shards[0], naming)
-    reasons = dict(first.reasons)
     if len(shards) > 1:
         naming = naming._replace(expected=first.languages, owner=first.name)
-        reasons["format"] += f"; the first of {len(shards)} files"
+        reasons = {**first.reasons, "format": f"{first.reasons['format']}; the first of {len(shards)} files"}
+        first = replace(first, name=" and ".join(parts_of(address)), reasons=reasons)
 
     def pairs(_: Counter[str]) -> Iterator[Pair]:
         yield from first
@@ -152,8 +157,9 @@ def _plan(settings: DataSettings, shards: Sequence[Address], stack: ExitStack) -
             yield from opened(shard, naming)
 
     usual = learn_usual(replace(first, pairs=pairs), settings.checks)
-    buckets = max(2 * int(ray.cluster_resources()["CPU"]), sum(map(size_of, shards)) // BUCKET)
-    return Plan(settings, naming, usual, buckets), replace(first, name=name, reasons=reasons)
+    processors = int(ray.cluster_resources().get("CPU", 1))
+    partitions = max(2 * processors, sum(map(size_of, shards)) // PARTITION)
+    return Plan(settings, naming, usual, partitions), first
 
 
 def _take_in(batch: dict[str, Any], plan: Plan) -> Iterator["Table"]:
@@ -165,13 +171,12 @@ def _take_in(batch: dict[str, Any], plan: Plan) -> Iterator["Table"]:
             path = Path(aside, "pairs")
             pairs = PairSet(reading, path, settings.checks, plan.usual, False, settings.exchanged)
             pairs.take_in(silent)
-            keys, files = pairs.keys().copy(), hashes(reading)
+            keys, files, parts = pairs.keys().copy(), hashes(reading), parts_of(shard)
             keys["place"] += np.uint64(number << LINE_BITS)
             lengths = dict(zip(SIDES, keys["lengths"].sum(axis=0, dtype=int).tolist(), strict=True))
-            named = (
-                dict(zip(parts_of(shard), files.values(), strict=True)) if len(parts_of(shard)) == len(files) else files
-            )
-            met = Met(name=pairs.names[0], sha256=named, doubts=reading.doubts, seen=pairs.seen, lengths=lengths)
+            if len(files) == len(parts):
+                files = dict(zip(parts, files.values(), strict=True))
+            met = Met(name=pairs.names[0], sha256=files, doubts=reading.doubts, seen=pairs.seen, lengths=lengths)
             yield _rows(np.array([(number << LINE_BITS, 0, 0, 0, (0, 0))], keys.dtype), [None], met.model_dump_json())
             with path.open("rb") as lines:
                 for first in range(0, len(keys), ROWS):
@@ -221,15 +226,15 @@ class Corpus:
 
     def _by_key(self, pairs: "Dataset", key: str, function: "Callable[[Table], Table]") -> "Dataset":
         """The pairs after a function that is given all with equal keys together, whatever others."""
-        buckets = self.plan.buckets
+        partitions = self.plan.partitions
 
         def bucketed(table: "Table") -> "Table":
-            bucket = (table[key].to_numpy() % np.uint64(buckets)).astype(np.int64)
+            bucket = (table[key].to_numpy() % np.uint64(BUCKETS * partitions)).astype(np.int64)
             others = [name for name in table.column_names if name != "bucket"]
             return table.select(others).append_column("bucket", [bucket])
 
         named = pairs.map_batches(bucketed, batch_format="pyarrow", batch_size=None)
-        return named.groupby("bucket", num_partitions=buckets).map_groups(function, batch_format="pyarrow")
+        return named.groupby("bucket", num_partitions=partitions).map_groups(function, batch_format="pyarrow")
 
     def chosen(self, choose: Callable[[Columns], np.ndarray]) -> Columns:
         """The keys of those pairs for which `choose` is true, in the order of the input."""
