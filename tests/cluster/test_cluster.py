@@ -1,13 +1,15 @@
 """A local Ray cluster does what one machine does."""
 
+import inspect
 import json
 import os
 import signal
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from extras import without
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 import dragoman
 from dragoman.cli.main import app
+from dragoman.cluster import bulk, preparing
 from dragoman.cluster.preparing import prepare_shards
 from dragoman.cluster.shards import fetched, list_shards, new_shards, read_shard, size_of, write_shard
 from dragoman.errors import ConfigError, DataError, MissingExtra
@@ -74,29 +77,25 @@ def assert_equal(one: Path, many: Path, names: tuple[str, ...] = ("train", "dev"
     assert first == second
 
 
-class Killer(threading.Thread):
-    """Kills a process of this cluster that is at such a task, once."""
+def deadly(function: Callable[..., Any], flag: Path) -> Callable[..., Any]:
+    """The same function, but the first process of the cluster in which it has done its work is killed before it hands
+    that on. A generator has handed on its first value.
+    """
 
-    def __init__(self, task: str) -> None:
-        super().__init__(daemon=True)
-        self.task, self.has_killed = f"ray::{task}", False
+    own = os.getpid()
 
-    def run(self) -> None:
-        while not self.has_killed:
-            for process in Path("/proc").glob("[0-9]*"):
-                try:
-                    is_its = (process / "cmdline").read_text().startswith(self.task)
-                    if is_its and parent(parent(int(process.name))) == os.getpid():
-                        os.kill(int(process.name), signal.SIGKILL)
-                        self.has_killed = True
-                        return
-                except (OSError, IndexError):
-                    continue
-            time.sleep(0.005)
+    def once(*arguments: Any, **more: Any) -> Any:
+        made = function(*arguments, **more)
+        if os.getpid() == own:
+            return made
+        if inspect.isgenerator(made):
+            made = (each for each in chain([next(made)], made))
+        with suppress(FileExistsError):
+            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return made
 
-
-def parent(process: int) -> int:
-    return int(Path(f"/proc/{process}/status").read_text().split("PPid:")[1].split()[0])
+    return once
 
 
 def test_a_cluster_prepares_the_same_rows_splits_and_report(tmp_path, cluster) -> None:
@@ -138,16 +137,28 @@ def test_sets_beside_the_text_are_kept_and_their_leaks_counted(tmp_path, cluster
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("task", ["MapBatches(_take_in)", "HashShuffleMap", "HashShuffleReduce"])
-def test_a_killed_process_changes_nothing(tmp_path, cluster, task) -> None:
-    path = write_parts(tmp_path / "parts", awkward_rows(3_000, 1), 5)
-    settings = DataSettings(path=path, source_language="en", target_language="it", dev_size=150, test_size=200)
+@pytest.mark.parametrize("stage", ["_take_in", "_first_kept", "_keys_of", "_meet", "_write_shard"])
+def test_a_killed_process_changes_nothing(tmp_path, cluster, monkeypatch, stage) -> None:
+    path = write_parts(tmp_path / "parts", awkward_rows(1_000, 1), 3)
+    settings = DataSettings(path=path, source_language="en", target_language="it", dev_size=50, test_size=60)
     prepare_data(settings, tmp_path / "alone", progress=False)
-    killer = Killer(task)
-    killer.start()
+    monkeypatch.setattr(preparing, stage, deadly(getattr(preparing, stage), tmp_path / "killed"))
     prepare_shards(settings, str(tmp_path / "many"), cluster, progress=False)
-    assert killer.has_killed
+    assert (tmp_path / "killed").exists()
     assert_equal(tmp_path / "alone", tmp_path / "many")
+
+
+@pytest.mark.thorough
+def test_a_translator_that_is_killed_is_replaced(tmp_path, cluster, monkeypatch) -> None:
+    lines = [f"I would like {number} coffees." for number in range(30)]
+    for part in range(3):
+        (tmp_path / f"{part}.txt").write_text("".join(f"{line}\n" for line in lines[10 * part : 10 * part + 10]))
+    monkeypatch.setattr(bulk, "write_shard", deadly(bulk.write_shard, tmp_path / "killed"))
+    done, _ = dragoman.translate_shards(str(MODEL), f"{tmp_path}/?.txt", str(tmp_path / "out"), cluster, progress=False)
+    alone = dragoman.translate(MODEL, lines, progress=False)
+    results = sorted((tmp_path / "out").glob("*.txt"))
+    assert (tmp_path / "killed").exists() and done == 30
+    assert "".join(path.read_text() for path in results) == "".join(f"{each.text}\n" for each in alone)
 
 
 @pytest.mark.thorough
@@ -222,6 +233,7 @@ def test_nothing_stays_of_text_that_cannot_be_used(tmp_path, cluster) -> None:
 
 def test_what_is_wrong_is_said_before_any_work(tmp_path, monkeypatch) -> None:
     (tmp_path / "a.txt").write_text("Hello.\n")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(ConfigError, match="no Ray cluster answers at 127.0.0.1:1"):
         dragoman.translate_shards(str(MODEL), str(tmp_path / "a.txt"), str(tmp_path / "out"), "127.0.0.1:1")
     asked = ["translate", str(MODEL), "--ray", "local", "Hello."]

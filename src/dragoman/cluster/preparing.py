@@ -43,6 +43,7 @@ from dragoman.text.prepare_pairs import (
     identity_of,
     learn_usual,
     origin_of,
+    refuse_too_few,
     report_on,
     split_reports,
     what_is_held_out,
@@ -99,12 +100,14 @@ def prepare_shards(
             sets[name].take_in(silent)
         advance(1)
         corpus = Corpus(shards, plan)
-        advance(1)
-        corpus.find_shared()
-        advance(1)
         doubts = dict.fromkeys(doubt for each in corpus.met for doubt in each.doubts)
         sets["train"].reading = replace(train, doubts=tuple(doubts))
         sets["train"].seen = Seen.merged([each.seen for each in corpus.met])
+        if not any(sum(each.lengths.values()) for each in corpus.met):
+            refuse_too_few(sets["train"], sets["train"].seen.faults, 0, {})
+        advance(1)
+        corpus.find_shared()
+        advance(1)
         report = _deal_out(corpus, sets, aside)
         content = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2)
         write_shard(f"{aside}/{REPORT}", f"{content}\n".encode())

@@ -239,7 +239,7 @@ def what_is_held_out(
     train, beside = sets["train"], {name: given for name, given in sets.items() if name != "train"}
     asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in beside}
     wanted, sized = held_out_sizes(asked, pairs, HELD_OUT, "pairs each")
-    _refuse_too_few(train, dropped, pairs, wanted)
+    refuse_too_few(train, dropped, pairs, wanted)
     reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
     is_own = settings.path != PHRASEBOOK
     given = {name: "given" + f": {pairs.reading.name}" * is_own for name, pairs in beside.items()}
@@ -513,7 +513,8 @@ def learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
     return Usual(learn_evidence(words()), (one, other))
 
 
-def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
+def refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
+    """Refuses training text of which so few pairs can be used that nothing is left beside the sets split off."""
     if not pairs:
         why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
         raise DataError(f"none of the {train.seen.rows:,} rows of {train.reading.name} can be used ({why})")
