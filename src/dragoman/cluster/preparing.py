@@ -209,6 +209,8 @@ class Corpus:
     def __init__(self, shards: Sequence[Address], plan: Plan) -> None:
         import ray
 
+        context: Any = ray.data.DataContext.get_current()
+        context.op_resource_reservation_enabled = False  # with it, half of two processors waited for the shuffle
         self.plan = plan
         numbered = [{"number": number, "shard": json.dumps(shard)} for number, shard in enumerate(shards)]
         read = ray.data.from_items(numbered, override_num_blocks=len(shards))
