@@ -22,6 +22,7 @@ EXTRAS = {
     "ctranslate2": "ctranslate2",
     "huggingface": "transformers",
     "serve": "fastapi",
+    "ray": "ray",
 }
 """Each extra and the package that it installs."""
 
