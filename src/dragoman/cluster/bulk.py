@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.cluster.connection import connected
-from dragoman.cluster.shards import fetched, list_shards, parts_of, read_shard, size_of, write_shard
+from dragoman.cluster.shards import everywhere, fetched, list_shards, parts_of, read_shard, size_of, write_shard
 from dragoman.config import choose, differences
 from dragoman.errors import DataError
 from dragoman.evaluating.pairs import ScoredPair, open_scored, score_pairs
@@ -104,7 +104,7 @@ def translate_shards(
         ConfigError: no cluster answers, or Ray is not installed.
         DataError: nothing matches, or `folder` holds the results of something else.
     """
-    work = _Translating(Model(model, **options), suffix, column, write)
+    work = _Translating(_model(model, **options), suffix, column, write)
     return _in_bulk(work, texts, folder, ray, as_progress(progress))
 
 
@@ -122,8 +122,12 @@ def score_shards(
     """Scores the pairs of the shards that match `data`, likewise. The results hold what `write` makes of each pair.
     Returns how many were scored now, and how many of them are written, or have a problem.
     """
-    work = _Scoring(Model(model, **options), suffix, reading or ReadingSettings(), write)
+    work = _Scoring(_model(model, **options), suffix, reading or ReadingSettings(), write)
     return _in_bulk(work, data, folder, ray, as_progress(progress))
+
+
+def _model(path: str, *, adapter: str | None = None, **options: Any) -> Model:
+    return Model(str(everywhere(path)), adapter=adapter and str(everywhere(adapter)), **options)
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ class _Scoring(Work):
 
 
 def _in_bulk(work: Work, data: Address, folder: str, ray: str, progress: Progress) -> tuple[int, Counter[str]]:
-    shards = list_shards(data)
+    shards, folder = list_shards(data), str(everywhere(folder))
     asked = {
         "model": sha256(find_model(work.model.path) / MANIFEST),
         "options": json.loads(json.dumps([*work.model[1:4], *work.model[5:]])),
@@ -223,7 +227,7 @@ def _parts(batch: dict[str, Any], work: Work, folder: str) -> Iterator[dict[str,
                     break
                 name = f"{number:05}-{place:05}.{'jsonl' if isinstance(part[0], dict) else work.suffix}"
                 if not size_of(f"{folder}/{name}"):
-                    yield {"name": [name], "first": [place * LINES + 1], "items": [json.dumps(part)]}
+                    yield {"name": [name], "first": [place * LINES + 1], "items": [json.dumps(part, default=str)]}
 
 
 def _worker(work: Work, folder: str) -> Any:

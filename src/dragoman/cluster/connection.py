@@ -28,6 +28,7 @@ def connected(address: str) -> Generator[None]:
     try:
         import ray
         import ray.data
+        from ray.exceptions import RayError
     except ImportError:
         raise missing_extra("ray", "ray") from None
     for name in ("ray", "ray.data"):
@@ -39,11 +40,14 @@ def connected(address: str) -> Generator[None]:
         try:
             _knock(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except OSError as error:
-            advice = "start one with: ray start --head"
+        except (OSError, ValueError, RuntimeError) as error:
+            advice = "start one with ray start --head; if it asks for a token, set RAY_AUTH_MODE=token"
             raise ConfigError(f"no Ray cluster answers at {address} ({error}); {advice}") from None
     try:
         yield
+    except RayError as error:
+        failed = f"the Ray cluster failed: {str(error).strip().splitlines()[-1]}"
+        raise _ours(error) or ConfigError(f"{failed}; its dashboard and its logs say more") from None
     except Exception as error:
         raise _ours(error) or error from None
     finally:

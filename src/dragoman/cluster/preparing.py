@@ -152,7 +152,7 @@ def _plan(
     if len(shards) > 1:
         naming = naming._replace(expected=first.languages, owner=first.name)
         reasons = {**first.reasons, "format": f"{first.reasons['format']}; the first of {len(shards)} files"}
-        first = replace(first, name=" and ".join(parts_of(address)), reasons=reasons)
+        first = replace(first, reasons=reasons)
 
     def pairs(_: Counter[str]) -> Iterator[Pair]:
         yield from first
@@ -162,7 +162,7 @@ def _plan(
     usual = learn_usual(replace(first, pairs=pairs), settings.checks)
     processors = int(ray.cluster_resources().get("CPU", 1))
     partitions = max(2 * processors, sum(map(size_of, shards)) // PARTITION)
-    return Plan(settings, naming, usual, partitions), first
+    return Plan(settings, naming, usual, partitions), replace(first, name=" and ".join(parts_of(address)))
 
 
 def _take_in(batch: dict[str, Any], plan: Plan) -> Iterator["Table"]:

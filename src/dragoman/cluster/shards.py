@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.errors import DataError, missing_extra
 from dragoman.files import check_new_folder, make_folders, new_folder, write_file
-from dragoman.text.addresses import Address, matching
+from dragoman.text.addresses import HUB, Address, matching
 
 
 def list_shards(address: Address) -> list[Address]:
@@ -21,7 +21,7 @@ def list_shards(address: Address) -> list[Address]:
     """
     sides = parts_of(address)
     if not any(map(is_remote, sides)):
-        return matching(address) or [address]
+        return [everywhere(shard) for shard in matching(address) or [address]]
     found = []
     for pattern in sides:
         files, name = _at(pattern)
@@ -29,6 +29,12 @@ def list_shards(address: Address) -> list[Address]:
     if not found[0] or len({len(shards) for shards in found}) > 1:
         raise DataError(f"{' and '.join(sides)} match {' and '.join(str(len(shards)) for shards in found)} files")
     return [shards[0] if len(shards) == 1 else (shards[0], shards[1]) for shards in zip(*found, strict=True)]
+
+
+def everywhere(address: Address) -> Address:
+    """An address that means the same to all processes, wherever they were started."""
+    parts = [part if is_remote(part) or part.startswith(HUB) else os.path.abspath(part) for part in parts_of(address)]
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])
 
 
 def parts_of(address: Address | list[str]) -> list[str]:
@@ -67,7 +73,7 @@ def write_shard(path: str, content: bytes) -> str:
     """Writes a shard, whole or not at all; returns its SHA-256."""
     if is_remote(path):
         files, name = _at(path)
-        files.makedirs(files._parent(name), exist_ok=True)
+        files.makedirs(name.rpartition("/")[0], exist_ok=True)
         files.pipe_file(f"{name}.partial", content)
         files.mv(f"{name}.partial", name)
     else:
@@ -108,4 +114,4 @@ def _at(address: str) -> Any:
         from fsspec.core import url_to_fs
     except ImportError:
         raise missing_extra("fsspec", "ray") from None
-    return url_to_fs(address if is_remote(address) else os.path.abspath(address))
+    return url_to_fs(everywhere(address))
