@@ -298,8 +298,19 @@ def asynchronous(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.training.loop.is_asynchronous", lambda _: True)
 
 
+EARLIER: set[threading.Thread] = set()
+"""Threads that other tests have left."""
+
+
+@pytest.fixture(autouse=True)
+def earlier_threads() -> None:
+    EARLIER.clear()
+    EARLIER.update(threading.enumerate())
+
+
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    """The threads that the test has started and that are alive."""
+    return [thread.name for thread in threading.enumerate() if thread not in EARLIER]
 
 
 def test_values_are_made_ahead_in_order_and_no_more_than_two() -> None:
