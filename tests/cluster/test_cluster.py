@@ -199,6 +199,9 @@ def test_records_keep_their_columns(tmp_path, cluster) -> None:
     assert [(row["id"], row["english"], row["translation"]) for row in made] == expected
     with pytest.raises(DataError, match="a.jsonl:1 has no text under 'text'; name the column"):
         dragoman.translate_shards(str(MODEL), f"{tmp_path}/a.*", str(tmp_path / "other"), cluster, progress=False)
+    (tmp_path / "scored.jsonl").write_text('{"text": "Hello.", "score": 7}\n')
+    with pytest.raises(DataError, match="scored.jsonl:1 has a column 'score', as the result would"):
+        dragoman.translate_shards(str(MODEL), f"{tmp_path}/scored.*", str(tmp_path / "x"), cluster, progress=False)
 
 
 @pytest.mark.thorough
@@ -239,6 +242,10 @@ def test_what_is_wrong_is_said_before_any_work(tmp_path, monkeypatch) -> None:
     asked = ["translate", str(MODEL), "--ray", "local", "Hello."]
     result = CliRunner().invoke(app, asked)
     assert isinstance(result.exception, ConfigError) and "--ray translates many files" in str(result.exception)
+    files = ["translate", str(MODEL), "--input", str(tmp_path / "a.txt"), "--output", str(tmp_path / "out")]
+    for refused in (["--fresh"], ["--only", "a", "--only", "b"]):
+        result = CliRunner().invoke(app, [*files, "--ray", "local", *refused])
+        assert isinstance(result.exception, ConfigError) and "is not for --ray" in str(result.exception)
     without(monkeypatch, "ray")
     with pytest.raises(MissingExtra, match=r"dragoman\[ray\]"):
         prepare_shards(str(tmp_path / "a.txt"), str(tmp_path / "out"), "local")

@@ -131,7 +131,16 @@ def translate(
         "terms": None if terms is None else read_terms(terms),
     }
     if ray is not None:
-        refuse_on_cluster(input_file, output, {"--document-format": document_format, "--ensemble": ensemble})
+        refuse_on_cluster(
+            input_file,
+            output,
+            {
+                "--document-format": document_format,
+                "--ensemble": ensemble,
+                "--fresh": fresh,
+                "a second --only": (only or ())[1:],
+            },
+        )
         loading = on_workers(device, precision, threads, adapter, overrides, **given)
         refuse_flags(on_cluster((model, input_file, output), ray, only, output_format, progress, loading), refused)
         return

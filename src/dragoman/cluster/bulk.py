@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 LINES = 10_000
 """Lines, records or pairs of a part."""
+RESULTS = {"translation", "score", "flags"}
+"""The keys that a translated record gains."""
 ASKED = "asked.json"
 """The file among the results that says what was asked for."""
 
@@ -146,6 +148,8 @@ class _Translating(Work):
             if not isinstance(record, dict) or not isinstance(record.get(self.column or "text"), str):
                 advice = "" if self.column else "; name the column that does with --only"
                 raise DataError(f"{path.name}:{number} has no text under {self.column or 'text'!r}{advice}")
+            if taken := RESULTS & record.keys():
+                raise DataError(f"{path.name}:{number} has a column {min(taken)!r}, as the result would; rename it")
             yield record
 
     def make(
