@@ -1,7 +1,8 @@
 """Beam search once more, as plain loops over sorted lists; keeps every candidate and what became of it.
 
 Knows no model: `follow` gives the log-probabilities of what may follow a beginning, whatever the rules. The rules are
-sets of ids. Tests hand it `numpy_model` and compare the trees that the package draws.
+sets of ids. Tests hand it `numpy_model` and compare the trees that the package draws. Which text is blank is the
+package's own word: Python calls other characters printable than it calls visible.
 """
 
 import codecs
@@ -11,12 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dragoman.inference.sentences import is_blank
+
 Tokens = tuple[int, ...]
 Follow = Callable[[Tokens], Sequence[float]]
-
-
-def is_visible(text: str) -> bool:
-    return any(character.isprintable() and not character.isspace() for character in text)
 
 
 class Leaf(NamedTuple):
@@ -45,11 +44,11 @@ class Rules:
         """Whether `token` may not follow `tokens`."""
         if token in self.banned:
             return True
-        if not self.spellings or is_visible(before := self.finished(tokens)):
+        if not self.spellings or not is_blank(before := self.finished(tokens)):
             return False
         after = self.finished((*tokens, token))
         grows = len(after) > len(before) or not self.spellings[token]
-        return token == self.end or (len(tokens) > 0 and grows and not is_visible(after))
+        return token == self.end or (len(tokens) > 0 and grows and is_blank(after))
 
     def finished(self, tokens: Tokens) -> str:
         """The characters that these tokens spell, without one that is only begun."""
