@@ -63,14 +63,12 @@ class Cancelled(Refused):
         super().__init__(499, "the client closed the connection")
 
 
-@dataclass
-class _Asked:
-    """A request that has not ended: its job, its place among those of the job, and whether the job watches it grow."""
+class _Asked(NamedTuple):
+    """A request that has not ended: its job, and its place among those of the job."""
 
     job: Job
     request: Request
     place: int
-    watched: bool = False
 
 
 @dataclass
@@ -93,21 +91,17 @@ class FairInbox(Inbox):
     def __init__(self) -> None:
         super().__init__()
         self._lines: dict[Job, _Line] = {}
-        self._line_of: dict[int, Job] = {}
         self.entered: list[int] = []
         """What was taken last."""
 
     def __bool__(self) -> bool:
         return any(line.waiting for line in list(self._lines.values()))
 
-    def add(self, request: Request, job: Job | None = None) -> int:
+    def add(self, request: Request, job: Job) -> int:
         """Lets a request of this job wait; returns its ticket."""
-        assert job is not None, "every request belongs to a job"
         with self._lock:
             ticket = next(self._tickets)
-            self._open.add(ticket)
             self._lines.setdefault(job, _Line()).waiting.append(Waiting(ticket, request))
-            self._line_of[ticket] = job
         return ticket
 
     def withdraw(self, job: Job) -> None:
@@ -115,24 +109,19 @@ class FairInbox(Inbox):
         with self._lock:
             line = self._lines.get(job, _Line())
             self.cancelled.update(line.held)
-            for ticket in [waiting.ticket for waiting in line.waiting]:
-                line.waiting.popleft()
-                self._forget(ticket)
+            line.waiting.clear()
+            self._drop_empty_lines()
 
     def close(self, tickets: Iterable[int]) -> None:
         with self._lock:
             for ticket in tickets:
-                if ticket in self._open:
-                    self._forget(ticket)
+                self.cancelled.discard(ticket)
+                for line in self._lines.values():
+                    line.held.pop(ticket, None)
+            self._drop_empty_lines()
 
-    def _forget(self, ticket: int) -> None:
-        job = self._line_of.pop(ticket)
-        line = self._lines[job]
-        line.held.pop(ticket, None)
-        if not line.waiting and not line.held:
-            del self._lines[job]
-        self._open.discard(ticket)
-        self.cancelled.discard(ticket)
+    def _drop_empty_lines(self) -> None:
+        self._lines = {job: line for job, line in self._lines.items() if line.waiting or line.held}
 
     def take(self, rows: int, longest: int, batch_tokens: int) -> list[Waiting]:
         entering: list[Waiting] = []
@@ -200,7 +189,10 @@ class SharedSearch:
                 if self._stopped:
                     raise stopping()
                 for place, request in enumerate(requests):
-                    self._add(_Asked(job, request, place, watched and place == 0))
+                    ticket = self._inbox.add(request, job)
+                    self._asked[ticket] = _Asked(job, request, place)
+                    if watched and place == 0:
+                        self._watched.add(ticket)
             self._wake()
             left = len(requests)
             while left:
@@ -223,30 +215,18 @@ class SharedSearch:
         """Ends the thread. What has not ended is refused."""
         with self._lock:
             self._stopped = True
-            jobs = {id(asked.job): asked.job for asked in self._asked.values()}
-        for job in jobs.values():
+            jobs = {asked.job for asked in self._asked.values()}
+        for job in jobs:
             job.cancel(stopping())
         self._wake()
         self._thread.join()
 
-    def _add(self, asked: _Asked) -> None:
-        ticket = self._inbox.add(asked.request, asked.job)
-        self._asked[ticket] = asked
-        if asked.watched:
-            self._watched.add(ticket)
-
-    def _pop(self, ticket: int) -> _Asked | None:
-        self._watched.discard(ticket)
-        return self._asked.pop(ticket, None)
-
     def _cancel(self, job: Job) -> None:
         with self._lock:
-            rest = [ticket for ticket, asked in self._asked.items() if asked.job is job]
-            for ticket in rest:
-                self._pop(ticket)
+            self._asked = {ticket: asked for ticket, asked in self._asked.items() if asked.job is not job}
+            self._watched.intersection_update(self._asked)
             self._inbox.withdraw(job)
-        if rest:
-            self._wake()
+        self._wake()
 
     def _wake(self) -> None:
         with self._changed:
@@ -292,8 +272,8 @@ class SharedSearch:
     def _hand_out(self, engine: Engine, results: Sequence[Result]) -> None:
         with self._lock:
             for result in results:
-                asked = self._pop(result.ticket)
-                if asked is not None:
+                self._watched.discard(result.ticket)
+                if asked := self._asked.pop(result.ticket, None):
                     asked.job.events.put((asked.place, result))
             watched = [(ticket, self._asked[ticket]) for ticket in self._watched]
         for ticket, asked in watched:
