@@ -37,13 +37,13 @@ def create_app(service: Service, settings: ServerSettings | None = None) -> Fast
     app = FastAPI(title="Dragoman", version=dragoman.__version__, openapi_url=None, docs_url=None, redoc_url=None)
     app.state.server = server
     admitted = [Depends(admit)] + [Depends(HTTPBearer(auto_error=False))] * (server.keys is not None)
-    for routes, field in ((libretranslate, "error"), (deepl, "message"), (native, "error")):
+    for api, field in ((libretranslate, "error"), (deepl, "message"), (native, "error")):
         problem = pydantic.create_model(f"Problem_{field}", **{field: str, "id": (str, "")})
         told = {
             "model": problem,
             "description": "The request is not answered; the text says why, and an id where the log tells more.",
         }
-        app.include_router(routes.router(server), dependencies=admitted, responses={"4XX": told, "5XX": told})
+        app.include_router(api.routes, dependencies=admitted, responses={"4XX": told, "5XX": told})
     app.include_router(_own_routes(app, server))
     for error in (Refused, HTTPException, RequestValidationError):
         app.add_exception_handler(error, refused)

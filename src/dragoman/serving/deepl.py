@@ -19,7 +19,7 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from dragoman.serving.fields import Code, Fields, body_of, read
 from dragoman.serving.limits import Refused
-from dragoman.serving.server import Server, server_of
+from dragoman.serving.server import server_of
 from dragoman.serving.service import Answer
 from dragoman.serving.shared_search import Job
 from dragoman.text.languages import base_language, english_name
@@ -223,11 +223,6 @@ def _account(request: Request) -> Account:
 
 
 routes = APIRouter(tags=["DeepL"], lifespan=_lifespan)
-
-
-def router(server: Server) -> APIRouter:
-    """The routes of this API."""
-    return routes
 
 
 @routes.post("/v2/translate", openapi_extra=body_of(TextToTranslate), response_model_exclude_none=True)

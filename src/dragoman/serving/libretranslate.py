@@ -18,7 +18,7 @@ from starlette.responses import FileResponse
 
 from dragoman.serving.fields import Code, Fields, body_of, read
 from dragoman.serving.limits import Refused
-from dragoman.serving.server import Server, server_of
+from dragoman.serving.server import server_of
 from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer
 from dragoman.serving.shared_search import Job
 from dragoman.text.detection import Guess
@@ -141,11 +141,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Documents]]:
 
 
 routes = APIRouter(tags=["LibreTranslate"], lifespan=_lifespan)
-
-
-def router(server: Server) -> APIRouter:
-    """The routes of this API."""
-    return routes
 
 
 @routes.post("/translate", openapi_extra=body_of(TextToTranslate), response_model_exclude_none=True)

@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from threading import Lock
 from typing import Any, Literal
 
@@ -15,7 +14,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 
 from dragoman.documents.document import lines_in, with_lines
 from dragoman.errors import DecodeError
-from dragoman.explaining.recording import Recorder
 from dragoman.explaining.writing import render
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.terms import compiled
@@ -24,10 +22,9 @@ from dragoman.inference.translator import Translator
 from dragoman.serving.fields import Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.rewriting import other_words, rewritten
-from dragoman.serving.server import Server
+from dragoman.serving.server import server_of
 from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer, Service, joined, refusing
 from dragoman.serving.shared_search import Job
-from dragoman.store.folder import load_model
 from dragoman.system import use_threads
 
 DOUBTFUL = math.log(0.1)
@@ -35,6 +32,8 @@ DOUBTFUL = math.log(0.1)
 doubtful words of a small model on Tatoeba's test set, 85 % stand in no reference; of all its words, 32 %."""
 MOST_EXPLAINED = 60
 """Most tokens of a text that is explained; a page, and the time that it takes, grow with their square."""
+_ONE_AT_A_TIME = Lock()
+"""Held while a text is explained, because that takes as long as translating hundreds."""
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 
 
@@ -88,58 +87,60 @@ class AskedWords(AskedPage):
     """The number of the word, as in `target_words`."""
 
 
-def router(server: Server) -> APIRouter:
-    """The routes of our own API."""
-    routes, service, explainer = APIRouter(prefix="/v1", tags=["Dragoman"]), server.service, Explainer()
-
-    @routes.get("/models")
-    async def models() -> dict[str, Any]:
-        """The models and their directions, and what one request may ask for."""
-        listed = [
-            {"name": model.name, "source": model.source, "target": target, "ready": model.translator is not None}
-            for model in service.models
-            for target in model.targets or [""]
-        ]
-        return {
-            "ready": service.is_ready,
-            "models": listed,
-            "limits": service.limits.model_dump(include={"characters", "texts", "alternatives", "document_bytes"}),
-            "key_required": server.keys is not None,
-            "document_formats": DOCUMENT_SUFFIXES,
-        }
-
-    @routes.post("/translate", openapi_extra=body_of(Asked), responses=_also("text/event-stream"))
-    async def translate(request: Request) -> Response:
-        """The translation of each text, with scores, tokens, flags, and the words that it came from."""
-        asked = await read(request, Asked)
-        if asked.stream:
-            events = await server.stream(request, lambda job: streamed(service, asked, job))
-            return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-        told = await server.work(request, lambda job: translated(service, asked, job))
-        return JSONResponse({"translations": told})
-
-    @routes.post("/words", openapi_extra=body_of(AskedWords))
-    async def words(request: Request) -> dict[str, Any]:
-        """What else could stand in the place of a word of a translation, the likeliest first. The `prefix` of each,
-        given to /v1/translate, has the sentence rewritten from there.
-        """
-        asked = await read(request, AskedWords)
-        return {"words": await server.work(request, lambda job: others(service, asked, job))}
-
-    @routes.post("/explain", openapi_extra=body_of(AskedPage), response_class=Response, responses=_also("text/html"))
-    async def explain(request: Request) -> Response:
-        """A page that explains how a sentence is translated, with every number. It loads nothing."""
-        asked = await read(request, AskedPage)
-        page = await server.work(request, lambda job: explainer.page(service, asked, job))
-        policy = next(_POLICY.finditer(page))[1]
-        return HTMLResponse(page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
-
-    return routes
-
-
 def _also(kind: str) -> dict[int | str, dict[str, Any]]:
     """What the schema says of a good answer of this kind."""
     return {200: {"content": {kind: {}}}}
+
+
+routes = APIRouter(prefix="/v1", tags=["Dragoman"])
+
+
+@routes.get("/models")
+async def models(request: Request) -> dict[str, Any]:
+    """The models and their directions, and what one request may ask for."""
+    server = server_of(request)
+    service = server.service
+    listed = [
+        {"name": model.name, "source": model.source, "target": target, "ready": model.translator is not None}
+        for model in service.models
+        for target in model.targets or [""]
+    ]
+    return {
+        "ready": service.is_ready,
+        "models": listed,
+        "limits": service.limits.model_dump(include={"characters", "texts", "alternatives", "document_bytes"}),
+        "key_required": server.keys is not None,
+        "document_formats": DOCUMENT_SUFFIXES,
+    }
+
+
+@routes.post("/translate", openapi_extra=body_of(Asked), responses=_also("text/event-stream"))
+async def translate(request: Request) -> Response:
+    """The translation of each text, with scores, tokens, flags, and the words that it came from."""
+    asked, server = await read(request, Asked), server_of(request)
+    if asked.stream:
+        events = await server.stream(request, lambda job: streamed(server.service, asked, job))
+        return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    told = await server.work(request, lambda job: translated(server.service, asked, job))
+    return JSONResponse({"translations": told})
+
+
+@routes.post("/words", openapi_extra=body_of(AskedWords))
+async def words(request: Request) -> dict[str, Any]:
+    """What else could stand in the place of a word of a translation, the likeliest first. The `prefix` of each, given
+    to /v1/translate, has the sentence rewritten from there.
+    """
+    asked, server = await read(request, AskedWords), server_of(request)
+    return {"words": await server.work(request, lambda job: others(server.service, asked, job))}
+
+
+@routes.post("/explain", openapi_extra=body_of(AskedPage), response_class=Response, responses=_also("text/html"))
+async def explain(request: Request) -> Response:
+    """A page that explains how a sentence is translated, with every number. It loads nothing."""
+    asked, server = await read(request, AskedPage), server_of(request)
+    page = await server.work(request, lambda job: explained(server.service, asked, job))
+    policy = next(_POLICY.finditer(page))[1]
+    return HTMLResponse(page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
 
 
 def prepared(
@@ -248,29 +249,21 @@ def _named(translation: Translation, *names: str) -> dict[str, Any]:
     return {name: getattr(translation, name) for name in names}
 
 
-class Explainer:
-    """Explains one translation at a time, because that takes as long as translating hundreds."""
+def explained(service: Service, asked: AskedPage, job: Job) -> str:
+    """The page of `dragoman explain`.
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._recorder = lru_cache(lambda path: Recorder(load_model(path)))
-
-    def page(self, service: Service, asked: AskedPage, job: Job) -> str:
-        """The page of `dragoman explain`.
-
-        Raises:
-            Refused: the text is too long, or holds nothing that the model reads (400).
-        """
-        service.limits.check([asked.text], 0, 1)
-        model, goal, _ = service.route(asked.text, asked.source, asked.target)
-        assert model.translator is not None
-        with refusing():
-            (line,) = model.translator.read([asked.text], service.options(model, goal))
-            tokens = sum(len(segment.ids) for segment in line.all)
-            if tokens > MOST_EXPLAINED:
-                raise DecodeError(f"at most {MOST_EXPLAINED} tokens are explained, but this text has {tokens}")
-            with self._lock, use_threads(model.translator.threads):
-                job.check()
-                recorder = self._recorder(model.path)
-                record = recorder.record(recorder.tagged(asked.text, model.targets[goal]))
-        return render(replace(record, model=model.name), "html").decode()  # a client learns no paths
+    Raises:
+        Refused: the text is too long, or holds nothing that the model reads (400).
+    """
+    service.limits.check([asked.text], 0, 1)
+    model, goal, _ = service.route(asked.text, asked.source, asked.target)
+    assert model.translator is not None
+    with refusing():
+        (line,) = model.translator.read([asked.text], service.options(model, goal))
+        tokens = sum(len(segment.ids) for segment in line.all)
+        if tokens > MOST_EXPLAINED:
+            raise DecodeError(f"at most {MOST_EXPLAINED} tokens are explained, but this text has {tokens}")
+        with _ONE_AT_A_TIME, use_threads(model.translator.threads):
+            job.check()
+            record = model.recorder.record(model.recorder.tagged(asked.text, model.targets[goal]))
+    return render(replace(record, model=model.name), "html").decode()  # a client learns no paths

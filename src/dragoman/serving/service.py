@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple
@@ -21,11 +22,13 @@ from dragoman.documents.document import Document, lines_in, with_lines
 from dragoman.documents.html import Html
 from dragoman.documents.reading import FORMATS, format_of, read_document
 from dragoman.errors import Error
+from dragoman.explaining.recording import Recorder
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
 from dragoman.serving.shared_search import SHARE_OF_DOCUMENT, Job, JobSearch, SharedSearch, stopping
+from dragoman.store.folder import load_model
 from dragoman.text.detection import Guess, LanguageDetector
 from dragoman.text.languages import base_language, english_name, language_of
 
@@ -33,6 +36,9 @@ log = logging.getLogger(__name__)
 
 TEXTS_AT_ONCE = 64
 """Texts of a document that are read and wait at a time."""
+IN_ORDER = ("tokens", "token_log_probs", "source_words", "target_words", "word_log_probs")
+ONCE = ("flags", "unknown_words", "rewritten", "lost", "unused_terms")
+"""What a translation says of its parts: one after another, or each thing once."""
 DOCUMENT_SUFFIXES = (".txt", *(suffix for kind in FORMATS.values() for suffix in kind.suffixes))
 """How the names of documents end that a server translates."""
 
@@ -57,6 +63,11 @@ class Model:
     search: SharedSearch | None = None
     failed: str = ""
     """Why it cannot be loaded."""
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """What explains its translations, with a copy of the model that is loaded when first asked for."""
+        return Recorder(load_model(self.path))
 
     @property
     def name(self) -> str:
@@ -266,16 +277,8 @@ class Service:
         with refusing():
             return usual.but(**settings)
 
-    def document(
-        self,
-        path: Path,
-        source: str,
-        target: str | None,
-        job: Job,
-        told: Callable[[int, int], None] = lambda done, of: None,
-        **settings: Any,
-    ) -> bytes:
-        """A document with its texts translated. `told` hears how many are done, of how many.
+    def document(self, path: Path, source: str, target: str | None, job: Job) -> bytes:
+        """A document with its texts translated.
 
         Raises:
             Refused: it cannot be read (400), no model has this direction (400), or as in `SharedSearch`.
@@ -290,12 +293,11 @@ class Service:
             texts = document.texts
             job.deadline += SECONDS_A_TEXT * len(texts)
             job.share = SHARE_OF_DOCUMENT
-            translator, options = self.translator(model, job), self.options(model, goal, **settings)
+            translator, options = self.translator(model, job), self.options(model, goal)
             written: list[str] = []
             for first in range(0, len(texts), TEXTS_AT_ONCE):
                 some = texts[first : first + TEXTS_AT_ONCE]
                 written += [each.text for each in translator.translate(some, options, progress=False)]
-                told(len(written), len(texts))
             return document.translated(written)
 
     def detect(self, text: str) -> list[Guess]:
@@ -373,38 +375,26 @@ def _translated(
 
 def joined(source: str, parts: Sequence[Translation], join: Callable[[list[str]], str]) -> Translation:
     """Translations of the parts of a text as that of the whole, with the words of all parts counted on."""
+    in_order: dict[str, list[Any]] = {name: [] for name in IN_ORDER}
     alignment: list[tuple[int, int]] = []
-    source_words: list[str] = []
-    target_words: list[str] = []
     for part in parts:
-        alignment += [(s + len(source_words), t + len(target_words)) for s, t in part.alignment]
-        source_words += part.source_words
-        target_words += part.target_words
+        before, written = len(in_order["source_words"]), len(in_order["target_words"])
+        alignment += [(one + before, other + written) for one, other in part.alignment]
+        for name, values in in_order.items():
+            values += getattr(part, name)
     ways = max((len(part.alternatives) for part in parts), default=0)
     return Translation(
         source=source,
         text=join([part.text for part in parts]),
         log_prob=sum(part.log_prob for part in parts),
         score=sum(part.score for part in parts),
-        tokens=tuple(token for part in parts for token in part.tokens),
-        token_log_probs=tuple(log_prob for part in parts for log_prob in part.token_log_probs),
-        flags=_all(part.flags for part in parts),
-        unknown_words=_all(part.unknown_words for part in parts),
         alignment=tuple(alignment),
-        source_words=tuple(source_words),
-        target_words=tuple(target_words),
-        word_log_probs=tuple(log_prob for part in parts for log_prob in part.word_log_probs),
-        rewritten=_all(part.rewritten for part in parts),
-        lost=_all(part.lost for part in parts),
-        unused_terms=_all(part.unused_terms for part in parts),
         alternatives=tuple(joined(source, [_way(part, number) for part in parts], join) for number in range(ways)),
+        **{name: tuple(values) for name, values in in_order.items()},
+        **{name: tuple(dict.fromkeys(one for part in parts for one in getattr(part, name))) for name in ONCE},
     )
 
 
 def _way(part: Translation, number: int) -> Translation:
     """The alternative of this number, or the last that there is."""
     return replace((part, *part.alternatives)[min(number + 1, len(part.alternatives))], alternatives=())
-
-
-def _all(parts: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys(one for part in parts for one in part))
