@@ -5,6 +5,9 @@ our own mistake and keeps its traceback (exit code 1).
 A message says what was given, what is allowed and what to do, in the user's own words.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 
 class Error(Exception):
     """Something the user can mend. The message is one line."""
@@ -83,3 +86,16 @@ def missing_extra(package: str, extra: str) -> MissingExtra:
     pyarrow is not installed: pip install 'dragoman[parquet]'
     """
     return MissingExtra(f"{package} is not installed: pip install 'dragoman[{extra}]'")
+
+
+@contextmanager
+def optional(package: str, extra: str) -> Generator[None]:
+    """What is imported inside is of an optional package.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        yield
+    except ImportError:
+        raise missing_extra(package, extra) from None

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.reading import MOST_PACKED, xml_bytes, xml_tree
-from dragoman.errors import DataError, missing_extra
+from dragoman.errors import DataError, optional
 from dragoman.inference.sentences import has_words
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -276,10 +276,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
         DataError: it is damaged or no Word document.
         MissingExtra: python-docx is not installed.
     """
-    try:
+    with optional("python-docx", "documents"):
         import docx
-    except ImportError:
-        raise missing_extra("python-docx", "documents") from None
     try:
         size = sum(part.file_size for part in ZipFile(BytesIO(content)).infolist())
         if size > min(LARGEST_UNPACKED, MOST_PACKED * len(content)):

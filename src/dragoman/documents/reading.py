@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.documents.document import Document
-from dragoman.errors import ConfigError, DataError, missing_extra
+from dragoman.errors import ConfigError, DataError, optional
 from dragoman.text.encodings import advice
 from dragoman.text.lines import open_bytes, without_packing
 
@@ -104,10 +104,8 @@ def xml_tree(content: bytes, path: Path) -> Any:
         DataError: it is damaged, or uses entities of its own.
         MissingExtra: lxml is not installed.
     """
-    try:
+    with optional("lxml", "documents"):
         from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
-    except ImportError:
-        raise missing_extra("lxml", "documents") from None
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         tree = etree.parse(BytesIO(content), parser)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from dragoman.documents.document import Document, Where
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
 from dragoman.documents.reading import decoded
-from dragoman.errors import DataError, missing_extra
+from dragoman.errors import DataError, optional
 from dragoman.inference.sentences import has_words
 
 _TAG = re.compile(r"(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
@@ -129,11 +129,9 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
         DataError: it is damaged.
         MissingExtra: webvtt-py is not installed.
     """
-    try:
+    with optional("webvtt-py", "documents"):
         from webvtt import from_buffer
         from webvtt.errors import MalformedFileError
-    except ImportError:
-        raise missing_extra("webvtt-py", "documents") from None
     text, encoding = decoded(content, path)
     kind = "vtt" if text.removeprefix("\ufeff").startswith("WEBVTT") else "srt"
     try:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.brief import brief
-from dragoman.errors import missing_extra
+from dragoman.errors import optional
 from dragoman.evaluating.label_metrics import Rows, names_in
 
 log = logging.getLogger(__name__)
@@ -137,11 +137,9 @@ def draw_figure(
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    try:
+    with optional("matplotlib", "plots"):
         from matplotlib import rc_context  # pyright: ignore
         from matplotlib.figure import Figure  # pyright: ignore
-    except ImportError:
-        raise missing_extra("matplotlib", "plots") from None
     names = list(dict.fromkeys(names))
     fonts, missing = _fonts_for({letter for name in names for letter in name if letter.isprintable()})
     numbers = {name: str(number) for number, name in enumerate(names, 1) if missing & {*name}}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from dragoman.errors import ConfigError, missing_extra
+from dragoman.errors import ConfigError, optional
 from dragoman.evaluating.references import own_test_pairs
 from dragoman.exporting import Target
 from dragoman.exporting.huggingface import export_huggingface
@@ -54,10 +54,8 @@ def export(
     if target == "huggingface":
         proof, notes = export_huggingface(stored, out, texts)
         return Export(out, proof, tuple(notes))
-    try:
+    with optional("ctranslate2", "ctranslate2"):
         from dragoman.exporting.ctranslate2 import export_ctranslate2
-    except ImportError:
-        raise missing_extra("ctranslate2", "ctranslate2") from None
     return Export(out, export_ctranslate2(stored, out, texts))
 
 

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 
 from dragoman.config import check
-from dragoman.errors import ConfigError, missing_extra
+from dragoman.errors import ConfigError, optional
 from dragoman.exporting.portable_tokenizer import came_from_marian, portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
@@ -73,10 +73,8 @@ def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> t
     if reasons := list(obstacles(stored)):
         kind = "Marian folder" if back else "folder of transformers"
         raise ConfigError(f"{stored.folder} cannot become a {kind}: {'; '.join(reasons)}")
-    try:
+    with optional("transformers", "huggingface"):
         import transformers  # noqa: F401
-    except ImportError:
-        raise missing_extra("transformers", "huggingface") from None
     options = check(stored.files.generation, str(stored.folder), SearchOptions)
     form = marian_form(stored, options) if back else own_form(stored, options)
     weights = to_marian(named_weights(stored.model), stored.config, form.rows)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from dragoman.compiled.libraries import cache_folder
-from dragoman.errors import CheckpointError, ConfigError, DataError, missing_extra
+from dragoman.errors import CheckpointError, ConfigError, DataError, optional
 from dragoman.files import CONFIG
 from dragoman.serialization import read_object
 from dragoman.text.addresses import HUB
@@ -85,10 +85,8 @@ def fetch(address: str) -> Path:
         CheckpointError: the hub does not give them.
         MissingExtra: the hub's library is not installed.
     """
-    try:
+    with optional("huggingface_hub", "marian"):
         from huggingface_hub import errors, hf_hub_download, snapshot_download, utils
-    except ImportError:
-        raise missing_extra("huggingface_hub", "marian") from None
     utils.disable_progress_bars()  # only the command line draws, and an error is one line
     utils.logging.set_verbosity_error()
     log.info("fetching %s from the hub", address)

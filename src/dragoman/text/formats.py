@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
-from dragoman.errors import DataError, missing_extra
+from dragoman.errors import DataError, optional
 from dragoman.text.addresses import HUB
 from dragoman.text.header import names_columns
 from dragoman.text.kinds import PARQUET, refusal_of_markup
@@ -344,11 +344,9 @@ def by_language(record: Any) -> Any:
 
 def parquet_records(path: Path, _encoding_errors: EncodingErrors, _repairs: Counter[str]) -> Iterator[Row]:
     """The rows of a Parquet file, a thousand in memory at a time, or fewer where their texts are long."""
-    try:
+    with optional("pyarrow", "parquet"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise missing_extra("pyarrow", "parquet") from None
     with open_bytes(path) as file:
         if not isinstance(getattr(file, "raw", None), io.FileIO):  # it is read from its end
             raise DataError(f"{path} is a packed Parquet file; unpack it first, which costs little space")
@@ -427,10 +425,8 @@ def workbook_sheets(path: Path) -> str:
 @contextmanager
 def _workbook(path: Path) -> Iterator[tuple[Any, list[str]]]:
     """The sheet of a workbook that is read, a row in memory at a time, and the names of all."""
-    try:
+    with optional("openpyxl", "documents"):
         import openpyxl
-    except ImportError:
-        raise missing_extra("openpyxl", "documents") from None
     with open_bytes(path) as file:
         if not isinstance(getattr(file, "raw", None), io.FileIO):  # it is read from its end
             raise DataError(f"{path} is a packed workbook; unpack it first, which costs little space")
@@ -475,10 +471,8 @@ def _named(label: Any, names: Sequence[str]) -> Any:
 
 
 def _load(name: str, config: str, revision: str, split: str) -> Any:
-    try:
+    with optional("datasets", "hub"):
         import datasets
-    except ImportError:
-        raise missing_extra("datasets", "hub") from None
     datasets.disable_progress_bars()  # only the command line draws
     for library in ("datasets", "huggingface_hub"):
         logging.getLogger(library).setLevel(logging.ERROR)  # which is raised as well, in one line

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import DataError, missing_extra
+from dragoman.errors import DataError, optional
 from dragoman.text.languages import is_code
 from dragoman.text.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
 from dragoman.text.protected import code_in
@@ -157,10 +157,8 @@ def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter
         DataError: it is too large, not in its own encoding, or broken; names the line.
         MissingExtra: polib is not installed.
     """
-    try:
+    with optional("polib", "documents"):
         import polib
-    except ImportError:
-        raise missing_extra("polib", "documents") from None
     text = _decoded(path, encoding_errors, repairs)
     for number, line in enumerate(text.split("\n"), 1):  # the library passes over what it does not understand
         if not _LINE_OF_CATALOGUE.fullmatch(line.removesuffix("\r")):
@@ -201,10 +199,8 @@ def _records(
     Raises:
         DataError: the file is not well-formed, or too much of it is one entry.
     """
-    try:
+    with optional("lxml", "documents"):
         from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
-    except ImportError:
-        raise missing_extra("lxml", "documents") from None
     parser = etree.XMLPullParser(
         ("end",), tag=tags, resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True,
         remove_pis=True, huge_tree=False,

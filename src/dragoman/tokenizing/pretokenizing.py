@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
-from dragoman.errors import ConfigError, missing_extra
+from dragoman.errors import ConfigError, optional
 from dragoman.text.placeholders import ANY_PLACEHOLDER, PLACEHOLDERS
 
 _ENDING = r"['’](?i:s|t|d|m|ll|re|ve)(?![\p{L}\p{M}])"
@@ -118,10 +118,8 @@ def spacy_split(language: str) -> Split:
         MissingExtra: spaCy is not installed.
         ConfigError: spaCy has no rules for the language.
     """
-    try:
+    with optional("spacy", "spacy"):
         import spacy
-    except ImportError:
-        raise missing_extra("spacy", "spacy") from None
     try:
         rules = spacy.blank(language).tokenizer
     except ImportError:

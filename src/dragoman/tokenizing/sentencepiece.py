@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import pydantic
 
 from dragoman.config import Settings, read_json_as
-from dragoman.errors import TokenizerError, missing_extra
+from dragoman.errors import TokenizerError, optional
 from dragoman.files import write_file
 from dragoman.tokenizing.special_tokens import UNKNOWN, Specials
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode, word_around
@@ -161,10 +161,8 @@ def read_model(path: Path) -> bytes:
 
 
 def _processor(model: bytes) -> Any:
-    try:
+    with optional("sentencepiece", "marian"):
         from sentencepiece import SentencePieceProcessor
-    except ImportError:
-        raise missing_extra("sentencepiece", "marian") from None
     processor = SentencePieceProcessor()
     try:
         known = bool(model) and processor.LoadFromSerializedProto(model) and processor.get_piece_size() > 0
