@@ -104,16 +104,11 @@ class Forms:
             return "usual"
         words = [word for part in text.split() for word in words_in(part)[:1]]  # the t of don't is none
         if text.isupper():
-            return "capitals" if any(len(word) > SHORT or self._is_small(word) for word in words) else "usual"
+            return "capitals" if any(len(word) > SHORT or self._truecaser.is_small(word) for word in words) else "usual"
         if self._conventions.has_titles and not is_sentence:
             return "usual"
-        inner = [word for word in words[1:] if self._is_small(word)]
+        inner = [word for word in words[1:] if self._truecaser.is_small(word)]
         return "title" if 2 * sum(map(str.istitle, inner)) > len(inner) else "usual"
-
-    def _is_small(self, word: str) -> bool:
-        """Whether the training text usually writes a word small inside a sentence."""
-        usual = self._truecaser.usual(word)
-        return usual is not None and usual[0].islower()
 
     def restored(self, form: Form, text: str, is_whole: bool = True) -> str:
         """A translation in the form of its source. One that is not whole yet is a beginning of what it will become."""

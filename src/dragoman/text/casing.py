@@ -137,6 +137,11 @@ class Truecaser:
         """The usual form of a word inside a sentence; None for one that the text does not have."""
         return self._usual.get(self._key(word))
 
+    def is_small(self, word: str) -> bool:
+        """Whether the text usually writes a word small inside a sentence."""
+        usual = self.usual(word)
+        return usual is not None and usual[0].islower()
+
     def has_beginning(self, letters: str, longest: int) -> bool:
         """Whether a word that the text writes small, of so many letters at most, begins with these."""
         first = bisect_left(self._small, letters)

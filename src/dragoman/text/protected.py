@@ -124,7 +124,7 @@ class Names:
 
     def all(self, text: str) -> list[Span]:
         """The same, with those that the training text has."""
-        return self._find(text, lambda word: not self._is_small(word))
+        return self._find(text, lambda word: not self._words.is_small(word))
 
     def _find(self, text: str, is_name: Callable[[str], bool]) -> list[Span]:
         large = [match for match in _WORD.finditer(text) if match[0] != match[0].lower()]
@@ -144,27 +144,22 @@ class Names:
     def _may_be_name(self, text: str, begin: int, end: int) -> bool:
         word = text[begin:end]
         longest = max(re.split("['’-]", word), key=len)
-        if len(longest) < 2 or self._is_small(longest):
+        if len(longest) < 2 or self._words.is_small(longest):
             return False
         is_first = word[1:].islower() and _BEGINNING.search(text, 0, begin) is not None
         return not (is_first and self._words.usual(word) is None and self._is_like_a_word(word.lower()))
-
-    def _is_small(self, word: str) -> bool:
-        """Whether the training text usually writes a word small."""
-        usual = self._words.usual(word)
-        return usual is not None and usual[0].islower()
 
     def _is_like_a_word(self, word: str) -> bool:
         """Whether this may be another form of a word of the training text: that word and up to three letters more, or
         one that begins with the same five letters or more and ends in up to three others.
         """
-        if any(self._is_small(word[:end]) for end in range(max(4, len(word) - 3), len(word))):
+        if any(self._words.is_small(word[:end]) for end in range(max(4, len(word) - 3), len(word))):
             return True
         beginning = word[: max(5, len(word) - 3)]
         return self._words.has_beginning(beginning, len(beginning) + 3)
 
     def _is_title(self, text: str) -> bool:
-        small = [match[0] for match in _WORD.finditer(text) if self._is_small(match[0])]
+        small = [match[0] for match in _WORD.finditer(text) if self._words.is_small(match[0])]
         return 2 * sum(word[0].isupper() for word in small[1:]) > len(small)
 
 
