@@ -66,14 +66,13 @@ def _of_file(path: Path, settings: DataSettings) -> Guess | None:
     format, reason = format_of(path, settings.format)
     if without_packing(path).suffix.lower() == ".conllu":
         return "tag", f"{path.name} is CoNLL-U"
-    if format not in ("plain", "tsv"):
-        return _of_table(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
-    lines = list(islice(read_lines(path, "replace"), SAMPLED_ROWS))
-    if are_tagged_words(lines):
-        return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
-    if format == "tsv":
-        return _of_table(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
-    return _of_lines(path, lines)
+    if format in ("plain", "tsv"):
+        lines = list(islice(read_lines(path, "replace"), SAMPLED_ROWS))
+        if are_tagged_words(lines):
+            return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
+        if format == "plain":
+            return _of_lines(path, lines)
+    return _of_table(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
 
 
 def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:

@@ -10,6 +10,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -24,7 +25,7 @@ from dragoman.progress import Advance, Progress, as_progress, silent
 from dragoman.text.addresses import Address
 from dragoman.text.placeholders import PLACEHOLDERS
 from dragoman.text.prepared import read_split
-from dragoman.text.readers import Reading, open_pairs
+from dragoman.text.readers import open_pairs
 from dragoman.text.report import REPORT, read_report
 from dragoman.text.settings import ReadingSettings
 from dragoman.tokenizing.pretokenizing import spacy_split
@@ -267,32 +268,24 @@ def train_tokenizer(
     """
     settings = (settings or TokenizerSettings()).but(**changes)
     with new_folder(folder) as aside:
-        text = _TrainingText.of(data, reading or ReadingSettings())
-        tokenizers = learn_tokenizers(text.pairs, settings, as_progress(progress), text.languages)
+        pairs, languages = _training_text(data, reading or ReadingSettings())
+        tokenizers = learn_tokenizers(pairs, settings, as_progress(progress), languages)
         tokenizers.save(aside)
-    return TokenizerResult(Path(folder), tokenizers, next(text.pairs()))
+    return TokenizerResult(Path(folder), tokenizers, next(pairs()))
 
 
-class _TrainingText(NamedTuple):
-    """Parallel text, or the training split of prepared data."""
-
-    source: Reading | Path
-    languages: tuple[str, str]
-
-    @classmethod
-    def of(cls, data: Address, settings: ReadingSettings) -> "_TrainingText":
-        if isinstance(data, str) and (Path(data) / REPORT).is_file():
-            report = read_report(data)
-            return cls(Path(data), (report.source_language, report.target_language))
-        reading = open_pairs(data, settings.naming, settings.format, settings.encoding_errors)
-        for choice, reason in reading.reasons.items():
-            log.info("%s: %s", choice, reason)
-        for doubt in reading.doubts:
-            log.warning("%s", doubt)
-        return cls(reading, reading.languages)
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """The pairs, from the first on, at each call."""
-        if isinstance(self.source, Path):
-            return read_split(self.source, "train")
-        return ((pair.source, pair.target) for pair in self.source if not pair.fault)
+def _training_text(
+    data: Address, settings: ReadingSettings
+) -> tuple[Callable[[], Iterator[tuple[str, str]]], tuple[str, str]]:
+    """What gives the pairs of parallel text, or of the training split of prepared data, at each call from the first on;
+    and the languages.
+    """
+    if isinstance(data, str) and (Path(data) / REPORT).is_file():
+        report = read_report(data)
+        return partial(read_split, data, "train"), (report.source_language, report.target_language)
+    reading = open_pairs(data, settings.naming, settings.format, settings.encoding_errors)
+    for choice, reason in reading.reasons.items():
+        log.info("%s: %s", choice, reason)
+    for doubt in reading.doubts:
+        log.warning("%s", doubt)
+    return lambda: ((pair.source, pair.target) for pair in reading if not pair.fault), reading.languages
