@@ -47,10 +47,15 @@ class ForcedText(NamedTuple):
 
 
 class Seen(dict[str, Tensor]):
-    """An observer that keeps the tensor of every site, by name."""
+    """An observer that keeps the tensor of every site whose name ends so, by name."""
+
+    def __init__(self, ending: str = "") -> None:
+        super().__init__()
+        self._ending = ending
 
     def tensor(self, site: str, value: Tensor) -> None:
-        self[site] = value
+        if site.endswith(self._ending):
+            self[site] = value
 
 
 @contextmanager
@@ -101,20 +106,12 @@ def passes(texts: Sequence[ForcedText]) -> Iterator[list[ForcedText]]:
     return portions(texts, lambda text: len(text.source or []) + len(text.target), PASS_TOKENS)
 
 
-class _CrossWeights(dict[int, Tensor]):
-    """An observer that keeps the cross-attention weights (B, H, T, S) of each layer, and nothing else."""
-
-    def tensor(self, site: str, value: Tensor) -> None:
-        if site.endswith("cross_attention.weights"):
-            self[len(self)] = value
-
-
 @torch.inference_mode()
 def cross_weights(model: EncoderDecoder, texts: Sequence[ForcedText]) -> Float[np.ndarray, "B L H T S"]:
     """The cross-attention weights of all layers, in one pass over these texts side by side."""
-    weights = _CrossWeights()
+    weights = Seen("cross_attention.weights")  # (B, H, T, S) of each layer
     teacher_force(model, texts, weights)
-    return torch.stack([weights[layer] for layer in range(len(weights))], dim=1).float().cpu().numpy()
+    return torch.stack([*weights.values()], dim=1).float().cpu().numpy()
 
 
 def _rows(ids: Sequence[Sequence[int]], device: torch.device) -> Tensor:
