@@ -3,8 +3,10 @@
 Many texts are cut into chunks that are worked on together.
 """
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress, islice
 from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DecodeError
@@ -137,26 +139,18 @@ def read_segments(
     """
     parts = [
         [
-            part if part.copied or giant(part.text, longest) else _formed(part.text, form)
+            part if part.copied else _formed(part.text, longest, form)
             for part in _split(number, text, split, abbreviations)
         ]
         for number, text in enumerate(texts, 1)
     ]
-    read = [
-        part.read for text_parts in parts for part in text_parts if not part.copied and not giant(part.text, longest)
-    ]
-    ids = iter(tokenizer.encode_batch(read))
+    encoded = iter(_encoded([*chain.from_iterable(parts)], tokenizer, longest))
     segmented: list[Segments] = []
     for number, (text, text_parts) in enumerate(zip(texts, parts, strict=True), 1):
-        segments = [
-            part if part.copied or giant(part.text, longest) else part._replace(ids=next(ids)) for part in text_parts
-        ]
-        tokens = max((len(segment.ids) for segment in segments), default=0)
-        is_giant = any(not segment.copied and giant(segment.text, longest) for segment in segments)
-        broken = False
-        if tokens > longest or is_giant:
+        segments, broken = [*islice(encoded, len(text_parts))], False
+        if any(_is_long(segment, longest) for segment in segments):
             if split == "never":
-                size = f"{len(text):,} characters" if is_giant else f"{tokens:,} tokens"
+                size = f"{len(segments[0].ids):,} tokens" if segments[0].ids else f"{len(text):,} characters"
                 raise DecodeError(
                     f"text {number} has {size}, but the model is given at most {longest:,} tokens; "
                     "set decode.split = 'long', or raise decode.max_source_tokens"
@@ -205,23 +199,19 @@ def _break(
     fitting: list[Segment] = []
     broken = False
     for segment in segments:
-        if segment.copied or (len(segment.ids) <= longest and not giant(segment.text, longest)):
+        if not _is_long(segment, longest):
             fitting.append(segment)
             continue
         sentences = [sentence.strip() for sentence in split_sentences(segment.text, abbreviations)]
-        short = [_formed(each, form) for each in sentences if not giant(each, longest)]
-        formed = iter(zip(short, tokenizer.encode_batch([each.read for each in short]), strict=True))
-        for sentence in sentences:
-            if not giant(sentence, longest):
-                whole, ids = next(formed)
-                if whole.copied or len(ids) <= longest:
-                    fitting.append(_segment(sentence, ids, whole))
-                    continue
-            parts = split_to_fit(sentence, fits, at_most=CHARACTERS_A_TOKEN * longest)
+        formed = [_formed(sentence, longest, form) for sentence in sentences]
+        for sentence in _encoded(formed, tokenizer, longest):
+            if not _is_long(sentence, longest):
+                fitting.append(sentence)
+                continue
+            parts = split_to_fit(sentence.text, fits, at_most=CHARACTERS_A_TOKEN * longest)
             broken = broken or len(parts) > 1
-            texts = [part.strip() for part in parts if part.strip()]
-            fitting += map(_segment, texts, tokenizer.encode_batch(texts))
-    return fitting, broken
+            fitting += _encoded([Segment(part.strip()) for part in parts if part.strip()], tokenizer, sys.maxsize)
+    return [part if has_words(part.read) else Segment(part.text, copied=True) for part in fitting], broken
 
 
 def giant(text: str, tokens: int) -> bool:
@@ -229,14 +219,23 @@ def giant(text: str, tokens: int) -> bool:
     return len(text) > CHARACTERS_A_TOKEN * tokens
 
 
-def _formed(text: str, form: Callable[[str], Form | None]) -> Segment:
-    """A segment in its form. Names and code alone are copied, because a model would put words between them."""
-    found = form(text)
+def _is_long(segment: Segment, longest: int) -> bool:
+    return not segment.copied and (len(segment.ids) > longest or giant(segment.text, longest))
+
+
+def _formed(text: str, longest: int, form: Callable[[str], Form | None]) -> Segment:
+    """A segment in its form, but for a giant. Names and code alone are copied, because a model would put words between
+    them.
+    """
+    found = None if giant(text, longest) else form(text)
     is_copied = found is not None and not has_words(found.plain)
     return Segment(text, copied=is_copied, form=None if is_copied else found)
 
 
-def _segment(text: str, ids: Sequence[int], formed: Segment | None = None) -> Segment:
-    segment = formed or Segment(text)
-    is_copied = segment.copied or not has_words(segment.read)
-    return Segment(text, copied=True) if is_copied else segment._replace(ids=ids)
+def _encoded(segments: Sequence[Segment], tokenizer: Tokenizer, longest: int) -> list[Segment]:
+    """The segments with their ids, but for copies and giants."""
+    is_read = [not segment.copied and not giant(segment.text, longest) for segment in segments]
+    ids = iter(tokenizer.encode_batch([segment.read for segment in compress(segments, is_read)]))
+    return [
+        segment._replace(ids=next(ids)) if reads else segment for segment, reads in zip(segments, is_read, strict=True)
+    ]
