@@ -42,6 +42,8 @@ _BLOCK = 64
 
 Indices = NDArray[np.int64]
 """Of pairs in a corpus."""
+Item = TypeVar("Item")
+Other = TypeVar("Other")
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ class Batches:
         """Number of pairs in the first epoch."""
         return self._kept
 
-    def epoch(self, epoch: int) -> "Epoch":
+    def epoch(self, epoch: int) -> "Epoch[Indices]":
         """The pairs of each batch of an epoch, in order: every pair of it that is not left out, exactly once."""
         blocks = np.arange(-(-len(self.corpus) // _BLOCK))
         count = -(-len(self.corpus) // _WINDOW)
@@ -337,7 +339,8 @@ class LabelledBatches:
         source, lengths = framed(self.corpus, rows, self.framing)
         targets, chosen = self._targets(rows), None
         if self._of_words:
-            targets, chosen = targets[targets > 0] - 1, torch.from_numpy(self._places(lengths, targets))
+            first_pieces = text_places(lengths, self.framing)[targets > 0]
+            targets, chosen = targets[targets > 0] - 1, torch.from_numpy(first_pieces)
         return LabelledBatch(
             source=torch.from_numpy(source),
             source_lengths=torch.from_numpy(lengths),
@@ -353,27 +356,24 @@ class LabelledBatches:
     def _targets(self, rows: Indices) -> Indices:
         return gather(self.corpus.target, rows)[0]
 
-    def _places(self, lengths: Indices, targets: Indices) -> Indices:
-        """Where the first pieces of words lie among all tokens; the symbols around each text have no label."""
-        before, after = len(self.framing.source_before), len(self.framing.source_after)
-        inside = lengths - before - after
-        shift = np.repeat(np.cumsum(lengths) - lengths + before - (np.cumsum(inside) - inside), inside)
-        return (np.arange(len(targets)) + shift)[targets > 0]
 
-
-class Epoch(Sequence[Indices]):
-    """The batches of an epoch, in order, each as the indices of its pairs.
+class Epoch(Sequence[Item]):
+    """The batches of an epoch, in order, each as what a batch is made from: the indices of its pairs.
 
     The batches of a window are made when the first of them is needed, and only the latest window is kept. `len` has to
     make every window to count its batches; iterating does not need it.
     """
 
-    def __init__(self, windows: int, batches_of: Callable[[int], list[Indices]]) -> None:
+    def __init__(self, windows: int, batches_of: Callable[[int], list[Item]]) -> None:
         self._windows = windows
         self._batches_of = batches_of
         self._begins = [0]
         """The index of the first batch of each window made so far, and of the next window."""
-        self._made: tuple[int, list[Indices]] = (-1, [])
+        self._made: tuple[int, list[Item]] = (-1, [])
+
+    def mapped(self, change: Callable[[Item], Other]) -> "Epoch[Other]":
+        """The same batches, each made from something else."""
+        return Epoch(self._windows, lambda window: [change(item) for item in self._batches_of(window)])
 
     def __len__(self) -> int:
         while len(self._begins) <= self._windows:
@@ -381,10 +381,10 @@ class Epoch(Sequence[Indices]):
         return self._begins[-1]
 
     @overload
-    def __getitem__(self, index: int) -> Indices: ...
+    def __getitem__(self, index: int) -> Item: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Indices]: ...
-    def __getitem__(self, index: int | slice) -> Indices | list[Indices]:
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if index < 0:
@@ -396,7 +396,7 @@ class Epoch(Sequence[Indices]):
         window = bisect_right(self._begins, index) - 1
         return self._make(window)[index - self._begins[window]]
 
-    def _make(self, window: int) -> list[Indices]:
+    def _make(self, window: int) -> list[Item]:
         if window != self._made[0]:
             self._made = (window, self._batches_of(window))
             if window == len(self._begins) - 1:
@@ -447,3 +447,11 @@ def framed(corpus: EncodedCorpus, rows: Indices, framing: Framing) -> tuple[Indi
     """The ids of some sources, laid end to end, each with the framing's symbols around it; and their lengths."""
     assert corpus.source is not None, "a corpus for an encoder has sources"
     return gather(corpus.source, rows, framing.source_before, framing.source_after)
+
+
+def text_places(lengths: Indices, framing: Framing) -> Indices:
+    """Where the tokens of texts lie among those that `framed` lays end to end, between the symbols around each text."""
+    before, after = len(framing.source_before), len(framing.source_after)
+    inside = lengths - before - after
+    shift = np.repeat(np.cumsum(lengths) - lengths + before - (np.cumsum(inside) - inside), inside)
+    return np.arange(len(shift)) + shift

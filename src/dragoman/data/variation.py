@@ -7,13 +7,14 @@ save.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
-from typing import NamedTuple, overload
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.batching import Batch, Batches, BatchSize, Indices, gather
+from dragoman.data.batching import Batch, Batches, BatchSize, Epoch, Indices, gather
 from dragoman.data.corpus import Rows
 from dragoman.text.protected import Span, code_in, replaced
 from dragoman.tokenizing.special_tokens import UNKNOWN
@@ -38,28 +39,6 @@ class EpochPairs(NamedTuple):
 
     epoch: int
     pairs: Indices
-
-
-class VariedEpoch(Sequence[EpochPairs]):
-    """The batches of an epoch, in order."""
-
-    def __init__(self, number: int, batches: Sequence[Indices]) -> None:
-        self._number, self._batches = number, batches
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[EpochPairs]:
-        return (EpochPairs(self._number, pairs) for pairs in self._batches)
-
-    @overload
-    def __getitem__(self, index: int) -> EpochPairs: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[EpochPairs]: ...
-    def __getitem__(self, index: int | slice) -> EpochPairs | list[EpochPairs]:
-        if isinstance(index, slice):
-            return [*islice(self, *index.indices(len(self)))]
-        return EpochPairs(self._number, self._batches[index])
 
 
 class VariedBatches:
@@ -96,9 +75,9 @@ class VariedBatches:
         self._is_digit = np.array([each.decode(errors="replace").strip().isdecimal() for each in spelled])
         self._made: tuple[EpochPairs, Batch] | None = None
 
-    def epoch(self, number: int) -> VariedEpoch:
+    def epoch(self, number: int) -> Epoch[EpochPairs]:
         """The pairs of each batch of an epoch, in order."""
-        return VariedEpoch(number, self.order.epoch(number))
+        return self.order.epoch(number).mapped(partial(EpochPairs, number))
 
     def size_of(self, item: EpochPairs) -> BatchSize:
         """The sizes of a batch, which has to be made for that."""

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from dragoman.data.batching import Batches, BatchSize, Indices, LabelledBatch, framed
+from dragoman.data.batching import Batches, BatchSize, Indices, LabelledBatch, framed, text_places
 from dragoman.model.dropout import StepKey, random_bits
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS
 from dragoman.training.loss import Loss
@@ -47,11 +47,8 @@ class MaskedBatches:
     def batch(self, rows: Indices) -> LabelledBatch:
         """Some texts laid end to end, unmasked: every token is its own label, and symbols are not to be chosen."""
         ids, lengths = framed(self.corpus, rows, self.framing)
-        source, lengths = torch.from_numpy(ids), torch.from_numpy(lengths)
-        before, after = len(self.framing.source_before), len(self.framing.source_after)
-        place = torch.arange(len(source)) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
-        inside = (place >= before) & (place < torch.repeat_interleave(lengths - after, lengths))
-        return LabelledBatch(source, lengths, inside.nonzero().flatten(), source[inside], torch.from_numpy(rows))
+        places = text_places(lengths, self.framing)
+        return LabelledBatch(*map(torch.from_numpy, (ids, lengths, places, ids[places], rows)))
 
 
 @dataclass(frozen=True)
