@@ -1,6 +1,7 @@
 """The application: all routes of the server, who may use them, and what an error looks like."""
 
 import math
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -13,9 +14,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
 import dragoman
-from dragoman.serialization import parse_json
 from dragoman.serving import deepl, libretranslate, native
 from dragoman.serving.door import Door, answer
+from dragoman.serving.fields import given_in
 from dragoman.serving.keys import network_of
 from dragoman.serving.limits import Refused
 from dragoman.serving.server import Server, ServerSettings, server_of
@@ -78,16 +79,10 @@ async def key_in(request: Request) -> str:
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in ("bearer", "deepl-auth-key"):
         return key.strip()
-    fields: Any = request.query_params
-    kind = request.headers.get("content-type", "").lower()
-    if "api_key" not in fields and "json" in kind:
-        try:
-            fields = parse_json(await request.body())
-        except ValueError:
-            return ""
-    elif "api_key" not in fields and "form" in kind:
-        fields = await request.form()
-    key = fields.get("api_key") if hasattr(fields, "get") else None
+    key = request.query_params.get("api_key")
+    if key is None:
+        with suppress(Refused):
+            key = (await given_in(request, max_files=1)).get("api_key")
     return key if isinstance(key, str) else ""
 
 

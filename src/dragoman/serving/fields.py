@@ -29,6 +29,18 @@ async def read(request: Request, schema: type[F]) -> F:
     Raises:
         Refused: the body cannot be read, or a field is not as the schema says (400).
     """
+    try:
+        return schema.model_validate(await given_in(request))
+    except pydantic.ValidationError as error:
+        raise Refused(400, "; ".join(map(_in_words, error.errors()[:3]))) from None
+
+
+async def given_in(request: Request, max_files: int = 0) -> dict[str, Any]:
+    """All fields that a request gives, in its address and in its body.
+
+    Raises:
+        Refused: the body is JSON that cannot be read, or no object (400).
+    """
     given = _of_form(request.query_params.multi_items())
     if _JSON.match(request.headers.get("content-type", "")):
         try:
@@ -37,13 +49,8 @@ async def read(request: Request, schema: type[F]) -> F:
             raise Refused(400, f"the body cannot be read as JSON: {error}") from None
         if not isinstance(body, dict):
             raise Refused(400, "the body must be a JSON object")
-        given |= {name: value for name, value in body.items() if value is not None}
-    else:
-        given |= _of_form((await request.form(max_files=0)).multi_items())
-    try:
-        return schema.model_validate(given)
-    except pydantic.ValidationError as error:
-        raise Refused(400, "; ".join(map(_in_words, error.errors()[:3]))) from None
+        return given | {name: value for name, value in body.items() if value is not None}
+    return given | _of_form((await request.form(max_files=max_files)).multi_items())
 
 
 def body_of(schema: type[Fields]) -> dict[str, Any]:

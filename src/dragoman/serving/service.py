@@ -54,7 +54,7 @@ class Answer(NamedTuple):
     """What the language was detected as, if the client did not name it."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Model:
     """One model of the server. Until it is loaded, and if it cannot be, it has no translator and no search."""
 
@@ -246,16 +246,15 @@ class Service:
         self.limits.check(list(texts), alternatives, beam_size or 1)
         routes = [self.route(text, source, target) for text in texts]
         answers: dict[int, Answer] = {}
-        for model, goal in dict.fromkeys((id(model), goal) for model, goal, _ in routes):
-            numbers = [number for number, route in enumerate(routes) if (id(route[0]), route[1]) == (model, goal)]
-            chosen = routes[numbers[0]][0]
-            translator = self.translator(chosen, job)
-            options = self.options(chosen, goal, alternatives, beam_size, **settings)
+        for model, goal in dict.fromkeys(route[:2] for route in routes):
+            numbers = [number for number, route in enumerate(routes) if route[:2] == (model, goal)]
+            translator = self.translator(model, job)
+            options = self.options(model, goal, alternatives, beam_size, **settings)
             self.limits.check(list(texts), alternatives, options.beam_size)
             with refusing():
                 written = _translated([texts[number] for number in numbers], translator, options, is_html, kept_tags)
             for number, translation in zip(numbers, written, strict=True):
-                answers[number] = Answer(translation, chosen.source, goal, routes[number][2])
+                answers[number] = Answer(translation, model.source, goal, routes[number][2])
         return [answers[number] for number in range(len(texts))]
 
     def options(
