@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -522,12 +522,12 @@ def test_scores_count_the_flags_of_the_translations(
 def test_the_demo_ends_with_what_to_do_next(
     talks: bool, run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(_: Work) -> None:
+    def interrupt(_: Work, texts: Iterable[str]) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(dragoman, "train", lambda *_, **__: RunResult(run_folder, 1, ()), raising=False)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: talks)
-    monkeypatch.setattr(Work, "converse", interrupt)
+    monkeypatch.setattr(Work, "say", interrupt)
     assert main(["demo"]) == 0
     *_, own, train, translate, end = capsys.readouterr().err.split("\n")
     assert "your own text" in own and "dragoman train FILE" in train and "dragoman translate runs/" in translate

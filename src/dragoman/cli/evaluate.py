@@ -2,10 +2,9 @@
 
 import dataclasses
 import logging
-import sys
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -51,7 +50,8 @@ if TYPE_CHECKING:
     from dragoman.progress import Progress
     from dragoman.runs.compare import CompareResult
     from dragoman.runs.language_model import TextEvaluation
-    from dragoman.text.readers import Pair, Reading
+    from dragoman.text.readers import Pair
+    from dragoman.text.settings import ReadingSettings
 
     AnyEvaluation = Evaluation | KeptEvaluation | LabelEvaluation | TextEvaluation
 
@@ -257,30 +257,23 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Score given translations, one a line: score, log_prob, tokens, source, target. Or keep the probable pairs."""
-    from dragoman.text.settings import reading_overrides
+    from dragoman.config import choose
+    from dragoman.evaluating.pairs import open_scored
+    from dragoman.text.settings import ReadingSettings, reading_overrides
 
     progress = open_screen(quiet)
-    overrides = search_overrides(None, length_penalty, settings, target_language)
+    of_text, of_search = reading_overrides(search_overrides(None, length_penalty, settings, target_language))
+    how_to_read = choose(ReadingSettings, "data", of_text)
+    line_of = partial(line_if_kept, at_least=at_least, output_format=output_format)
     if ray is not None:
-        of_text, of_search = reading_overrides(overrides)
         loading = on_workers(device, precision, threads, adapter, of_search)
-        score_on_cluster(ray, model, data, output, at_least, output_format, of_text, progress, loading)
+        score_on_cluster(ray, model, data, output, how_to_read, line_of, output_format, progress, loading)
         return
-    reading = open_data(model, data, settings or ()) if data else None
+    reading = open_scored(model, one_or_two(data), how_to_read) if data else None
     if output is not None:
         check_output(output, *(reading.files if reading else ()))
-    if not data and sys.stdin.isatty():
-        note("type pairs, each a source, a tab and a target; Ctrl-D ends")
-    scored = dragoman.score(
-        model,
-        typed_pairs() if reading is None else reading,
-        overrides,
-        device,
-        precision,
-        threads,
-        progress,
-        adapter,
-    )
+    pairs = typed_pairs() if reading is None else reading
+    scored = dragoman.score(model, pairs, of_search, device, precision, threads, progress, adapter)
     means = array("d")
     kept = problems = 0
     with writer(output) as write_lines:
@@ -292,7 +285,7 @@ def score(
                     log.warning("%s has no score: %s", pair.origin, pair.problem)
             else:
                 means.append(mean)
-            if line := line_if_kept(pair, at_least, output_format):
+            if line := line_of(pair):
                 kept += 1
                 write_lines(line)
     pairs = len(means) + problems
@@ -312,33 +305,18 @@ def score_on_cluster(
     model: Path,
     data: list[str] | None,
     output: Path | None,
-    at_least: float | None,
+    reading: "ReadingSettings",
+    line_of: "Callable[[ScoredPair], str]",
     output_format: Format,
-    of_text: Sequence[str],
     progress: "Progress",
     loading: dict[str, Any],
 ) -> None:
     """Scores the pairs of shards into a folder."""
-    from dragoman.config import choose
-    from dragoman.text.settings import ReadingSettings
-
     if not data or output is None:
         raise ConfigError("--ray scores many files: name them by a pattern as DATA, and a folder as --output")
-    reading, suffix = choose(ReadingSettings, "data", of_text), "jsonl" if output_format == "json" else "tsv"
-    write = partial(line_if_kept, at_least=at_least, output_format=output_format)
-    files = typed(model), one_or_two(data), typed(output)
-    pairs, counts = dragoman.score_shards(*files, ray, reading, write, suffix, progress, **loading)
+    files, suffix = (typed(model), one_or_two(data), typed(output)), "jsonl" if output_format == "json" else "tsv"
+    pairs, counts = dragoman.score_shards(*files, ray, reading, line_of, suffix, progress, **loading)
     note(f"{counts['kept']:,} of {pairs:,} pairs are written; {counts['problem']:,} have no score")
-
-
-def open_data(model: Path, data: list[str], settings: Sequence[str]) -> "Reading":
-    """The pairs in these files."""
-    from dragoman.config import choose
-    from dragoman.evaluating.pairs import open_scored
-    from dragoman.text.settings import ReadingSettings, reading_overrides
-
-    reading = choose(ReadingSettings, "data", reading_overrides(settings)[0])
-    return open_scored(model, one_or_two(data), reading)
 
 
 def typed_pairs() -> "Arriving[Pair]":
@@ -351,27 +329,25 @@ def typed_pairs() -> "Arriving[Pair]":
         fault = "" if tab else "no tab between source and target"
         return Pair(source, rest.partition("\t")[0], f"standard input:{number}", fault)
 
-    lines = standard_input()
+    lines = standard_input("type pairs, each a source, a tab and a target; Ctrl-D ends")
     return Arriving(map(pair, count(1), lines), lines.has_come)
 
 
 def line_if_kept(pair: "ScoredPair", at_least: float | None, output_format: Format) -> str:
-    """A pair as a line, with its figures; or without them if it is probable enough, and else nothing."""
+    """A pair as a line: as JSON with all that is known; else as cells between tabs, its figures first. If only the
+    probable ones are kept, it is nothing for the others, and has no figures.
+    """
     mean = pair.mean_log_prob
-    if at_least is None or (mean is not None and mean >= at_least):
-        return line_of(pair, output_format, figures=at_least is None)
-    return ""
-
-
-def line_of(pair: "ScoredPair", output_format: Format, figures: bool) -> str:
-    """A pair as a line: as JSON with all that is known; else as cells between tabs, with or without its figures."""
+    if at_least is not None and not (mean is not None and mean >= at_least):
+        return ""
     if output_format == "json":
-        facts = {**dataclasses.asdict(pair), "mean_log_prob": pair.mean_log_prob}
-        return as_json(facts) + "\n"
-    known = ["", "", ""]
-    if pair.score is not None:
-        known = [f"{pair.score:.4f}", f"{pair.log_prob:.4f}", str(len(pair.tokens))]
-    return "\t".join([*(known if figures else ()), cell(pair.source), cell(pair.target)]) + "\n"
+        return as_json({**dataclasses.asdict(pair), "mean_log_prob": mean}) + "\n"
+    figures = ["", "", ""]
+    if at_least is not None:
+        figures = []
+    elif pair.score is not None:
+        figures = [f"{pair.score:.4f}", f"{pair.log_prob:.4f}", str(len(pair.tokens))]
+    return "\t".join([*figures, cell(pair.source), cell(pair.target)]) + "\n"
 
 
 def cell(text: str) -> str:

@@ -13,7 +13,6 @@ import dragoman
 from dragoman.cli.console import note, open_screen, visible, write_json_line, write_pieces, write_text
 from dragoman.cli.options import Device, Format, Model, Precision, Quiet, Texts, Threads, keywords
 from dragoman.cli.streams import check_text, read, standard_input
-from dragoman.cli.work import TYPED
 from dragoman.errors import ConfigError, DataError
 from dragoman.progress import silent
 
@@ -65,8 +64,6 @@ def predict(
     words = bool(text) if words is None else words
     texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
     typed = not text and input_file is None and sys.stdin.isatty()
-    if typed:
-        note(TYPED)
     show = {"classify": labels_of_text, "tag": labels_of_words, "fill": words_for_masks}[predictor.task]
     with (progress if input_file else silent).track("predict", unit="texts") as advance:
         for batch in ([each] for each in texts) if typed else chunks(texts, len):

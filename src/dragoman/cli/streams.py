@@ -53,11 +53,13 @@ def read(path: Path) -> Iterator[str]:
     return read_lines(path)
 
 
-def standard_input() -> "Arriving[str]":
-    """The lines of standard input, by the same rules as those of a file."""
+def standard_input(typed: str = "type a text and press Enter; Ctrl-D ends") -> "Arriving[str]":
+    """The lines of standard input, by the same rules as those of a file. `typed` tells a person what to type."""
     from dragoman.inference.segments import Arriving
     from dragoman.text.lines import lines_of
 
+    if sys.stdin.isatty():
+        console.note(typed)
     raw = getattr(sys.stdin.buffer, "raw", None)
     if raw is None:  # a program has put a text in its place
         return Arriving(lines_of(sys.stdin.buffer, "standard input"), lambda: True)

@@ -34,6 +34,7 @@ from dragoman.cli.options import (
     one_or_two,
     typed,
 )
+from dragoman.cli.streams import standard_input
 from dragoman.cli.work import Work
 from dragoman.errors import CheckpointError, ConfigError
 
@@ -396,7 +397,7 @@ def demo(
     if sys.stdin.isatty():
         write()
         with suppress(KeyboardInterrupt):  # another way to end the conversation
-            work.converse()
+            work.say(standard_input())
     for line in NEXT:
         note(line)
 

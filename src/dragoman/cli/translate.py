@@ -165,10 +165,8 @@ def translate(
         flags = work.complete(input_file, document, output, asked, fresh, total)
     elif input_file is not None:
         flags = work.translate_all(read(input_file), output, total)
-    elif output is None and text and len(text) == 1:
-        flags = work.say(text)
-    elif output is None and not text and sys.stdin.isatty():
-        flags = work.converse()
+    elif output is None and (len(text) == 1 if text else sys.stdin.isatty()):
+        flags = work.say(text or standard_input())
     else:
         flags = work.translate_all(text or standard_input(), output)
     refuse_flags(flags, refused)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.cli.console import as_json as json_of
 from dragoman.cli.console import note, write, write_json_line, write_pieces, write_text
-from dragoman.cli.streams import read, standard_input, writer
+from dragoman.cli.streams import read, writer
 from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dragoman.inference.translation import Flag, Translation
     from dragoman.inference.translator import Translator
 
-TYPED = "type a text and press Enter; Ctrl-D ends"
 PLACES = 10
 """Lines that are named for each flag."""
 RANKED = "columns: line, rank, score, text; the nearer a score is to 0, the likelier the model finds the translation"
@@ -35,11 +34,6 @@ class Work:
     known_words: frozenset[str] | None = None
     """In lower case. Other words are named as unknown; if None, those that the vocabulary does not hold."""
 
-    def converse(self) -> "Flags":
-        """Translates lines as they are typed, until the end of input."""
-        note(TYPED)
-        return self.say(standard_input())
-
     def say(self, texts: Iterable[str]) -> "Flags":
         """Translates texts one by one, as they come."""
         flags = Flags(Counter(), {})
@@ -51,7 +45,7 @@ class Work:
         """Translates one text; on a terminal the words appear as they are found."""
         if self.as_json or self.options.align or self.options.n_best > 1 or not sys.stdout.isatty():
             (translation,) = self.translator.translate([text], self.options, silent)
-            write_text("\n".join(self._lines(number, translation)))
+            write_text("\n".join(printed(number, translation, self.options, self.as_json)))
         else:
             translation = write_pieces(self.translator.stream(text, self.options))
         if unknown := self._unknown_words(translation):
@@ -88,11 +82,8 @@ class Work:
         """Translates every line, many at a time, but at once what has arrived if nothing more is waiting. An output
         file appears when it is complete.
         """
-        flags = Flags(Counter(), {})
         with writer(output) as write_lines:
-            count = self._translate(texts, lambda _, lines: write_lines(lines), total, flags)
-        self._note_flags(flags, count)
-        return flags
+            return self._translate(texts, lambda _, lines: write_lines(lines), Flags(Counter(), {}), total)
 
     def complete(
         self,
@@ -114,21 +105,19 @@ class Work:
         else:
             texts, convert, unit, total = document.texts, document.translated, "text", len(document.texts)
         with resumable_file(output, asked, fresh, convert) as file, interrupted_by_signals(lambda: file.state):
-            flags = Flags(file.counts, file.places, unit)
-            count = self._translate(file.rest(texts, str(source)), file.add, total, flags, file.record.lines)
-        self._note_flags(flags, count)
-        return flags
+            rest, flags = file.rest(texts, str(source)), Flags(file.counts, file.places, unit)
+            return self._translate(rest, file.add, flags, total, file.record.lines)
 
     def _translate(
         self,
         texts: Iterable[str],
         keep: Callable[[Sequence[str], str], object],
-        total: int | None,
         flags: "Flags",
+        total: int | None,
         done: int = 0,
-    ) -> int:
+    ) -> "Flags":
         """Translates the texts after those that are done. Each chunk and its translations are handed to `keep`; flags
-        are counted. Returns how many texts are done now.
+        are counted, and noted at the end.
         """
         from dragoman.inference.segments import chunks
 
@@ -140,18 +129,13 @@ class Work:
                 for translation in self.translator.translate(chunk, self.options, silent):
                     done += 1
                     flags.add(done, translation)
-                    lines += self._lines(done, translation)
+                    lines += printed(done, translation, self.options, self.as_json)
                 keep(chunk, "".join(f"{line}\n" for line in lines))
                 advance(len(chunk))
-        return done
-
-    def _note_flags(self, flags: "Flags", lines: int) -> None:
-        flags.note(lines)
+        flags.note(done)
         if self.options.n_best > 1 and not self.as_json:
             note(RANKED)
-
-    def _lines(self, number: int, translation: "Translation") -> list[str]:
-        return printed(number, translation, self.options, self.as_json)
+        return flags
 
 
 def printed(number: int, translation: "Translation", options: "SearchOptions", as_json: bool) -> list[str]:
