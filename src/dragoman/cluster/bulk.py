@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.cluster.connection import connected
-from dragoman.cluster.shards import everywhere, fetched, list_shards, parts_of, read_shard, size_of, write_shard
+from dragoman.cluster.shards import (
+    everywhere,
+    fetched,
+    list_shards,
+    numbered,
+    parts_of,
+    read_shard,
+    size_of,
+    write_shard,
+)
 from dragoman.config import choose, differences
 from dragoman.errors import DataError
 from dragoman.evaluating.pairs import ScoredPair, open_scored, score_pairs
@@ -211,9 +220,9 @@ def _made(work: Work, shards: Sequence[Address], folder: str) -> "Dataset":
     """A row for each part, once its result is written."""
     import ray
 
-    rows = [{"number": number, "shard": json.dumps(shard)} for number, shard in enumerate(shards)]
     cut: Any = partial(_parts, work=work, folder=folder)
-    parts = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(cut, batch_size=1, num_cpus=0)
+    rows = ray.data.from_items(numbered(shards), override_num_blocks=len(shards))
+    parts = rows.map_batches(cut, batch_size=1, num_cpus=0)
     threads, gpus = work.model.threads, 1 if work.model.device == "cuda" else None
     pool = ray.data.ActorPoolStrategy(
         min_size=1, max_size=max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)

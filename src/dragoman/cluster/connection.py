@@ -5,13 +5,10 @@ import os
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 from dragoman.errors import ConfigError, Error, missing_extra
 
 PATIENCE_SECONDS = 5
-SHUFFLED_BYTES = 1 << 27
-"""Of rows that one process shuffles at a time; it takes three times as much memory."""
 
 
 @contextmanager
@@ -33,8 +30,7 @@ def connected(address: str) -> Generator[None]:
         raise missing_extra("ray", "ray") from None
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    context: Any = ray.data.DataContext.get_current()
-    context.enable_progress_bars, context.shuffle_input_batch_bytes = False, SHUFFLED_BYTES
+    ray.data.DataContext.get_current().enable_progress_bars = False
     was_there = ray.is_initialized()
     if not was_there:
         try:

@@ -1,15 +1,17 @@
 """Shards: files of a corpus, on disks that all machines see or at any address that fsspec knows (`s3://…`)."""
 
 import hashlib
+import json
 import os
+import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from dragoman.errors import DataError, missing_extra
-from dragoman.files import check_new_folder, make_folders, new_folder, write_file
+from dragoman.files import check_new_folder, make_folders, new_file, new_folder
 from dragoman.text.addresses import HUB, Address, matching
 
 
@@ -29,6 +31,11 @@ def list_shards(address: Address) -> list[Address]:
     if not found[0] or len({len(shards) for shards in found}) > 1:
         raise DataError(f"{' and '.join(sides)} match {' and '.join(str(len(shards)) for shards in found)} files")
     return [shards[0] if len(shards) == 1 else (shards[0], shards[1]) for shards in zip(*found, strict=True)]
+
+
+def numbered(shards: Sequence[Address]) -> list[dict[str, Any]]:
+    """A row for each shard, with its number and its address as JSON."""
+    return [{"number": number, "shard": json.dumps(shard)} for number, shard in enumerate(shards)]
 
 
 def everywhere(address: Address) -> Address:
@@ -71,15 +78,35 @@ def fetched(shard: Address) -> Generator[Address]:
 
 def write_shard(path: str, content: bytes) -> str:
     """Writes a shard, whole or not at all; returns its SHA-256."""
+    with _new_shard(path) as shard:
+        shard.write(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def copy_shard(file: Path, path: str) -> None:
+    """Copies a file of this machine to where a shard should stand, whole or not at all."""
+    with file.open("rb") as content, _new_shard(path) as shard:
+        shutil.copyfileobj(content, shard)
+
+
+@contextmanager
+def _new_shard(path: str) -> Generator[IO[bytes]]:
     if is_remote(path):
         files, name = _at(path)
         files.makedirs(name.rpartition("/")[0], exist_ok=True)
-        files.pipe_file(f"{name}.partial", content)
+        with files.open(f"{name}.partial", "wb") as shard:
+            yield shard
         files.mv(f"{name}.partial", name)
     else:
         make_folders(Path(path).parent)
-        write_file(path, content)
-    return hashlib.sha256(content).hexdigest()
+        with new_file(path) as shard:
+            yield shard
+
+
+def remove_shards(folder: str) -> None:
+    """Deletes a folder of shards."""
+    files, name = _at(folder)
+    files.rm(name, recursive=True)
 
 
 def read_shard(path: str) -> bytes | None:

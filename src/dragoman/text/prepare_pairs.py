@@ -120,7 +120,7 @@ class PairText:
     @cached_property
     def identity(self) -> str:
         """A hash of the pairs and of the settings that decide the result, wherever the files lie."""
-        return identity_of(self._settings, {name: hashes(reading) for name, reading in self._inputs.items()})
+        return _identity(self._settings, {name: hashes(reading) for name, reading in self._inputs.items()})
 
     def changes(self, report: DataReport) -> list[str]:
         """The differences from the text of a report, in words."""
@@ -171,7 +171,7 @@ class PairText:
                 "source_language": source,
                 "target_language": target,
                 "inputs": {
-                    name: describe(reading, report.splits[name].pairs, hashes(reading))
+                    name: _describe(reading, report.splits[name].pairs, hashes(reading))
                     for name, reading in self._inputs.items()
                 },
             }
@@ -187,48 +187,64 @@ class PairText:
         sets["train"] = PairSet(train, folder / "whole.jsonl", checks, usual, False, self._settings.exchanged)
         for pairs in sets.values():
             pairs.take_in(self._progress)
-        report = self._split(folder, sets)
+        read = {name: hashes(pairs.reading) for name, pairs in sets.items()}
+
+        def write(numbers: np.ndarray, names: Sequence[str]) -> dict[str, str]:
+            deal_out(sets["train"].path, numbers, names, folder)
+            remove(sets["train"].path)
+            return {name: sha256(split_of(folder, name)) for name in names}
+
+        report = split_pairs(self._settings, sets, read, write)
         for pairs in sets.values():
             pairs.forget_keys()
         return report
 
-    def _split(self, folder: Path, sets: Mapping[str, "PairSet"]) -> DataReport:
-        train, settings = sets["train"], self._settings
-        beside = {name: pairs for name, pairs in sets.items() if name != "train"}
-        kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(train.texts), bool)
-        dropped = dict(train.seen.faults)
-        if repeated := len(kept) - int(kept.sum()):
-            dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
-        times = train.many_longer() * kept
-        lacking = times >= FAR_LONGER
-        if lines := train.origins(lacking):
-            dropped[PLACEHOLDER] = Tally(pairs=len(lines), first=lines[0], lines=lines)
-            kept &= ~lacking
-        if doubtful := train.origins((times >= LONGER) & kept):
-            train.seen.notes[REPEATED] = Tally(pairs=len(doubtful), first=doubtful[0], lines=doubtful)
-        sources, targets = (keys[kept] if repeated or lines else keys for keys in train.sentences)
-        wanted, origins = what_is_held_out(settings, sets, dropped, len(sources))
-        numbers = np.full(len(kept), DROPPED, np.uint8)
-        sentences = [pairs.sentences for pairs in beside.values()]
-        numbers[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, sentences)
-        _deal_out(train.path, numbers, ["train", *wanted], folder)
 
-        def dealt(name: str) -> Split:
-            if name in beside:
-                return beside[name].whole()
-            chosen = numbers == SPLITS[name]
-            one, other = (keys[chosen] for keys in train.sentences)
-            rows = np.flatnonzero(chosen)
-            return Split(
-                len(one), sha256(split_of(folder, name)), (one, other), lambda row: train.origin(int(rows[row]))
-            )
+def split_pairs(
+    settings: DataSettings,
+    sets: Mapping[str, "PairSet"],
+    read: Mapping[str, dict[str, str]],
+    write: Callable[[np.ndarray, Sequence[str]], Mapping[str, str]],
+) -> DataReport:
+    """Splits the training text by its keys, has it written, and reports on all sets.
 
-        splits = split_reports({name: dealt(name) for name in origins}, origins)
-        inputs = {name: describe(pairs.reading, pairs.seen.rows, hashes(pairs.reading)) for name, pairs in sets.items()}
-        return report_on(settings, sets, self.identity, inputs, dropped, wanted, splits)
+    `read` holds the SHA-256 of each set's files. `write` is given the number of each pair (`SPLITS` or `DROPPED`) and
+    the names of the sets that the pairs are dealt to; it returns the SHA-256 of what it has written for each.
+    """
+    train = sets["train"]
+    beside = {name: pairs for name, pairs in sets.items() if name != "train"}
+    kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(train.texts), bool)
+    dropped = dict(train.seen.faults)
+    if repeated := len(kept) - int(kept.sum()):
+        dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
+    times = train.many_longer() * kept
+    lacking = times >= FAR_LONGER
+    if lines := train.origins(lacking):
+        dropped[PLACEHOLDER] = Tally(pairs=len(lines), first=lines[0], lines=lines)
+        kept &= ~lacking
+    if doubtful := train.origins((times >= LONGER) & kept):
+        train.seen.notes[REPEATED] = Tally(pairs=len(doubtful), first=doubtful[0], lines=doubtful)
+    sources, targets = (keys[kept] if repeated or lines else keys for keys in train.sentences)
+    wanted, origins = _what_is_held_out(settings, sets, dropped, len(sources))
+    numbers = np.full(len(kept), DROPPED, np.uint8)
+    sentences = [pairs.sentences for pairs in beside.values()]
+    numbers[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, sentences)
+    written = write(numbers, ["train", *wanted])
+
+    def dealt(name: str) -> Split:
+        if name in beside:
+            return beside[name].whole()
+        chosen = numbers == SPLITS[name]
+        one, other = (keys[chosen] for keys in train.sentences)
+        rows = np.flatnonzero(chosen)
+        return Split(len(one), written[name], (one, other), lambda row: train.origin(int(rows[row])))
+
+    splits = _split_reports({name: dealt(name) for name in origins}, origins)
+    inputs = {name: _describe(pairs.reading, pairs.seen.rows, read[name]) for name, pairs in sets.items()}
+    return _report(settings, sets, _identity(settings, read), inputs, dropped, wanted, splits)
 
 
-def what_is_held_out(
+def _what_is_held_out(
     settings: DataSettings, sets: Mapping[str, "PairSet"], dropped: Mapping[str, Tally], pairs: int
 ) -> tuple[dict[str, int], dict[str, str]]:
     """The size of each set that is split off so many pairs, and where each set comes from.
@@ -239,7 +255,7 @@ def what_is_held_out(
     train, beside = sets["train"], {name: given for name, given in sets.items() if name != "train"}
     asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in beside}
     wanted, sized = held_out_sizes(asked, pairs, HELD_OUT, "pairs each")
-    refuse_too_few(train, dropped, pairs, wanted)
+    _refuse_too_few(train, dropped, pairs, wanted)
     reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
     is_own = settings.path != PHRASEBOOK
     given = {name: "given" + f": {pairs.reading.name}" * is_own for name, pairs in beside.items()}
@@ -247,7 +263,7 @@ def what_is_held_out(
     return wanted, {name: origins[name] for name in dict.fromkeys((*SPLITS, *given))}
 
 
-def report_on(
+def _report(
     settings: DataSettings,
     sets: Mapping[str, "PairSet"],
     identity: str,
@@ -258,7 +274,7 @@ def report_on(
 ) -> DataReport:
     """The report on prepared pairs, with its warnings."""
     train = sets["train"]
-    noted = merged_tallies(pairs.seen.notes for pairs in sets.values())
+    noted = _merged_tallies(pairs.seen.notes for pairs in sets.values())
     repairs = Counter[str]()
     for pairs in sets.values():
         repairs.update(pairs.seen.repairs)
@@ -271,7 +287,7 @@ def report_on(
         inputs=inputs,
         rows=train.seen.rows,
         dropped=dropped,
-        kept_faults=merged_tallies(pairs.seen.faults for name, pairs in sets.items() if name != "train"),
+        kept_faults=_merged_tallies(pairs.seen.faults for name, pairs in sets.items() if name != "train"),
         noted=noted,
         repairs=dict(sorted((+repairs).items())),
         warnings=tuple(_warnings(sets, noted, wanted, splits)),
@@ -302,8 +318,8 @@ class Seen:
         return cls(
             rows=sum(part.rows for part in parts),
             repairs=sum((part.repairs for part in parts), Counter()),
-            faults=merged_tallies(part.faults for part in parts),
-            notes=merged_tallies(part.notes for part in parts),
+            faults=_merged_tallies(part.faults for part in parts),
+            notes=_merged_tallies(part.notes for part in parts),
             longest=[_longest([part.longest[side] for part in parts]) for side in (0, 1)],
             misaligned=[stretch for part in parts for stretch in part.misaligned],
         )
@@ -334,7 +350,7 @@ class PairSet:
         detector = AlignmentDetector()
         with (
             self.path.open("wb") as lines,
-            self._keys_path.open("wb") as keys,
+            self.keys_path.open("wb") as keys,
             progress.track(f"read {self.reading.name}", unit="pairs") as advance,
         ):
             for pair in self.reading:
@@ -371,22 +387,24 @@ class PairSet:
 
     def origin(self, index: int) -> str:
         """Where the pair number `index`, from 0, stood in the input."""
-        return origin_of(int(self.keys()["place"][index]), self.names)
+        place = int(self.keys()["place"][index])
+        return f"{self.names[place >> LINE_BITS]}:{place & (1 << LINE_BITS) - 1}"
 
     def whole(self) -> "Split":
         """All of its pairs as a set."""
         return Split(len(self.texts), sha256(self.path), self.sentences, self.origin)
 
     def forget_keys(self) -> None:
-        remove(self._keys_path)
+        remove(self.keys_path)
 
     @property
-    def _keys_path(self) -> Path:
+    def keys_path(self) -> Path:
+        """The file of what is kept of each pair (`KEYS`)."""
         return self.path.with_suffix(".keys")
 
     def keys(self) -> np.ndarray:
         """What is kept of each pair (`KEYS`)."""
-        return np.memmap(self._keys_path, KEYS, "r") if self._keys_path.stat().st_size else np.empty(0, KEYS)
+        return np.memmap(self.keys_path, KEYS, "r") if self.keys_path.stat().st_size else np.empty(0, KEYS)
 
     def _take(self, pair: Pair, lines: IO[bytes], keys: IO[bytes], detector: AlignmentDetector) -> None:
         self.seen.rows += 1
@@ -458,14 +476,14 @@ def hashes(reading: Reading) -> dict[str, str]:
     return {file.relative_to(folder).as_posix(): sha256(file) for file in files}
 
 
-def identity_of(settings: DataSettings, read: Mapping[str, Mapping[str, str]]) -> str:
+def _identity(settings: DataSettings, read: Mapping[str, Mapping[str, str]]) -> str:
     """A hash of the settings that decide the result, and of the files that were read for each set."""
     inputs = {name: list(files.values()) for name, files in read.items()}
     facts = {"format_number": FORMAT_NUMBER, "settings": lasting(settings), "inputs": inputs}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def describe(reading: Reading, rows: int, sha256: dict[str, str]) -> InputReport:
+def _describe(reading: Reading, rows: int, sha256: dict[str, str]) -> InputReport:
     """What the report says of an input."""
     return InputReport(
         name=reading.name,
@@ -475,11 +493,6 @@ def describe(reading: Reading, rows: int, sha256: dict[str, str]) -> InputReport
         sha256=sha256,
         rows=rows,
     )
-
-
-def origin_of(place: int, names: Sequence[str]) -> str:
-    """Where a pair stood, by its place and the names of the files."""
-    return f"{names[place >> LINE_BITS]}:{place & (1 << LINE_BITS) - 1}"
 
 
 class Usual(NamedTuple):
@@ -513,7 +526,7 @@ def learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
     return Usual(learn_evidence(words()), (one, other))
 
 
-def refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
+def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
     """Refuses training text of which so few pairs can be used that nothing is left beside the sets split off."""
     if not pairs:
         why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
@@ -526,13 +539,13 @@ def refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wan
         )
 
 
-def _deal_out(whole: Path, numbers: np.ndarray, names: Iterable[str], folder: Path) -> None:
+def deal_out(whole: Path, numbers: np.ndarray, names: Iterable[str], folder: Path) -> None:
+    """Writes each line of a file of pairs to the set of its number; those with `DROPPED` to none."""
     with ExitStack() as stack:
         files = {SPLITS[name]: stack.enter_context(split_of(folder, name).open("wb")) for name in names}
         for line, number in zip(stack.enter_context(whole.open("rb")), numbers.tobytes(), strict=True):
             if number != DROPPED:
                 files[number].write(line)
-    remove(whole)
 
 
 class Split(NamedTuple):
@@ -546,7 +559,7 @@ class Split(NamedTuple):
     """Where its pair number so and so, from 0, stood in the input."""
 
 
-def split_reports(splits: Mapping[str, Split], origins: Mapping[str, str]) -> dict[str, SplitReport]:
+def _split_reports(splits: Mapping[str, Split], origins: Mapping[str, str]) -> dict[str, SplitReport]:
     """What the report says of each set, and of the sentences that stand in two of them."""
 
     def leaks_from(other: str, name: str) -> Leaks:
@@ -571,7 +584,7 @@ def _longest(sentences: Iterable[Longest]) -> Longest:
     return max(sentences, key=lambda sentence: (sentence.words, sentence.characters))
 
 
-def merged_tallies(counts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
+def _merged_tallies(counts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
     total: dict[str, Tally] = {}
     for tallies in counts:
         for reason, tally in tallies.items():

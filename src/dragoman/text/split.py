@@ -125,7 +125,7 @@ def assign(
         np.add.at(sizes, part, 1)
         np.minimum.at(key, part, keys)
     assert int(sizes.sum()) == len(label), "every pair is in one component"
-    mix(key, seed)
+    _mix(key, seed)
     free = _apart_from(given, sources, targets, label, count)
     side = np.full(len(sizes), TRAIN, np.uint8)
     for name, wanted in ((TEST, test), (DEV, dev)):
@@ -144,15 +144,12 @@ def shared_sentences(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> t
     return source, target
 
 
-def many_longer(
-    keys: Keys, others: Keys, lengths: np.ndarray, other_lengths: np.ndarray, usual: float | None = None
-) -> np.ndarray:
+def many_longer(keys: Keys, others: Keys, lengths: np.ndarray, other_lengths: np.ndarray) -> np.ndarray:
     """For each pair with a text that has at least `MANY` different partners, how many times as long most of them are as
-    texts of its length have elsewhere; 0 for other pairs, and below `LONGER`. `usual` is the ratio of the lengths of
-    all partners to those of all texts, if these are only some of the pairs.
+    texts of its length have elsewhere; 0 for other pairs, and below `LONGER`.
     """
     found = np.zeros(len(keys), np.float32)
-    usual = other_lengths.sum() / max(1, lengths.sum()) if usual is None else usual
+    usual = other_lengths.sum() / max(1, lengths.sum())
     for places in _by_value(keys):
         _, number, counts = np.unique(keys[places], return_inverse=True, return_counts=True)
         in_order, ends = places[np.argsort(number, kind="stable")], counts.cumsum()
@@ -252,7 +249,7 @@ def _is_among(mine: Keys, theirs: Keys) -> np.ndarray:
     return among[number]
 
 
-def mix(keys: np.ndarray, seed: int) -> None:
+def _mix(keys: np.ndarray, seed: int) -> None:
     """Scatters each key by the seed, in place (SplitMix64, Steele et al. 2014)."""
     for part in _parts(keys):
         part ^= np.uint64(text_key(f"split {seed}"))
