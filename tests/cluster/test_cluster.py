@@ -99,6 +99,7 @@ def deadly(function: Callable[..., Any], flag: Path) -> Callable[..., Any]:
 
 def test_a_cluster_prepares_the_same_rows_splits_and_report(tmp_path, cluster) -> None:
     path = write_parts(tmp_path / "parts", awkward_rows(3_000, 1), 5)
+    (tmp_path / "parts" / "part-5.tsv").write_text("Nobody answers.\t\n")  # a shard of which nothing is kept
     settings = DataSettings(path=path, source_language="en", target_language="it", dev_size=150, test_size=200)
     alone = prepare_data(settings, tmp_path / "alone", progress=False)
     prepare_shards(settings, str(tmp_path / "many"), cluster, progress=False)
