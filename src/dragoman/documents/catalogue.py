@@ -7,7 +7,6 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from dragoman.documents.document import Document
 from dragoman.inference.sentences import has_words
 from dragoman.text.memories import CREDITS, read_catalogue
 
@@ -22,7 +21,7 @@ long line goes on in the next with a small letter.
 _FORMS = re.compile(r"nplurals\s*=\s*(\d)")
 
 
-class Catalogue(Document):
+class Catalogue:
     """A catalogue. Written, it is laid out as polib does it, with all that it held before."""
 
     def __init__(self, catalogue: Any, target: str) -> None:
@@ -32,15 +31,12 @@ class Catalogue(Document):
             for entry in catalogue
             if entry.msgid not in ("", *CREDITS) and not (entry.obsolete or entry.fuzzy or entry.translated())
         ]
-        forms = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
-        self._forms = int(forms[1]) if forms else 0
-
-    @property
-    def texts(self) -> Sequence[str]:
-        """The lines and columns of all messages, because programs show them as such."""
         messages = (message for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         texts = (text for message in messages for text in _BETWEEN.split(message or "")[::2])
-        return [text.replace("\n", " ") for text in texts if has_words(text)]
+        # The lines and columns of all messages, because programs show them as such.
+        self.texts = [text.replace("\n", " ") for text in texts if has_words(text)]
+        forms = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
+        self._forms = int(forms[1]) if forms else 0
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)

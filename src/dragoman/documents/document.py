@@ -1,11 +1,10 @@
 """What every format gives: the texts of a file, and the file again with their translations."""
 
 import re
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.inference.sentences import has_words
@@ -17,17 +16,17 @@ _LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
 _LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
 
 
-class Document(ABC):
+class Document(Protocol):
     """A file that was read."""
 
     @property
-    @abstractmethod
     def texts(self) -> Sequence[str]:
         """What is translated, each in one line; inline markup stands in it as short tags."""
+        ...
 
-    @abstractmethod
     def translated(self, translations: Sequence[str]) -> bytes:
         """The file with a translation for each of its texts."""
+        ...
 
 
 class Block(NamedTuple):
@@ -37,7 +36,7 @@ class Block(NamedTuple):
     inline: Inline[Where]
 
 
-class Spliced(Document):
+class Spliced:
     """A text file into which translations are spliced. All else stays as it was: with the texts themselves for
     translations, the file is the same to the byte.
     """

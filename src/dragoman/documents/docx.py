@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
-from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.reading import MOST_PACKED, xml_bytes, xml_tree
 from dragoman.errors import DataError, optional
@@ -49,7 +48,7 @@ class Paragraph(NamedTuple):
         return [inline.text for inline in self.inlines]
 
 
-class Docx(Document):
+class Docx:
     """A Word document."""
 
     def __init__(self, document: Any, path: Path) -> None:
@@ -60,10 +59,7 @@ class Docx(Document):
         roots += [tree.getroot() for tree in self._notes.values()]
         paragraphs = (paragraph for root in roots for paragraph in root.iter(f"{_W}p"))
         self._paragraphs = [found for each in paragraphs if (found := _paragraph(each))]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return [text for paragraph in self._paragraphs for text in paragraph.texts]
+        self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)

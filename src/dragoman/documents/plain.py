@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-from dragoman.documents.document import Document, Where
+from dragoman.documents.document import Where
 from dragoman.documents.reading import decoded
 from dragoman.inference.sentences import has_words
 
@@ -36,7 +36,7 @@ class Line(NamedTuple):
         return len(self.before) + len(self.item) + len(self.words)
 
 
-class Plain(Document):
+class Plain:
     """A plain text. All else stays as it is, to the byte."""
 
     def __init__(self, content: str, encoding: str) -> None:
@@ -50,15 +50,12 @@ class Plain(Document):
                 blocks.append([])
         paragraphs = (paragraph for block in blocks for paragraph in _paragraphs(block))
         self._paragraphs = [one for one in paragraphs if has_words(_text(one))]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return [_text(paragraph) for paragraph in self._paragraphs]
+        self.texts = [*map(_text, self._paragraphs)]
 
     def translated(self, translations: Sequence[str]) -> bytes:
         parts, end = list[str](), 0
-        for paragraph, translation in zip(self._paragraphs, translations, strict=True):
-            if translation != _text(paragraph):
+        for paragraph, text, translation in zip(self._paragraphs, self.texts, translations, strict=True):
+            if translation != text:
                 parts += [self._content[end : paragraph[0].where[0]], _wrapped(paragraph, translation)]
                 end = paragraph[-1].where[1]
         return "".join([*parts, self._content[end:]]).encode(self._encoding)

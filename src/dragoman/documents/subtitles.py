@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from dragoman.documents.document import Document, Where
+from dragoman.documents.document import Where
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
 from dragoman.documents.reading import decoded
 from dragoman.errors import DataError, optional
@@ -65,7 +65,7 @@ class Sentence(NamedTuple):
         return [words or (NOTHING if line.begins_cue else "") for line, words in zip(self.lines, dealt, strict=True)]
 
 
-class Subtitles(Document):
+class Subtitles:
     """A file of subtitles. All but the text of its cues stays as it is, to the byte."""
 
     def __init__(self, content: str, encoding: str, lines: Sequence[Line]) -> None:
@@ -82,10 +82,7 @@ class Subtitles(Document):
             for group in groups
             if any(has_words(line.words) for line in group)
         ]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return [sentence.inline.text for sentence in self._sentences]
+        self.texts = [sentence.inline.text for sentence in self._sentences]
 
     def translated(self, translations: Sequence[str]) -> bytes:
         parts, end = list[str](), 0

@@ -6,7 +6,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.documents.document import Document, Where, lines_in, with_lines
+from dragoman.documents.document import Where, lines_in, with_lines
 from dragoman.documents.reading import chosen, decoded
 from dragoman.errors import DataError
 from dragoman.text.formats import DELIMITER_GIVEN, ENDINGS, csv_delimiter, quoted_cells
@@ -63,7 +63,7 @@ class Layout(NamedTuple):
         return f'"{doubled}"' if needs_quotes else doubled
 
 
-class Table(Document):
+class Table:
     """A table. All but the text of its cells stays as it is, to the byte."""
 
     def __init__(self, content: str, encoding: str, layout: Layout, path: Path, only: Sequence[str]) -> None:
@@ -74,10 +74,7 @@ class Table(Document):
             wanted = chosen([self._text(cell) for cell in next(rows, [])], only, path)
         cells = (cell for row in rows for cell, is_wanted in zip(row, wanted, strict=False) if is_wanted)
         self._cells = [cell for cell in cells if lines_in(self._text(cell))]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return [line for cell in self._cells for line in lines_in(self._text(cell))]
+        self.texts = [line for cell in self._cells for line in lines_in(self._text(cell))]
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)

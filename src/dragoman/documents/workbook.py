@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from dragoman.documents.document import Document, lines_in, with_lines
+from dragoman.documents.document import lines_in, with_lines
 from dragoman.documents.reading import MOST_PACKED, chosen, is_meant, xml_bytes, xml_tree
 from dragoman.errors import DataError
 
@@ -42,7 +42,7 @@ class Range(NamedTuple):
     last: tuple[int, str]
 
 
-class Workbook(Document):
+class Workbook:
     """A workbook. A text whose letters have several formats gets that of its longest piece."""
 
     def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
@@ -65,10 +65,7 @@ class Workbook(Document):
                 self._trees[name] = tree
                 self._cells += found
         chosen(headings, only, path)  # refuses what no sheet has
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return [line for cell in self._cells for line in lines_in(cell.text)]
+        self.texts = [line for cell in self._cells for line in lines_in(cell.text)]
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)

@@ -5,7 +5,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.json_texts import BRANCHES
 from dragoman.documents.reading import xml_bytes, xml_tree
@@ -40,16 +39,13 @@ class Unit(NamedTuple):
     inline: Inline[Tag]
 
 
-class Xliff(Document):
+class Xliff:
     """A file of a translation tool."""
 
     def __init__(self, tree: Any, target: str) -> None:
         self._tree, self._target = tree, target
         self._units = [unit for element in tree.iter("{*}trans-unit", "{*}segment") for unit in _units(element)]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return [unit.inline.text for unit in self._units]
+        self.texts = [unit.inline.text for unit in self._units]
 
     def translated(self, translations: Sequence[str]) -> bytes:
         for unit, translation in zip(self._units, translations, strict=True):
