@@ -48,12 +48,10 @@ class RequestBuilder:
         """
         self._check_forms(options.terms)
         prefix, usual = self._prefix(options), self._processors(options)
-        forced = ForcedPrefix(prefix) if prefix else self._not_blank
+        forced = ForcedPrefix(prefix) if prefix else None
         return [
             [
-                self._request(segment, options, (*usual, forced), len(prefix))
-                if segment is text.all[0]
-                else self._request(segment, options, (*usual, self._not_blank))
+                self._request(segment, options, usual, forced if segment is text.all[0] else None)
                 for segment in text.translated
             ]
             for text in texts
@@ -65,19 +63,19 @@ class RequestBuilder:
         """Requests whose outputs begin with these tokens; with so many `further` ones at most."""
         usual, requests = self._processors(options), list[Request]()
         for segment, prefix in beginnings:
-            first = ForcedPrefix(prefix) if prefix else self._not_blank
-            request = self._request(segment, options, (*usual, first), len(prefix))
+            request = self._request(segment, options, usual, ForcedPrefix(prefix) if prefix else None)
             limit = request.limit if further is None else min(request.limit, len(prefix) + further)
             requests.append(replace(request, limit=limit))
         return requests
 
     def _request(
-        self, segment: Segment, options: SearchOptions, processors: tuple[LogitsProcessor, ...], prefix_tokens: int = 0
+        self, segment: Segment, options: SearchOptions, usual: Sequence[LogitsProcessor], forced: ForcedPrefix | None
     ) -> Request:
         ids = self.tokenizers.target.placeholders
         own = [ids[one] for one in segment.read if one in ids] if segment.form is not None else []
         kept = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
-        processors = (*processors, *kept)
+        processors = (*usual, forced or self._not_blank, *kept)
+        prefix_tokens = forced.until if forced else 0
         longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
         limit = max(longest, options.minimum_length + 1)
         limit = min(limit, self.positions or limit)
