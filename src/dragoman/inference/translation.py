@@ -110,6 +110,18 @@ def doubtful_below(translations: Sequence[Translation]) -> float | None:
     return max(DOUBTFUL_LOG_PROB, round(float(np.quantile(means, DOUBTFUL_SHARE)), 2))
 
 
+class Ways(NamedTuple):
+    """The ways to translate a line that were chosen, the best first: each a hypothesis for every segment."""
+
+    line: Segments
+    ways: Sequence[tuple[Hypothesis, ...]]
+
+    @property
+    def pairs(self) -> list[tuple[Segment, Hypothesis]]:
+        """Each segment and its hypothesis, way after way."""
+        return [pair for way in self.ways for pair in zip(self.line.translated, way, strict=True)]
+
+
 class Rated(NamedTuple):
     """A hypothesis and what it is chosen by; more is better."""
 
@@ -152,15 +164,14 @@ class Writer:
         ids = self.tokenizers.target.placeholders
         return [one for one in segment.form.kept if one in ids and ids[one] not in part.tokens]
 
-    def needs_links(self, segments: Segments, chosen: Sequence[Sequence[Hypothesis]], options: SearchOptions) -> bool:
+    def needs_links(self, ways: Ways, options: SearchOptions) -> bool:
         """Whether the words of these translations must be linked to those of their source."""
-        if options.align or segments.markup:
+        if options.align or ways.line.markup:
             return True
         terms = compiled(options.terms)
         return any(
             self.left_out(segment, part) or (options.terms and terms.missing(segment.read, self.text(part.tokens)))
-            for parts in chosen
-            for segment, part in zip(segments.translated, parts, strict=True)
+            for segment, part in ways.pairs
         )
 
     def choose(

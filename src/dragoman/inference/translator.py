@@ -33,7 +33,7 @@ from dragoman.inference.segments import LONGEST_WHOLE, Segment, Segments, giant,
 from dragoman.inference.sentences import one_line, separator
 from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.terms import compiled
-from dragoman.inference.translation import Translation, Writer
+from dragoman.inference.translation import Translation, Ways, Writer
 from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
@@ -189,7 +189,7 @@ class Translator:
         options = (options or self.options).but(**settings)
         lines = self.read(texts, options)
         requests = self.requests.of(lines, options)
-        chosen: dict[int, list[tuple[Hypothesis, ...]]] = {}
+        chosen: dict[int, Ways] = {}
         written: dict[int, Translation] = {}
         with (
             as_progress(progress).track("translate", len(lines), "lines") as advance,
@@ -197,13 +197,14 @@ class Translator:
             closing(self._search(requests, options, observer)) as searched,
         ):
             for number, hypotheses in searched:
-                chosen[number] = self.writer.choose(hypotheses, options)
-                if not self.writer.needs_links(lines[number], chosen[number], options):  # while others are under way
-                    written[number] = self.writer.translation(lines[number], chosen[number], options)
+                ways = Ways(lines[number], self.writer.choose(hypotheses, options))
+                if self.writer.needs_links(ways, options):
+                    chosen[number] = ways
+                else:  # while others are under way
+                    written[number] = self.writer.translation(*ways, options)
                 advance(1)
-        rest = [number for number in range(len(lines)) if number not in written]
-        aligned = self._aligned([lines[number] for number in rest], [chosen[number] for number in rest], options)
-        written.update(zip(rest, aligned, strict=True))
+        rest = sorted(chosen)
+        written.update(zip(rest, self._aligned([chosen[number] for number in rest], options), strict=True))
         return [written[number] for number in range(len(lines))]
 
     def _search(
@@ -288,7 +289,7 @@ class Translator:
             before, space = written or before, space_behind
         if before and space:
             yield space
-        return self._aligned([segments], [self.writer.choose(hypotheses, options)], options)[0]
+        return self._aligned([Ways(segments, self.writer.choose(hypotheses, options))], options)[0]
 
     def _grow(
         self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]], segment: Segment
@@ -380,46 +381,29 @@ class Translator:
             inbox=inbox,
         )
 
-    def _aligned(
-        self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
-    ) -> list[Translation]:
-        """The translation of each line, from what was chosen for its segments, with its terms."""
-        return self._written(lines, self._with_terms(lines, chosen, options) if options.terms else chosen, options)
+    def _aligned(self, chosen: Sequence[Ways], options: SearchOptions) -> list[Translation]:
+        """The translation of each line, with its terms."""
+        return self._written(self._with_terms(chosen, options) if options.terms else chosen, options)
 
-    def _written(
-        self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
-    ) -> list[Translation]:
+    def _written(self, chosen: Sequence[Ways], options: SearchOptions) -> list[Translation]:
         """The same without terms; with the words linked to those of the source if that is needed."""
-        linked = [self.writer.needs_links(line, ways, options) for line, ways in zip(lines, chosen, strict=True)]
-        pairs = [
-            pair
-            for line, ways, is_linked in zip(lines, chosen, linked, strict=True)
-            if is_linked
-            for hypotheses in ways
-            for pair in zip(line.translated, hypotheses, strict=True)
-        ]
+        linked = [self.writer.needs_links(ways, options) for ways in chosen]
+        pairs = [pair for ways in itertools.compress(chosen, linked) for pair in ways.pairs]
         links = self._links(pairs, options) if pairs else {}
         return [
-            self.writer.translation(line, ways, options, links if is_linked else None)
-            for line, ways, is_linked in zip(lines, chosen, linked, strict=True)
+            self.writer.translation(*ways, options, links if is_linked else None)
+            for ways, is_linked in zip(chosen, linked, strict=True)
         ]
 
-    def _with_terms(
-        self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
-    ) -> list[list[tuple[Hypothesis, ...]]]:
-        """What was chosen for the segments of each line, with the terms that it lacks; the best first again."""
-        pairs = [
-            pair
-            for line, ways in zip(lines, chosen, strict=True)
-            for hypotheses in ways
-            for pair in zip(line.translated, hypotheses, strict=True)
-        ]
+    def _with_terms(self, chosen: Sequence[Ways], options: SearchOptions) -> list[Ways]:
+        """The ways to translate each line with the terms that they lack; the best first again."""
         search, link = partial(self.found, options=options), partial(self._links, options=options)
         writer = TermWriter(self.requests, self.languages.target, search, link)
-        written = iter(writer.with_terms(pairs, options))
-        different = [{tuple(next(written) for _ in way): None for way in ways} for ways in chosen]
+        written = iter(writer.with_terms([pair for each in chosen for pair in each.pairs], options))
+        different = [{tuple(next(written) for _ in way): None for way in each.ways} for each in chosen]
         return [
-            sorted(ways, key=lambda way: -sum(part.score(options.length_penalty) for part in way)) for ways in different
+            Ways(each.line, sorted(ways, key=lambda way: -sum(part.score(options.length_penalty) for part in way)))
+            for each, ways in zip(chosen, different, strict=True)
         ]
 
     def continued(self, line: Segments, beginning: Sequence[int], options: SearchOptions) -> Translation:
@@ -427,13 +411,13 @@ class Translator:
         written.
         """
         (segment,) = line.translated
-        chosen = self.writer.choose(
-            self.found(self.requests.continued([(segment, beginning)], options), options), options
-        )
+        found = self.found(self.requests.continued([(segment, beginning)], options), options)
+        chosen = Ways(line, self.writer.choose(found, options))
         if options.terms:
-            (ways,) = self._with_terms([line], [chosen], options)
-            chosen = [way for way in ways if way[0].tokens[: len(beginning)] == tuple(beginning)] or chosen
-        return self._written([line], [chosen], options)[0]
+            ways = self._with_terms([chosen], options)[0].ways
+            kept = [way for way in ways if way[0].tokens[: len(beginning)] == tuple(beginning)]
+            chosen = Ways(line, kept) if kept else chosen
+        return self._written([chosen], options)[0]
 
     def found(self, requests: Sequence[Request], options: SearchOptions) -> list[list[Hypothesis]]:
         """What is found for each of these requests."""
