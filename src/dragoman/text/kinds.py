@@ -28,13 +28,12 @@ _IN_ZIP = {
 # What may stand before the first mark of a text.
 _BEFORE_MARKUP = re.compile(r"(?:\s|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE (?!html).*?>)*", re.DOTALL | re.IGNORECASE)
 _MARKUP = {
-    r"<tmx\b": "a translation memory (TMX)",
-    r"<xliff\b": "a file of a translation tool (XLIFF)",
-    r"<(!doctype )?html\b": "a web page (HTML)",
-    r'msgid "|msgctxt "': "a catalogue of a program's messages (PO)",
-    r"WEBVTT\b|\d+\s*\n\d\d:\d\d:\d\d[,.]\d{3} -->": "a file of subtitles",
+    r"<tmx\b": f"a translation memory (TMX); {_ALONE} .tmx",
+    r"<xliff\b": f"a file of a translation tool (XLIFF); {_ALONE} .xlf",
+    r"<(!doctype )?html\b": f"a web page (HTML); {_ADVICE}",
+    r'msgid "|msgctxt "': f"a catalogue of a program's messages (PO); {_ALONE} .po",
+    r"WEBVTT\b|\d+\s*\n\d\d:\d\d:\d\d[,.]\d{3} -->": f"a file of subtitles; {_ADVICE}",
 }
-_FORMATS = {"TMX": ".tmx", "XLIFF": ".xlf", "PO": ".po"}
 
 
 def refusal(head: bytes, path: Path) -> str:
@@ -62,10 +61,8 @@ def refusal_of_markup(head: bytes, path: Path) -> str:
     before = _BEFORE_MARKUP.match(text)
     begin = before.end() if before else 0
     kinds = (kind for mark, kind in _MARKUP.items() if re.compile(mark, re.IGNORECASE).match(text, begin))
-    kind = next(kinds, "an XML file" if text.startswith("<?xml") else "")
-    ending = next((ending for name, ending in _FORMATS.items() if f"({name})" in kind), "")
-    advice = f"{_ALONE} {ending}" if ending else _ADVICE
-    return f"{path} is {kind}; {advice}" if kind else ""
+    kind = next(kinds, f"an XML file; {_ADVICE}" if text.startswith("<?xml") else "")
+    return f"{path} is {kind}" if kind else ""
 
 
 def texts_in(path: Path) -> list[str]:

@@ -116,12 +116,8 @@ def read_report(folder: Path | str) -> DataReport:
     return read_json_as(Path(folder) / REPORT, DataReport, FORMAT_NUMBER, number_key="format_number", error=DataError)
 
 
-def report_rows(report: DataReport) -> list[tuple[str, str, str]]:
+def report_rows(report: DataReport) -> Iterator[tuple[str, str, str]]:
     """The report as a table: what, how much, and why or where."""
-    return list(_rows(report))
-
-
-def _rows(report: DataReport) -> Iterator[tuple[str, str, str]]:
     train = report.inputs["train"]
     yield "input", train.name, f"{train.format}: {train.reasons['format']}"
     yield "columns", " → ".join(train.columns), train.reasons["columns"]
