@@ -68,8 +68,9 @@ class BannedWords:
         self._any = re.compile("|".join(map(re.escape, self._phrases)))
         self._end = end
         self._spellings = [tokenizer.spelling_in_line(token) for token in range(tokenizer.size)]
-        self._tokens = [i for i in range(tokenizer.size) if i == tokenizer.unknown or not tokenizer.is_special(i)]
-        self._letters = [i for i in self._tokens if tokenizer.kind == "character" and self._begins_inside(i)]
+        self._tokens = [*filter(tokenizer.is_text, range(tokenizer.size))]
+        is_spelled = tokenizer.kind == "character"
+        self._letters = [i for i in self._tokens if is_spelled and begins_in_word(self._spellings[i])]
         self._recent: dict[bytes, Tail] = {}  # by the tokens of a text
         self._older: dict[bytes, Tail] = {}
         self._follow = lru_cache(_REMEMBERED)(self._find_tail)
@@ -95,7 +96,8 @@ class BannedWords:
 
     def _tail(self, written: Int[np.ndarray, "T"]) -> Tail:
         """The tail of a text: one token after that of the text before, which is remembered from the step before."""
-        before = self._remembered(written[:-1])
+        earlier = written[:-1].tobytes()
+        before = self._recent.get(earlier) or self._older.get(earlier)
         tail, tokens = (Tail(), written) if before is None else (before, written[-1:])
         for token in tokens.tolist():
             tail = self._follow(tail, token)
@@ -103,10 +105,6 @@ class BannedWords:
             self._recent, self._older = {}, self._recent
         self._recent[written.tobytes()] = tail
         return tail
-
-    def _remembered(self, written: Int[np.ndarray, "T"]) -> Tail | None:
-        tokens = written.tobytes()
-        return self._recent.get(tokens) or self._older.get(tokens)
 
     def _find_forbidden(self, tail: Tail) -> Forbidden:
         verdicts = [(token, self._verdict(tail, token)) for token in self._tokens]
@@ -172,10 +170,6 @@ class BannedWords:
         settled, end = tail.begun[:cut], tail.begun[cut:]
         end = (end.encode(errors=_BYTES) + self._spellings[token]).decode(errors=_BYTES)
         return tail.inside and not _SPACES.match(settled or end), settled + _plain(end)
-
-    def _begins_inside(self, token: int) -> bool:
-        """Whether a token goes on with the word before it."""
-        return begins_in_word(self._spellings[token])
 
 
 class NoBannedEnd:

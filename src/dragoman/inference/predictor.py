@@ -33,7 +33,6 @@ from dragoman.system import choose_threads
 from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words, split_words
-from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
 BATCH_TOKENS = 4_096
 """Most tokens that are read at a time; one text always is."""
@@ -373,7 +372,7 @@ class Predictor:
         """Tokens that are words by themselves: words after a space, or any with a letter if words are the tokens."""
         numbers = range(SYMBOLS, self.tokenizer.size)
         texts = {number: self.tokenizer.spelling(number).decode(errors="replace") for number in numbers}
-        if self.tokenizer.kind in WHOLE_WORDS:
+        if self.tokenizer.whole_words:
             whole = [number for number, text in texts.items() if any(map(str.isalpha, text))]
         else:
             whole = [number for number, text in texts.items() if text.startswith(" ") and is_word(text[1:])]

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from tokenizers import Regex, pre_tokenizers
 
-from dragoman.tokenizing.special_tokens import UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
 _SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _LETTER = rf"[\w\u00AD\u200C\u200D&&[^{_SPACELESS}]]"  # marks too, soft hyphens, and what joins letters or parts them
@@ -55,8 +53,8 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
 
     Every token belongs to one word, spaces to the one after them; the symbols around a text belong to none.
     """
-    shown = [(place, tokenizer.spelling(id_)) for place, id_ in enumerate(ids) if _is_text(tokenizer, id_)]
-    if tokenizer.kind in WHOLE_WORDS:
+    shown = [(place, tokenizer.spelling(id_)) for place, id_ in enumerate(ids) if tokenizer.is_text(id_)]
+    if tokenizer.whole_words:
         return [Word(spelled.decode(), place, place + 1) for place, spelled in shown]
     line = b"".join(spelled for _, spelled in shown)
     characters, beginnings = _characters_and_words(line)
@@ -143,10 +141,6 @@ def matching_words(one: str, other: str) -> dict[int, int]:
 def _visible(text: str) -> int:
     """How many characters of a text a person sees."""
     return sum(not (character.isspace() or character == "\0") for character in text)
-
-
-def _is_text(tokenizer: Tokenizer, id_: int) -> bool:
-    return id_ == UNKNOWN or not tokenizer.is_special(id_)
 
 
 def _characters_and_words(line: bytes) -> tuple[set[int], list[int]]:

@@ -121,7 +121,7 @@ class Tokenizer:
 
         Bytes that are no character, which a model may write, become U+FFFD.
         """
-        spelled = [self._spelling[i] for i in ids if i == UNKNOWN or i >= SYMBOLS]
+        spelled = [self._spelling[i] for i in ids if self.is_text(i)]
         if self.whole_words:
             return join_words(word.decode() for word in spelled)
         text = b"".join(spelled).decode(errors="replace")
@@ -153,6 +153,10 @@ class Tokenizer:
     def is_special(self, id_: int) -> bool:
         """Whether an id is a special symbol, and no part of a text."""
         return id_ < SYMBOLS
+
+    def is_text(self, id_: int) -> bool:
+        """Whether an id stands for a part of a text, as what stands for an unknown word does too."""
+        return id_ == UNKNOWN or not self.is_special(id_)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The characters of `text` that each id of `encode(text)` stands for, as (first, last + 1).
