@@ -458,22 +458,20 @@ class Translator:
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions
     ) -> tuple[list[str], list[str]]:
         """Sources as the model reads them, with tags, and translations as it would write them."""
+        split = self.target_languages.split(sources, options.target_language)
+        if options.raw:
+            return [wanted.tagged for wanted in split], list(targets)
         read, written = [], []
-        for wanted, target in zip(self.target_languages.split(sources, options.target_language), targets, strict=True):
-            if not options.raw:
-                plain, target = (
-                    without_tags(text, found_by(options.protect, text)).plain for text in (wanted.text, target)
-                )
-                wanted = wanted._replace(text=plain)
-            form = None if options.raw else self._form(options)(wanted.text.strip())
-            if form is None:
-                read.append(wanted.tagged)
-                written.append(target)
-                continue
-            hidden = hide(target.strip(), form.kept)
-            target_form = self.writer.forms.form(hidden)
-            read.append(wanted._replace(text=form.plain).tagged)
-            written.append(hidden if target_form is None else target_form.plain)
+        for wanted, given in zip(split, targets, strict=True):
+            source, target = (
+                without_tags(text, found_by(options.protect, text)).plain for text in (wanted.text, given)
+            )
+            if form := self._form(options)(source.strip()):
+                hidden = hide(target.strip(), form.kept)
+                target_form = self.writer.forms.form(hidden)
+                source, target = form.plain, target_form.plain if target_form else hidden
+            read.append(wanted._replace(text=source).tagged)
+            written.append(target)
         return read, written
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:
