@@ -52,14 +52,10 @@ def guess_task(settings: DataSettings) -> Guess | None:
 def _of_address(settings: DataSettings) -> Guess | None:
     path = Path(str(settings.inside(settings.path)))
     if (path / REPORT).is_file():
-        return _of_report(path)
+        task = read_object(path / REPORT).get("task")
+        return (task, f"{path} was prepared for it") if task in TASKS else None
     address = sets_of(settings, files_in)["train"]
     return _of_file(Path(str((matching(address) or [address])[0])), settings)
-
-
-def _of_report(folder: Path) -> Guess | None:
-    task = read_object(folder / REPORT).get("task")
-    return (task, f"{folder} was prepared for it") if task in TASKS else None
 
 
 def _of_file(path: Path, settings: DataSettings) -> Guess | None:
