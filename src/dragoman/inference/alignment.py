@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import alike
-from dragoman.inference.segments import Segment, Segments
+from dragoman.inference.segments import Piece, Segment
 from dragoman.inference.sentences import join, one_line
 from dragoman.inference.words import (
     Word,
@@ -187,33 +187,25 @@ def align(
     return links
 
 
-def line_links(
-    segments: Segments,
-    parts: Sequence[Hypothesis],
-    prefix: str,
-    written: Sequence[str],
-    texts: Sequence[str],
-    links: SegmentLinks,
-) -> tuple[Link, ...]:
-    """The links of a whole line, in order. The model wrote the segments that it was given so, and all segments stand as
-    these `texts` in the line, after a prefix that none of them holds.
+def line_links(source_line: str, prefix: str, pieces: Sequence[Piece], links: SegmentLinks) -> tuple[Link, ...]:
+    """The links of a whole line, in order, whose pieces stand after a prefix that none of them holds.
 
     A copied segment is linked word by word, and so is what stands around a sentence.
     """
-    sources = places_in_line(segments.text, [segment.text for segment in segments.all])
-    _, *targets = places_in_line(join([prefix, *texts]), [prefix, *texts])
-    hypotheses = iter(zip(parts, written, strict=True))
+    texts = [prefix, *(piece.text for piece in pieces)]
+    sources = places_in_line(source_line, [piece.segment.text for piece in pieces])
+    _, *targets = places_in_line(join(texts), texts)
     line: set[Link] = set()
-    for segment, source, target, text in zip(segments.all, sources, targets, texts, strict=True):
-        if segment.copied:
+    for piece, source, target in zip(pieces, sources, targets, strict=True):
+        segment, part = piece.segment, piece.part
+        if part is None:
             line.update(zip(source, target, strict=False))  # a control character is no word of the target
             continue
-        part, wrote = next(hypotheses)
         inside = links[segment.read, part.tokens]
         if segment.form is None:
             line.update((source[one], target[other]) for one, other in inside)
             continue
-        read, put = matching_words(segment.read, segment.text), matching_words(wrote, text)
+        read, put = matching_words(segment.read, segment.text), matching_words(piece.wrote, piece.text)
         line.update((source[read[one]], target[put[other]]) for one, other in inside if one in read and other in put)
         before, behind = (len(split_words(side)) for side in (segment.form.peeled.before, segment.form.peeled.after))
         line.update(zip(source[:before], target[:before], strict=False))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, compress, islice
 from typing import Literal, NamedTuple, TypeVar
 
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
 from dragoman.inference.forms import Form
 from dragoman.inference.sentences import has_words, part_copies, space_in_line, split_sentences, split_to_fit
@@ -120,6 +121,20 @@ class Segments:
     @property
     def begins_with_copy(self) -> bool:
         return bool(self.all) and self.all[0].copied
+
+
+class Piece(NamedTuple):
+    """A segment as it stands in a translated line."""
+
+    segment: Segment
+    part: Hypothesis | None
+    """What the search found; None of a copy."""
+    wrote: str
+    """As the model wrote it."""
+    text: str
+    """As it stands in the line."""
+    cleaned: int
+    """How many of its characters became spaces."""
 
 
 def read_segments(

@@ -17,7 +17,7 @@ from dragoman.inference.forms import Forms
 from dragoman.inference.markup import with_missing, with_tags
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.protection import missing
-from dragoman.inference.segments import Flag, Segment, Segments
+from dragoman.inference.segments import Flag, Piece, Segment, Segments
 from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
 from dragoman.inference.terms import compiled
 from dragoman.inference.words import matching_words, places_in_line, split_words, words_written
@@ -148,14 +148,17 @@ class Writer:
                 return text[:i].rstrip()
         return ""
 
-    def written(self, segment: Segment, part: Hypothesis, links: SegmentLinks | None) -> tuple[str, int]:
-        """A translated segment as one line, as the model writes it, with the placeholders that the search left out if
-        its `links` are known; and how many characters became spaces.
+    def piece(self, segment: Segment, part: Hypothesis | None, links: SegmentLinks | None) -> Piece:
+        """A segment as it stands in a translated line; with the placeholders that the search left out if its `links`
+        are known.
         """
-        text, cleaned = one_line(self.tokenizers.target.decode(part.tokens))
-        if links and (missing := self.left_out(segment, part)):
-            text = with_missing(segment.read, text, missing, links[segment.read, part.tokens])
-        return text, cleaned
+        wrote, cleaned = one_line(segment.text if part is None else self.tokenizers.target.decode(part.tokens))
+        text = wrote
+        if links and part is not None and (missing := self.left_out(segment, part)):
+            text = with_missing(segment.read, wrote, missing, links[segment.read, part.tokens])
+        if segment.form is not None:
+            text = self.forms.restored(segment.form, text)
+        return Piece(segment, part, wrote, text, cleaned)
 
     def left_out(self, segment: Segment, part: Hypothesis) -> list[str]:
         """The placeholders of a segment that its translation does not have."""
@@ -223,33 +226,26 @@ class Writer:
         links: SegmentLinks | None,
     ) -> Translation:
         hypotheses = iter(parts)
-        lines = [
-            one_line(segment.text) if segment.copied else self.written(segment, next(hypotheses), links)
-            for segment in segments.all
-        ]
-        cleaned = sum(count for _, count in lines)
-        texts = [
-            self.forms.restored(segment.form, text) if segment.form is not None else text
-            for segment, (text, _) in zip(segments.all, lines, strict=True)
-        ]
+        pieces = [self.piece(segment, None if segment.copied else next(hypotheses), links) for segment in segments.all]
+        cleaned = sum(piece.cleaned for piece in pieces)
         lost = tuple(
             written
-            for segment, text in zip(segments.all, texts, strict=True)
-            if segment.form is not None
-            for written in missing(text, segment.form.kept)
+            for piece in pieces
+            if piece.segment.form is not None
+            for written in missing(piece.text, piece.segment.form.kept)
         )
         terms = compiled(options.terms)
         unused_terms = tuple(
             term
-            for segment, text in zip(segments.all, texts, strict=True)
-            if options.terms and not segment.copied
-            for term in terms.missing(segment.read, text)
+            for piece in pieces
+            if options.terms and piece.part is not None
+            for term in terms.missing(piece.segment.read, piece.text)
         )
         if cleaned:
             logger.warning("%d control characters in a translation became spaces", cleaned)
         prefix = options.prefix.strip() if segments.begins_with_copy else ""
         lead, *spaces = segments.spaces
-        text = join([prefix, *texts], [lead, "" if prefix else lead, *spaces])
+        text = join([prefix, *(piece.text for piece in pieces)], [lead, "" if prefix else lead, *spaces])
         ids = [token for part in parts for token in part.tokens]
         translated = segments.translated
         least = DOUBTFUL_LOG_PROB if options.doubtful_below is None else options.doubtful_below
@@ -278,34 +274,30 @@ class Writer:
         )
         if links is None:
             return translation
-        alignment = line_links(segments, parts, prefix, [self.text(part.tokens) for part in parts], texts, links)
+        alignment = line_links(segments.text, prefix, pieces, links)
         if options.align:
             translation = dataclasses.replace(
                 translation,
                 alignment=alignment,
                 source_words=tuple(split_words(segments.text)),
                 target_words=tuple(split_words(translation.text)),
-                word_log_probs=self._word_log_probs(segments, parts, prefix, texts),
+                word_log_probs=self._word_log_probs(prefix, pieces),
             )
         if segments.markup is None:
             return translation
         return dataclasses.replace(translation, text=with_tags(segments.markup, translation.text, alignment))
 
-    def _word_log_probs(
-        self, segments: Segments, parts: Sequence[Hypothesis], prefix: str, texts: Sequence[str]
-    ) -> tuple[float, ...]:
-        """The lowest log-probability of each word of a line, whose segments stand as these `texts` after the prefix."""
-        line = join([prefix, *texts])
-        _, *places = places_in_line(line, [prefix, *texts])
+    def _word_log_probs(self, prefix: str, pieces: Sequence[Piece]) -> tuple[float, ...]:
+        """The lowest log-probability of each word of a line, whose pieces stand after the prefix."""
+        texts = [prefix, *(piece.text for piece in pieces)]
+        line = join(texts)
+        _, *places = places_in_line(line, texts)
         lowest = [0.0] * len(split_words(line))
-        hypotheses = iter(parts)
-        for segment, text, numbers in zip(segments.all, texts, places, strict=True):
-            if segment.copied:
+        for piece, numbers in zip(pieces, places, strict=True):
+            if (part := piece.part) is None:
                 continue
-            part = next(hypotheses)
-            wrote = self.text(part.tokens)
-            put = matching_words(wrote, text)
-            for place, word in enumerate(words_written(self.tokenizers.target, part.tokens, wrote)):
+            put = matching_words(piece.wrote, piece.text)
+            for place, word in enumerate(words_written(self.tokenizers.target, part.tokens, piece.wrote)):
                 if place in put and word.first < word.last:
                     number = numbers[put[place]]
                     lowest[number] = min(lowest[number], *part.log_probs[word.first : word.last])

@@ -313,8 +313,7 @@ class Translator:
         hypotheses.append(_joined(ended[place] for place in range(len(samples))))
         ((best,), *_) = self.writer.choose(hypotheses[-1:], options)
         links = self._links([(segment, best)], options) if self.writer.left_out(segment, best) else None
-        text, _ = self.writer.written(segment, best, links)
-        yield text if form is None else self.writer.forms.restored(form, text)
+        yield self.writer.piece(segment, best, links).text
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
