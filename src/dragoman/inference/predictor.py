@@ -22,13 +22,12 @@ from dragoman.data.batching import LabelledBatch
 from dragoman.decoding.scoring import portions
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
-from dragoman.inference.runtime import computing, refuse_other_family
+from dragoman.inference.runtime import Runtime, computing, refuse_other_family
 from dragoman.inference.segments import CHARACTERS_A_TOKEN, LONGEST_WHOLE
 from dragoman.model.transformer import EncoderModel
 from dragoman.progress import Advance, Progress, as_progress
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
-from dragoman.store.tensors import make_ready
 from dragoman.system import choose_threads
 from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN, Framing
@@ -200,7 +199,8 @@ class Predictor:
     ) -> None:
         refuse_other_family(stored, "encoder")
         assert isinstance(stored.model, EncoderModel), "an encoder alone"
-        self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
+        runtime: Runtime[EncoderModel] = Runtime(stored, device, precision, native=False, progress=progress)
+        self.model, self.device, self.precision = runtime.model, runtime.device, runtime.precision
         self.stored, self.framing, self.threads = stored, stored.files.framing, choose_threads(threads)
         self.tokenizer, self.labels = stored.tokenizers.source, stored.files.labels
 

@@ -17,16 +17,16 @@ from dragoman.system import choose_device, choose_precision, torch_threads
 
 if TYPE_CHECKING:
     from dragoman.model.observer import Observer
-    from dragoman.model.transformer import EncoderDecoder, LanguageModel
+    from dragoman.model.transformer import EncoderDecoder, EncoderModel, LanguageModel
 
-Decodes = TypeVar("Decodes", "EncoderDecoder", "LanguageModel")
-"""A model of a family that writes."""
+Runs = TypeVar("Runs", "EncoderDecoder", "LanguageModel", "EncoderModel")
+"""A model of any family."""
 S = TypeVar("S", bound=Settings)
 _WIDEST_INT8 = 65_536
 """Products of a wider axis could exceed a 32-bit sum."""
 
 
-class Runtime(Generic[Decodes]):
+class Runtime(Generic[Runs]):
     """A model on a device, in a precision, and the steppers over it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Runtime(Generic[Decodes]):
         others: models that translate with this one as one, an ensemble.
     """
 
-    others: "Sequence[Runtime[Decodes]]" = ()
+    others: "Sequence[Runtime[Runs]]" = ()
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Runtime(Generic[Decodes]):
             if self.precision == "int8" and max(stored.config.d_model, stored.config.d_ff) > _WIDEST_INT8:
                 raise ConfigError(f"int8 is for d_model and d_ff up to {_WIDEST_INT8:,}; use auto, float32 or bf16")
             self.native = NativeModel(stored.config, stored.weights, self.precision)
-        elif precision == "int8":
+        elif native and precision == "int8":
             raise ConfigError("precision int8 needs the CPU as device and a C++ compiler; use auto, float32 or bf16")
         else:
             self.precision, _ = choose_precision(precision, self.device)
 
     @cached_property
-    def model(self) -> Decodes:
+    def model(self) -> Runs:
         """The model in PyTorch, prepared for decoding; in int8 its numbers are float32."""
         import torch
 
@@ -79,9 +79,9 @@ class Runtime(Generic[Decodes]):
             kernels.prepare(self._progress)
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         with torch.inference_mode(False):  # gradients may be asked for
-            return prepare_for_decoding(cast(Decodes, self._stored.model), self.device, dtype)
+            return prepare_for_decoding(cast(Runs, self._stored.model), self.device, dtype)
 
-    def in_torch(self) -> "Runtime[Decodes]":
+    def in_torch(self) -> "Runtime[Runs]":
         """The same, with the same model in PyTorch, stepped there, so that it can be changed. Refuses an ensemble."""
         self._refuse_ensemble()
         other = copy.copy(self)
@@ -103,7 +103,9 @@ class Runtime(Generic[Decodes]):
         if self.native is not None and observer is None:
             return NativeStepper(self.native, threads, steppers)
         from dragoman.decoding.model_stepper import ModelStepper
+        from dragoman.model.transformer import EncoderModel
 
+        assert not isinstance(self.model, EncoderModel), "an encoder alone writes nothing"
         return ModelStepper(self.model, observer)
 
     def _refuse_ensemble(self) -> None:

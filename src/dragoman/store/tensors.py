@@ -1,19 +1,15 @@
-"""A stored model in PyTorch: its weights as tensors, placed in a model, and made ready for use."""
+"""A stored model in PyTorch: its weights as tensors, and placed in a model."""
 
 from collections.abc import Mapping
-from typing import Generic, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman.compiled import kernels
 from dragoman.model.config import ModelConfig
 from dragoman.model.projection import Projection
-from dragoman.model.transformer import AnyModel, Model, build_model, prepare_for_decoding
-from dragoman.progress import Progress, as_progress
+from dragoman.model.transformer import AnyModel, build_model
 from dragoman.store.weights import Weights
-from dragoman.system import choose_device, choose_precision
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -52,23 +48,3 @@ def effective_weights(model: nn.Module) -> dict[str, np.ndarray]:
         if isinstance(module, Projection):
             weights[f"{name}.weight"], weights[f"{name}.bias"] = module.effective()
     return {name: w.detach().float().cpu().contiguous().numpy() for name, w in weights.items() if w is not None}
-
-
-_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
-
-
-class Ready(NamedTuple, Generic[Model]):
-    """A model that only computes, and where and in which numbers it does."""
-
-    model: Model
-    device: str
-    precision: str
-
-
-def make_ready(model: Model, device: str, precision: str, progress: Progress | bool) -> Ready[Model]:
-    """Chooses device and precision where left open, and prepares the kernels; `model` itself stays as it is."""
-    device, _ = choose_device(device)
-    precision, _ = choose_precision(precision, device)
-    if device == "cpu":
-        kernels.prepare(as_progress(progress))
-    return Ready(prepare_for_decoding(model, device, _DTYPES[precision]), device, precision)
