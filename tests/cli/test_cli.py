@@ -65,7 +65,9 @@ def test_every_option_of_every_command_is_explained() -> None:
 # Mistakes
 
 
-@pytest.mark.parametrize("kind", [kind for kind in vars(errors).values() if isinstance(kind, type)])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.Error)]
+)
 def test_an_error_is_one_line_and_its_own_code(
     kind: type[errors.Error], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

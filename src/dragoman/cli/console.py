@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman import system
@@ -51,12 +51,12 @@ def write_text(text: str, end: str = "\n") -> None:
     sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
 
 
-def write_json(value: Any) -> None:
-    write(as_json(value, indent=2))
-
-
-def write_json_line(value: Any) -> None:
-    write(as_json(value))
+def write_result(output_format: str, facts: Any, show: Callable[[], object]) -> None:
+    """Writes a result: its facts as JSON, or as `show` writes it for people."""
+    if output_format == "json":
+        write(as_json(facts, indent=2))
+    else:
+        show()
 
 
 def as_json(value: Any, indent: int | None = None) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import dragoman
-from dragoman.cli.console import as_json, is_verbose, note, open_screen, write, write_json, write_table
+from dragoman.cli.console import as_json, is_verbose, note, open_screen, write, write_result, write_table
 from dragoman.cli.options import (
     Adapter,
     BeamSize,
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SEARCH = ("beam_size", "length_penalty", "target_language", "settings")
+"""Options that become settings of the search."""
 NAMED = 5
 """How many pairs without a score are named; the others are counted."""
 
@@ -110,30 +112,14 @@ def evaluate(
     verbose: Verbose = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with 95 % intervals."""
-    from dragoman.evaluating.metrics import METRICS
-
+    options = keywords(locals(), "system", "against", "metric", "picture", "output_format", *SEARCH)
     if picture is not None:
         check_picture(picture, system, [path for path in (test, output, scores) if path is not None])
-    result = dragoman.compare(
-        [path for path in (system, against) if path is not None],
-        test,
-        references or (),
-        overrides=search_overrides(beam_size, length_penalty, settings, target_language),
-        output=output,
-        scores=scores,
-        device=device,
-        precision=precision,
-        threads=threads,
-        samples=samples,
-        progress=open_screen(quiet, verbose),
-        metrics=metric or METRICS,
-        language=language,
-        lowercase=lowercase,
-    )
-    if output_format == "json":
-        write_json([evaluation.facts() for evaluation in result.evaluations])
-    else:
-        show(result)
+    if metric:
+        options["metrics"] = metric
+    options["overrides"] = search_overrides(beam_size, length_penalty, settings, target_language)
+    result = dragoman.compare([path for path in (system, against) if path is not None], **options)
+    write_result(output_format, [evaluation.facts() for evaluation in result.evaluations], lambda: show(result))
     if picture is not None:
         draw_picture(result.evaluations[0], picture)
 
@@ -379,10 +365,7 @@ def benchmark(
 ) -> None:
     """Measure tokens a second, latency and memory: greedy and with a beam of 4, or as --set says."""
     result = dragoman.benchmark(**keywords(locals(), "output_format"))
-    if output_format == "json":
-        write_json(result.facts())
-    else:
-        show_benchmark(result)
+    write_result(output_format, result.facts(), lambda: show_benchmark(result))
 
 
 def show_benchmark(result: "Benchmark") -> None:

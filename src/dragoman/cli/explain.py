@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import dragoman
-from dragoman.cli.console import as_json, note, open_screen, write, write_json, write_table, write_text
+from dragoman.cli.console import as_json, note, open_screen, write, write_result, write_table, write_text
 from dragoman.cli.options import Format, Model, Quiet, TargetLanguage, Threads
 from dragoman.errors import ConfigError
 from dragoman.files import check_output
@@ -100,10 +100,7 @@ def explain(
         check_printed(form)
         count = {} if sentences is None else {"sentences": sentences}
         table = dragoman.judge_heads(model, text, references or (), threads=threads, progress=progress, **count)
-        if form == "json":
-            write_json(table.facts())
-        else:
-            show_heads(table)
+        write_result(form or "terminal", table.facts(), lambda: show_heads(table))
         return
     refuse("only --heads takes", {"sentences": sentences})
     if references:
@@ -117,10 +114,7 @@ def explain(
         why = dragoman.explain_choice(
             model, text, word, other, target, target_language=target_language, threads=threads
         )
-        if form == "json":
-            write_json(why.facts())
-        else:
-            show_choice(why)
+        write_result(form or "terminal", why.facts(), lambda: show_choice(why))
         return
     from dragoman.explaining.writing import form_of, render
 
@@ -226,10 +220,8 @@ def embeddings(
     entries, width = space.table.shape
     note(f"table: {space.title}; {entries:,} entries of {width:,} numbers")
     result = answer(space, question, count)
-    if output_format == "json":
-        write_json({"table": space.title, **result.facts(), "chance": space.chance._asdict()})
-    else:
-        show_answer(space, result)
+    facts = {"table": space.title, **result.facts(), "chance": space.chance._asdict()}
+    write_result(output_format, facts, lambda: show_answer(space, result))
 
 
 def show_answer(space: "EmbeddingSpace", answer: "Answer") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen, write_json, write_table
+from dragoman.cli.console import note, open_screen, write_result, write_table
 from dragoman.cli.options import Format, Quiet
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ def runs(
     """List runs: state, score, steps, age and size."""
     open_screen()
     listed = dragoman.list_runs(folder) if folder.is_dir() or folder != Path("runs") else ()
-    if output_format == "json":
-        write_json([{**run._asdict(), "score": run.score and run.score._asdict()} for run in listed])
-    elif listed:
-        write_table(["run", "state", "score", "steps", "last change", "size"], map(_row, listed))
+    if listed or output_format == "json":
+        facts = [{**run._asdict(), "score": run.score and run.score._asdict()} for run in listed]
+        headings = ["run", "state", "score", "steps", "last change", "size"]
+        write_result(output_format, facts, lambda: write_table(headings, map(_row, listed)))
     else:
         note(f"no runs in {folder}; begin with: dragoman train FILE (or, without text of your own, dragoman demo)")
 
@@ -67,12 +67,10 @@ def settings(
 ) -> None:
     """List settings: what each takes, its default and its meaning."""
     listed = dragoman.list_settings(key)
-    if output_format == "json":
-        write_json([facts._asdict() for facts in listed])
-        return
-    open_screen()
+    open_screen(quiet=output_format == "json")
     rows = [(facts.key, _takes(facts.type, facts.allowed), facts.default, facts.meaning) for facts in listed]
-    write_table(["setting", "takes", "default", "meaning"], rows)
+    headings = ["setting", "takes", "default", "meaning"]
+    write_result(output_format, [facts._asdict() for facts in listed], lambda: write_table(headings, rows))
     note(f"change one with --set KEY=VALUE, as in --set {listed[-1].key}=VALUE, or in a recipe under its group")
 
 
@@ -85,7 +83,5 @@ def doctor(output_format: Format = "text", quiet: Quiet = False) -> None:
     """Show versions, processor, memory, precision and why, compiler and extras."""
     open_screen(quiet)
     facts = dragoman.doctor()
-    if output_format == "json":
-        write_json({fact.name: fact.found for fact in facts})
-    else:
-        write_table(["", "found", "what it means"], facts)
+    found = {fact.name: fact.found for fact in facts}
+    write_result(output_format, found, lambda: write_table(["", "found", "what it means"], facts))

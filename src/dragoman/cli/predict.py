@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen, visible, write_json_line, write_pieces, write_text
+from dragoman.cli.console import as_json, note, open_screen, visible, write, write_pieces, write_text
 from dragoman.cli.options import Device, Format, Model, Precision, Quiet, Texts, Threads, keywords
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.errors import ConfigError, DataError
@@ -69,7 +69,7 @@ def predict(
         for batch in ([each] for each in texts) if typed else chunks(texts, len):
             for prediction in predictor.predict(batch, best, words, pretokenized, silent):
                 if output_format == "json":
-                    write_json_line(prediction.facts())
+                    write(as_json(prediction.facts()))
                 else:
                     write_text(show(prediction))
             sys.stdout.flush()
@@ -146,7 +146,7 @@ def generate(
         forgotten = generated[0].forgotten
         for each in generated:
             if output_format == "json":
-                write_json_line(asdict(each))
+                write(as_json(asdict(each)))
             else:
                 write_text(f"--- sample {each.sample} of {len(generated)} ---\n{each.prompt}{each.text}")
     if forgotten:

@@ -14,7 +14,7 @@ import typer
 
 import dragoman
 from dragoman import system
-from dragoman.cli.console import note, open_screen, write, write_json, write_table
+from dragoman.cli.console import note, open_screen, write, write_result, write_table
 from dragoman.cli.evaluate import show_meaning, show_scores
 from dragoman.cli.options import (
     Anyway,
@@ -123,10 +123,8 @@ def prepare_data(
         report = dragoman.prepare_data(settings, folder, progress)
     else:
         report = dragoman.prepare_shards(settings, typed(folder), ray, progress)
-    if output_format == "json":
-        write_json(report.model_dump(mode="json"))
-    else:
-        write_table(["", "", "why or where"], report_rows(report))
+    facts = report.model_dump(mode="json")
+    write_result(output_format, facts, lambda: write_table(["", "", "why or where"], report_rows(report)))
     note(f"the data is in {typed(folder)}; train on it with: dragoman train {typed(folder)}")
 
 

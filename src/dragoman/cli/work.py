@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.cli.console import as_json as json_of
-from dragoman.cli.console import note, write, write_json_line, write_pieces, write_text
+from dragoman.cli.console import note, write, write_pieces, write_text
 from dragoman.cli.streams import read, writer
 from dragoman.progress import Progress, silent
 
@@ -71,7 +71,7 @@ class Work:
         flags = Flags(Counter(), {})
         flags.add(1, translation)
         if self.as_json:
-            write_json_line({"target": target, **asdict(translation)})
+            write(json_of({"target": target, **asdict(translation)}))
             return flags
         write_text(f"source:     {source}\ntarget:     {target}\nprediction: {translation.text}")
         if self.options.align:

@@ -136,19 +136,8 @@ def judge_baselines(
     model: LabelEvaluation, found: Mapping[str, Labelled], samples: int = SAMPLES
 ) -> list[LabelEvaluation]:
     """Scores what baselines found, by their names, on the test set of a model."""
-    return [
-        evaluate_labels(
-            model.labels,
-            model.gold,
-            labels,
-            system=name,
-            test=model.test,
-            sha256=model.sha256,
-            search=LEARNED,
-            samples=samples,
-        )
-        for name, labels in found.items()
-    ]
+    facts: dict[str, Any] = {"test": model.test, "sha256": model.sha256, "search": LEARNED, "samples": samples}
+    return [evaluate_labels(model.labels, model.gold, labels, system=name, **facts) for name, labels in found.items()]
 
 
 def ahead_of(model: LabelEvaluation, baselines: Sequence[LabelEvaluation]) -> list[Comparison]:
