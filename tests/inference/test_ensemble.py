@@ -13,6 +13,7 @@ from exporting import make, phrases
 import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DecodeError
+from dragoman.explaining.search_tree import Candidates
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
 from dragoman.inference.translator import Translator
@@ -116,7 +117,7 @@ def test_what_does_not_fit_is_refused_by_name(models: list[Path], tmp_path: Path
         Translator.load(first, "cpu", ensemble=[tmp_path / "french"])
     translator = together(models[:2], native=True)
     with pytest.raises(ConfigError, match="an ensemble has no single model to look into"):
-        translator.in_torch()
+        translator.engine(translator.options, Candidates())
 
 
 def test_the_command_line_takes_several(models: list[Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,7 @@ from dragoman.model.transformer import EncoderDecoder
 from dragoman.progress import Silent
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import save_model
+from dragoman.system import torch_threads
 from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 
@@ -355,9 +356,15 @@ def test_an_observer_sees_model_and_search_and_changes_nothing(translator: Trans
             self.tickets.add(ticket)
 
     watching, texts, options, plain = Watching(), lines(5), asked(beam_size=3), make_plain()
-    watched = translator.translate(texts, options, observer=watching)
-    assert watched == plain.translate(texts, options)
-    assert [each.tokens for each in watched] == [each.tokens for each in translator.translate(texts, options)]
+    requests = [request for (request,) in translator.requests.of(translator.read(texts, options), options)]
+    engine = translator.engine(options, watching)
+    tickets = [engine.admit(request) for request in requests]
+    with torch_threads(translator.threads):
+        watched = {result.ticket: result.hypotheses for result in engine.run()}
+    assert [watched[ticket] for ticket in tickets] == plain.found(requests, options)
+    assert [watched[ticket][0].tokens for ticket in tickets] == [
+        found[0].tokens for found in translator.found(requests, options)
+    ]
     assert len(watching.tickets) == 5
     assert {"encoder.0.self_attention.weights", "decoder.0.cross_attention.weights"} <= watching.sites
 

@@ -1,6 +1,5 @@
 """How a finished model runs: compiled, or in PyTorch where it cannot be. Only where PyTorch runs is it loaded."""
 
-import copy
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
@@ -81,20 +80,13 @@ class Runtime(Generic[Runs]):
         with torch.inference_mode(False):  # gradients may be asked for
             return prepare_for_decoding(cast(Runs, self._stored.model), self.device, dtype)
 
-    def in_torch(self) -> "Runtime[Runs]":
-        """The same, with the same model in PyTorch, stepped there, so that it can be changed. Refuses an ensemble."""
-        self._refuse_ensemble()
-        other = copy.copy(self)
-        other.native, other.model = None, self.model
-        return other
-
     def stepper(self, threads: int, observer: "Observer | None" = None, steppers: int = 1) -> ScoringStepper:
         """A fresh stepper, one of so many `steppers` that share the threads. An observer sees into PyTorch alone, so
         with one PyTorch runs; but into no ensemble.
         """
-        if observer is not None:
-            self._refuse_ensemble()
         if self.others:
+            if observer is not None:
+                raise ConfigError("an ensemble has no single model to look into; take one of its models")
             members = (self, *self.others)
             return EnsembleStepper([member._stepper(threads, None, steppers) for member in members])
         return self._stepper(threads, observer, steppers)
@@ -107,10 +99,6 @@ class Runtime(Generic[Runs]):
 
         assert not isinstance(self.model, EncoderModel), "an encoder alone writes nothing"
         return ModelStepper(self.model, observer)
-
-    def _refuse_ensemble(self) -> None:
-        if self.others:
-            raise ConfigError("an ensemble has no single model to look into; take one of its models")
 
 
 def refuse_other_family(stored: StoredModel, family: str) -> None:

@@ -128,12 +128,6 @@ class Translator:
         """The model in PyTorch."""
         return self.runtime.model
 
-    def in_torch(self) -> "Translator":
-        """The same translator with its model run in PyTorch: what is changed in `model` then changes translations."""
-        other = copy.copy(self)
-        other.runtime = self.runtime.in_torch()
-        return other
-
     def sharing(self, search: Search) -> "Translator":
         """The same translator, whose requests this search answers beside those of others."""
         other = copy.copy(self)
@@ -173,13 +167,10 @@ class Translator:
         texts: Iterable[str],
         options: SearchOptions | None = None,
         progress: Progress | bool = True,
-        observer: SearchObserver | None = None,
         **settings: Any,
     ) -> list[Translation]:
         """One translation for each text, in order. A blank text gives an empty one, and no text is cut silently.
         `settings` are as those of the function `translate`.
-
-        The observer is shown what the model computes and every candidate of the search; it changes nothing.
 
         Raises:
             DecodeError: a request that no search can answer: a text that is too long and may not be split, a prefix
@@ -193,8 +184,8 @@ class Translator:
         written: dict[int, Translation] = {}
         with (
             as_progress(progress).track("translate", len(lines), "lines") as advance,
-            self._computing(options, observer),
-            closing(self._search(requests, options, observer)) as searched,
+            self._computing(options),
+            closing(self._search(requests, options)) as searched,
         ):
             for number, hypotheses in searched:
                 ways = Ways(lines[number], self.writer.choose(hypotheses, options))
@@ -208,7 +199,7 @@ class Translator:
         return [written[number] for number in range(len(lines))]
 
     def _search(
-        self, lines: Sequence[Sequence[Request]], options: SearchOptions, observer: SearchObserver | None
+        self, lines: Sequence[Sequence[Request]], options: SearchOptions
     ) -> Generator[tuple[int, list[list[Hypothesis]]]]:
         """Each line as soon as all of its requests have ended: its number, and what was found for each of them."""
         samples = [[request.samples(options.samples) for request in line] for line in lines]
@@ -221,7 +212,7 @@ class Translator:
         for number, line in enumerate(lines):
             if not line:
                 yield number, []
-        with closing(self._searching(options, len(requests), observer).run(requests)) as results:
+        with closing(self._searching(options, len(requests)).run(requests)) as results:
             for result in results:  # closed also where a request failed
                 ended[result.ticket] = result.hypotheses
                 number = line_of[result.ticket]
@@ -229,25 +220,18 @@ class Translator:
                 if not left[number]:
                     yield number, [_joined(ended.pop(ticket) for ticket in drawn) for drawn in tickets[number]]
 
-    def _searching(
-        self, options: SearchOptions, requests: int | None = None, observer: SearchObserver | None = None
-    ) -> Search:
+    def _searching(self, options: SearchOptions, requests: int) -> Search:
         """The search that is shared with others, or one of its own for so many requests."""
-        if self.search is not None and observer is None:
+        if self.search is not None:
             return self.search
-        workers = self.workers(options, requests, observer)
-        return WorkerPool(workers, lambda inbox: self.engine(options, observer, workers, inbox))
+        workers = self.workers(options, requests)
+        return WorkerPool(workers, lambda inbox: self.engine(options, None, workers, inbox))
 
-    def workers(
-        self,
-        options: SearchOptions | None = None,
-        requests: int | None = None,
-        observer: SearchObserver | None = None,
-    ) -> int:
+    def workers(self, options: SearchOptions | None = None, requests: int | None = None) -> int:
         """How many engines share so many requests, or any number: one for each thread that has enough to do, if the
         threads can be used. One alone uses every thread that makes its steps faster.
         """
-        if self._runs_in_torch(observer):
+        if self._runs_in_torch:
             return 1
         most = min(self.threads, (options or self.options).batch_tokens // _TOKENS_A_WORKER)
         return max(1, most if requests is None else min(most, requests // _REQUESTS_A_WORKER))
@@ -333,9 +317,9 @@ class Translator:
         rows = [self.framing.source(ids) for ids in self._whole(read)]
         labels = [self.framing.labels(ids) for ids in self._whole(translated, target=True)]
         with self._computing(options):
-            workers = 1 if self._runs_in_torch() else self.threads
+            workers = 1 if self._runs_in_torch else self.threads
             stepper = partial(self.runtime.stepper, self.threads // workers)
-            batch_tokens = self._batch_tokens(options) // workers
+            batch_tokens = self._batch_tokens(options, self._runs_in_torch) // workers
             log_probs = score(stepper, rows, labels, self.framing.target_start, batch_tokens, workers)
         return [
             self.writer.scored(*pair, options.length_penalty)
@@ -370,12 +354,15 @@ class Translator:
         workers: int = 1,
         inbox: Inbox | None = None,
     ) -> Engine:
-        """A fresh search over this model, one of so many; the observer is shown both."""
+        """A fresh search over this model, one of so many. An observer is shown what the model computes, in PyTorch, and
+        every candidate of the search; it changes nothing.
+        """
+        in_torch = self._runs_in_torch or observer is not None
         return Engine(
             self.runtime.stepper(self.threads, observer, workers),
             start=self.framing.target_start,
             end=self.framing.target_end,
-            batch_tokens=max(1, self._batch_tokens(options, observer) // workers),
+            batch_tokens=max(1, self._batch_tokens(options, in_torch) // workers),
             observer=observer,
             inbox=inbox,
         )
@@ -420,7 +407,7 @@ class Translator:
 
     def found(self, requests: Sequence[Request], options: SearchOptions) -> list[list[Hypothesis]]:
         """What is found for each of these requests."""
-        with self._computing(options), closing(self._search([[one] for one in requests], options, None)) as searched:
+        with self._computing(options), closing(self._search([[one] for one in requests], options)) as searched:
             found = dict(searched)
         return [hypotheses for number in range(len(requests)) for hypotheses in found[number]]
 
@@ -429,20 +416,19 @@ class Translator:
         with self._torch_lock, self._computing(options, in_torch=True):
             return align(self.model, self.tokenizers, self.framing, pairs, tokens_at_once)
 
-    def _runs_in_torch(self, observer: SearchObserver | None = None) -> bool:
-        return self.runtime.native is None or observer is not None
+    @property
+    def _runs_in_torch(self) -> bool:
+        return self.runtime.native is None
 
-    def _batch_tokens(self, options: SearchOptions, observer: SearchObserver | None = None) -> int:
+    def _batch_tokens(self, options: SearchOptions, in_torch: bool) -> int:
         """Most tokens under way; with `batch_invariant` in PyTorch, one sentence at a time."""
-        return 1 if options.batch_invariant and self._runs_in_torch(observer) else options.batch_tokens
+        return 1 if options.batch_invariant and in_torch else options.batch_tokens
 
-    def _computing(
-        self, options: SearchOptions, observer: SearchObserver | None = None, in_torch: bool = False
-    ) -> AbstractContextManager[None]:
+    def _computing(self, options: SearchOptions, in_torch: bool = False) -> AbstractContextManager[None]:
         """With `batch_invariant`, PyTorch computes on one thread, because its sums depend on their number."""
         threads = 1 if options.batch_invariant else self.threads
         return computing(
-            threads if in_torch or self._runs_in_torch(observer) else None,
+            threads if in_torch or self._runs_in_torch else None,
             f"the device is out of memory; lower decode.batch_tokens (now {options.batch_tokens:,}) "
             f"or decode.beam_size (now {options.beam_size})",
         )
