@@ -107,7 +107,7 @@ def step(shape: Shape, seconds: float) -> Found:
     while len(rates) < WARM_UP + FEWEST_STEPS or time.perf_counter() - begin < seconds:
         started = time.perf_counter()
         train_step(model, objective, [MicroBatch(batch.size, batch)], recipe.train, state).report()
-        rates.append(batch.tokens / (time.perf_counter() - started))
+        rates.append(batch.size.tokens / (time.perf_counter() - started))
     parameters = sum(weight.numel() for weight in model.parameters())
     return {"tokens_per_second": statistics.median(rates[WARM_UP:]), "steps": len(rates), "parameters": parameters}
 

@@ -157,7 +157,9 @@ def flops(model: nn.Module, batches: Sequence[Batch]) -> float:
             of_target += weight.numel()
     assert isinstance(model.output, Tensor)
     of_target += model.output.numel()
-    source, target = (sum(getattr(batch, side) for batch in batches) for side in ("source_tokens", "target_tokens"))
+    source, target = (
+        sum(getattr(batch.size, side) for batch in batches) for side in ("source_tokens", "target_tokens")
+    )
     return 6.0 * (of_source * source + of_target * target) / (source + target)
 
 
@@ -203,7 +205,7 @@ def main() -> None:
             shape = Shape(size, vocabulary, options.dropout == "everywhere")
             run = Run(Path(name) / "corpus", options.batch_tokens, options.batches, shape, options.threads)
             batches = run.load()
-            tokens = [sum(getattr(batch, f"{side}_tokens") for batch in batches) for side in ("source", "target")]
+            tokens = [sum(getattr(batch.size, f"{side}_tokens") for batch in batches) for side in ("source", "target")]
             for precision in options.precision:
                 contests.append(measure(run, precision, toolkits, options.allocator, options.rounds, left_out))
                 show(contests[-1])

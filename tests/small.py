@@ -86,7 +86,7 @@ class Source:
 
     @property
     def tokens(self) -> int:
-        return sum(batch.tokens for batch in self.batches)
+        return sum(batch.size.tokens for batch in self.batches)
 
     def epoch(self, number: int) -> list[int]:
         random = torch.Generator().manual_seed(number)

@@ -74,7 +74,7 @@ def train(model: MarianMTModel, batches: Batches, minutes: float) -> tuple[int, 
                 said.flatten(0, 1), padded.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING
             ).backward()
             masters.collect_gradients()
-            steps, tokens = steps + 1, tokens + batch.tokens
+            steps, tokens = steps + 1, tokens + batch.size.tokens
             masters.step(RATE * min(1, steps / WARM_UP_STEPS) * (1 - clock.share), CLIP)
             if clock.share == 1:
                 break

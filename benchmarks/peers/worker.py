@@ -46,7 +46,7 @@ class Run(NamedTuple):
         torch.set_num_threads(self.threads)
         batches = Batches(EncodedCorpus.open(self.corpus), self.batch_tokens, seed=1)
         made = (batches.batch(pairs) for pairs in batches.epoch(0))
-        found = list(islice((batch for batch in made if batch.tokens > self.batch_tokens), self.batches))
+        found = list(islice((batch for batch in made if batch.size.tokens > self.batch_tokens), self.batches))
         if len(found) < self.batches:
             raise SystemExit(f"error: the text fills {len(found)} batches of {self.batch_tokens:,}, not {self.batches}")
         return found
@@ -78,7 +78,7 @@ class TextRun(NamedTuple):
         batches = Batches(EncodedCorpus.open(self.corpus), self.batch_tokens, seed=1)
         made = (batches.batch(rows) for rows in batches.epoch(0))
         full = self.batch_tokens // self.shape.window * self.shape.window
-        return [*islice((batch for batch in made if batch.target_tokens == full), self.batches)]
+        return [*islice((batch for batch in made if batch.size.target_tokens == full), self.batches)]
 
     def build(self, entrant: Entrant, batches: Sequence[Batch]) -> Contender:
         """A contender's model and step."""
@@ -162,7 +162,7 @@ def _serve(pipe: Connection, entrant: Entrant, run: Run | TextRun, allocator: st
         batches = run.load_as_written() if isinstance(run, Run) and entrant.toolkit == AS_WRITTEN else run.load()
         contender = run.build(entrant, batches)
         parameters = sum(weight.numel() for weight in contender.model.parameters() if weight.requires_grad)
-        facts = Facts(parameters, [batch.tokens for batch in batches])
+        facts = Facts(parameters, [batch.size.tokens for batch in batches])
         pipe.send(facts)
         while True:
             pipe.send(take_turn(contender, facts.tokens[: pipe.recv()]))

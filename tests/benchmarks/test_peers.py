@@ -90,7 +90,7 @@ def test_a_run_leaves_out_the_small_batch_that_an_epoch_has_left_over(tmp_path: 
     tokenizers = learn_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
     encode_corpus(pairs, tokenizers, tmp_path / "corpus")
     run = Run(tmp_path / "corpus", 16, 3, SHAPE, torch.get_num_threads())
-    assert [batch.tokens for batch in run.load()] == [28, 28, 28]
+    assert [batch.size.tokens for batch in run.load()] == [28, 28, 28]
     with pytest.raises(SystemExit, match="fills 3 batches of 16, not 4"):
         run._replace(batches=4).load()
 
@@ -193,6 +193,6 @@ def test_the_work_of_a_token_is_six_flop_for_each_weight_it_meets() -> None:
     d, f, v, layers = config.d_model, config.d_ff, SHAPE.vocabulary, config.encoder_layers
     of_source = layers * (4 * d * d + 2 * d * f) + layers * 2 * d * d
     of_target = layers * (4 * d * d + 2 * d * f) + layers * 2 * d * d + d * v
-    tokens = batch.source_tokens + batch.target_tokens
-    expected = 6 * (of_source * batch.source_tokens + of_target * batch.target_tokens) / tokens
+    tokens = batch.size.source_tokens + batch.size.target_tokens
+    expected = 6 * (of_source * batch.size.source_tokens + of_target * batch.size.target_tokens) / tokens
     assert flops(model, [batch]) == pytest.approx(expected)

@@ -60,8 +60,8 @@ def test_a_batch_is_what_plain_loops_give(corpus):
         batch, plain = Batches(corpus).batch(pairs), plain_batch(corpus, pairs)
         for name, tensor in vars(plain).items():
             assert batch.links is tensor is None if name == "links" else torch.equal(getattr(batch, name), tensor), name
-        assert (len(batch), batch.target_tokens) == (len(pairs), plain.labels.numel())
-        assert batch.tokens == sum(len(side) for pair in pairs for side in corpus.pair(pair)) + 3 * len(pairs)
+        assert (len(batch), batch.size.target_tokens) == (len(pairs), plain.labels.numel())
+        assert batch.size.tokens == sum(len(side) for pair in pairs for side in corpus.pair(pair)) + 3 * len(pairs)
 
 
 def test_links_stand_where_the_decoder_reads_and_count_the_symbols_of_the_source(tmp_path):
@@ -103,13 +103,13 @@ def test_neither_side_of_a_batch_exceeds_its_tokens(corpus, seed):
     batches = Batches(corpus, 100, seed=seed)
     for pairs in batches.epoch(0):
         batch = batches.batch(pairs)
-        assert max(batch.source_tokens, batch.target_tokens) <= 100
+        assert max(batch.size.source_tokens, batch.size.target_tokens) <= 100
 
 
 def test_batches_are_full_but_for_the_last_of_a_length(corpus):
     batches = Batches(corpus, 400, seed=1)
     built = [batches.batch(pairs) for pairs in batches.epoch(0)]
-    filled = [max(batch.source_tokens, batch.target_tokens) for batch in built]
+    filled = [max(batch.size.source_tokens, batch.size.target_tokens) for batch in built]
     assert sum(count > 400 - 43 for count in filled) >= len(filled) - 1
 
 
@@ -255,7 +255,7 @@ def test_windows_of_running_text_have_no_source_and_no_special_symbols(tmp_path:
     [pairs] = batches.epoch(0)
     batch = batches.batch(pairs)
     assert batch.source is None
-    assert batch.source_tokens == 0
+    assert batch.size.source_tokens == 0
     assert tokenizer.decode(batch.target.tolist()) == "hello worl"
     assert tokenizer.decode(batch.labels.tolist()) == "ello world"
     assert batch.target_lengths.tolist() == [5, 5]
@@ -263,8 +263,8 @@ def test_windows_of_running_text_have_no_source_and_no_special_symbols(tmp_path:
 
 def sizes_match(batches: Batches, pairs: np.ndarray) -> None:
     size, batch = batches.size_of(pairs), batches.batch(pairs)
-    for name in ("source_tokens", "target_tokens", "tokens"):
-        assert getattr(size, name) == getattr(batch, name), name
+    for name in ("source_tokens", "target_tokens", "tokens", "longest"):
+        assert getattr(size, name) == getattr(batch.size, name), name
     assert torch.equal(size.pairs, batch.pairs)
 
 
@@ -281,7 +281,7 @@ def test_the_ids_of_a_batch_move_to_a_device_and_its_lengths_stay_with_the_host(
     moved = replace(batch, links=batch.target).to("meta")
     for name, tensor in vars(moved).items():
         assert tensor.device.type == ("meta" if name in ("source", "target", "labels", "links") else "cpu"), name
-    assert moved.source_tokens == batch.source_tokens
+    assert moved.size.source_tokens == batch.size.source_tokens
 
 
 @pytest.fixture(scope="module", params=[(60, 20), (64, 7), (1, 1)])

@@ -95,7 +95,7 @@ def test_a_batch_follows_from_seed_epoch_and_pairs_alone(corpus: EncodedCorpus, 
     assert len(one.epoch(2)) == len(items)
     assert all((items[place].pairs == one.epoch(2)[place].pairs).all() for place in (0, 1, -1))
     for item in reversed(items):
-        assert one.size_of(item).tokens == other.batch(item).tokens
+        assert one.size_of(item).tokens == other.batch(item).size.tokens
         assert_equal(one.batch(item), other.batch(item))
         assert sorted(one.size_of(item).pairs.tolist()) == sorted(item.pairs.tolist())
     assert Counter(of_epochs(one, tokenizers, 1)) != Counter(

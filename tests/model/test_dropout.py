@@ -139,8 +139,8 @@ def gradients(model: Any, batches: list[Batch]) -> list[Tensor]:
         label_smoothed_loss(hidden, model.output, batch.labels, 0.1).smoothed.backward()
         dropout_key = replace(
             dropout_key,
-            source_first=dropout_key.source_first + batch.source_tokens,
-            target_first=dropout_key.target_first + batch.target_tokens,
+            source_first=dropout_key.source_first + batch.size.source_tokens,
+            target_first=dropout_key.target_first + batch.size.target_tokens,
         )
     return [weight.grad for weight in model.parameters() if weight.grad is not None]
 

@@ -63,7 +63,7 @@ def test_a_batch_holds_the_pairs_in_their_framing(corpus: EncodedCorpus, framing
     assert batch.target.tolist() == [token for _, target in pairs for token in framing.target(target)]
     assert batch.labels.tolist() == [token for _, target in pairs for token in framing.labels(target)]
     assert batch.target_lengths.tolist() == [len(target) + framing.target_symbols for _, target in pairs]
-    assert batches.tokens == batch.tokens == batches.size_of(np.arange(len(PAIRS))).tokens
+    assert batches.tokens == batch.size.tokens == batches.size_of(np.arange(len(PAIRS))).tokens
 
 
 def test_the_symbols_do_not_count_towards_the_longest_sentence(corpus: EncodedCorpus) -> None:

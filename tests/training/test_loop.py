@@ -45,7 +45,7 @@ def model_for(settings: TrainSettings) -> tuple[nn.Module, TrainState]:
 def test_a_head_learns_the_links_of_its_batches() -> None:
     links = torch.tensor([-1, 1, 2, 3, -1, 2, -1, 1, 1, 3, 3, 2])
     batch, settings = replace(random_batch([3, 5, 2], [3, 1, 5]), links=links), train_settings(steps=40)
-    assert len(links) == batch.target_tokens
+    assert len(links) == batch.size.target_tokens
     losses = {}
     for weight in (0.0, 1.0):
         model = translator(dtype=FLOAT, dropout=0.0, alignment_head=(0, 2))
@@ -130,7 +130,7 @@ def test_a_run_ends_after_exactly_its_steps_and_goes_through_every_epoch_in_orde
     expected = [i for number in range(3) for i in Source.epoch(data, number)][:8]
     assert data.taken == expected
     assert (state.step, state.epoch, state.batch) == (4, 2, 2)
-    assert state.tokens == sum(data.batches[i].tokens for i in expected)
+    assert state.tokens == sum(data.batches[i].size.tokens for i in expected)
     run_steps(model, objective(data, settings), settings, state)
     assert state.step == 4 and len(data.taken) == 8, "a finished run does nothing more"
 
@@ -149,7 +149,7 @@ def test_the_loss_of_a_report_is_that_of_its_batches() -> None:
     [report] = reports
     assert report.loss == report.plain_loss == pytest.approx(expected, rel=1e-5)
     assert report.step == 1 and report.rate == pytest.approx(0.005) and math.isfinite(report.norm)
-    assert report.tokens == sum(batch.tokens for batch in batches)
+    assert report.tokens == sum(batch.size.tokens for batch in batches)
 
 
 def poison(model: Any, steps: set[int], state: TrainState) -> None:

@@ -58,7 +58,7 @@ class SizedTexts(LabelledBatch):
 
 
 def linked_batches() -> list[Batch]:
-    return [replace(batch, links=torch.arange(batch.target_tokens) % 3 - 1) for batch in few_batches(2)]
+    return [replace(batch, links=torch.arange(batch.size.target_tokens) % 3 - 1) for batch in few_batches(2)]
 
 
 def with_adapters() -> nn.Module:

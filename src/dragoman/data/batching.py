@@ -87,25 +87,11 @@ class Batch:
         return self.target_lengths.numel()
 
     @property
-    def source_tokens(self) -> int:
-        """The number of source tokens, N."""
-        return 0 if self.source is None else self.source.numel()
-
-    @property
-    def target_tokens(self) -> int:
-        """The number of target tokens, M."""
-        return self.labels.numel()
-
-    @property
-    def tokens(self) -> int:
-        """Source and target tokens together."""
-        return self.source_tokens + self.target_tokens
-
-    @property
     def size(self) -> BatchSize:
         """The sizes of this batch."""
         lengths = [self.target_lengths, *([] if self.source_lengths is None else [self.source_lengths])]
-        return BatchSize(self.source_tokens, self.target_tokens, int(torch.cat(lengths).max()), self.pairs)
+        source_tokens = 0 if self.source is None else self.source.numel()
+        return BatchSize(source_tokens, self.labels.numel(), int(torch.cat(lengths).max()), self.pairs)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
