@@ -11,7 +11,7 @@ import pydantic
 
 from dragoman.config import SettingFacts, Settings, check, describe, nearest_setting, read
 from dragoman.errors import ConfigError
-from dragoman.files import nearest
+from dragoman.files import nearest, read_regular
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.text.settings import DataSettings
@@ -119,11 +119,13 @@ def read_recipe(path: Path) -> Recipe:
 def read_tables(path: Path) -> dict[str, Any]:
     """The tables of a recipe file, unchecked."""
     try:
-        return read(path.read_text(encoding="utf-8-sig"), str(path))
+        return read(read_regular(path).decode("utf-8-sig"), str(path))
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist{nearest(path)}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} cannot be read: it is not UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
 
 
 BY_TEXT, BY_SIZE, BY_TOKENIZER = "by the amount of text", "by model.size", "from the tokenizer"

@@ -8,12 +8,13 @@ from typing import Annotated, Any, NamedTuple
 
 import pydantic
 
-from dragoman.config import Settings, check, read, read_json_as
+from dragoman.config import Settings, check, read_json_as
 from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
-from dragoman.files import LOCK, is_locked, make_folders, read_regular, remove
+from dragoman.files import LOCK, is_locked, make_folders, remove
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics_log import read_metrics
+from dragoman.runs.recipe import read_tables
 from dragoman.serialization import write_json
 
 log = logging.getLogger(__name__)
@@ -165,13 +166,8 @@ def _damage_collected(damage: list[Error | OSError]) -> Generator[None]:
 
 
 def _steps_wanted(recipe: Path) -> int | None:
-    try:
-        text = read_regular(recipe).decode("utf-8-sig")
-    except FileNotFoundError:
-        return None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{recipe} cannot be read: it is not UTF-8") from None
-    return check(read(text, str(recipe)), f"{recipe} is damaged", _RecipeFile).train.steps
+    tables = read_tables(recipe) if recipe.exists() else {}
+    return check(tables, f"{recipe} is damaged", _RecipeFile).train.steps
 
 
 def _test_score(path: Path) -> RunScore | None:
