@@ -157,7 +157,8 @@ def learn_vocabulary(folder: Path) -> Found:
 
 
 def encode(folder: Path) -> Found:
-    corpus = encode_corpus(folder / "data" / "train.jsonl", Tokenizers.load(folder), folder / "corpus")
+    pairs = read_split(folder / "data", "train")
+    corpus = encode_corpus(pairs, Tokenizers.load(folder), folder / "corpus")
     return {
         "pairs": len(corpus),
         "tokens": sum(side.tokens for side in (corpus.facts.source, corpus.facts.target) if side),

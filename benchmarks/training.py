@@ -169,7 +169,7 @@ def encode(data: list[str], vocabulary_size: int, folder: Path) -> int:
     prepare_data(DataSettings(path=path), folder / "data")
     settings = TokenizerSettings(vocabulary_size=vocabulary_size)
     tokenizers = learn_tokenizers(lambda: read_split(folder / "data", "train"), settings)
-    encode_corpus(folder / "data" / "train.jsonl", tokenizers, folder / "corpus")
+    encode_corpus(read_split(folder / "data", "train"), tokenizers, folder / "corpus")
     return tokenizers.target.size
 
 

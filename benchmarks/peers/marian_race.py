@@ -50,7 +50,7 @@ def encode(race: Race, folder: Path) -> tuple[Tokenizer, EncodedCorpus]:
     prepare_data(DataSettings(path=str(race.data)), folder / "data")
     settings = TokenizerSettings(vocabulary_size=8_000)
     tokenizers = learn_tokenizers(lambda: read_split(folder / "data", "train"), settings)
-    encode_corpus(folder / "data" / "train.jsonl", tokenizers, folder / "corpus")
+    encode_corpus(read_split(folder / "data", "train"), tokenizers, folder / "corpus")
     return tokenizers.target, EncodedCorpus.open(folder / "corpus")
 
 

@@ -10,6 +10,7 @@ from small import Counting
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError, TokenizerError
+from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
@@ -79,7 +80,8 @@ def test_chunks_leave_no_trace(tokenizers, tmp_path, monkeypatch):
 def test_a_file_of_json_lines_is_the_same_as_its_pairs(folder, tokenizers, tmp_path):
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS), encoding="utf-8")
-    assert encode_corpus(path, tokenizers, tmp_path / "again").identity == EncodedCorpus.open(folder).identity
+    again = encode_corpus(read_pairs(path), tokenizers, tmp_path / "again")
+    assert again.identity == EncodedCorpus.open(folder).identity
 
 
 def test_identity_tells_other_text_and_other_tokenizers_apart(folder, tokenizers, tmp_path):
@@ -94,10 +96,8 @@ def test_identity_tells_other_text_and_other_tokenizers_apart(folder, tokenizers
 
 def test_progress_counts_every_pair(tokenizers, tmp_path):
     counting = Counting()
-    path = tmp_path / "train.jsonl"
-    path.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS), encoding="utf-8")
-    encode_corpus(path, tokenizers, tmp_path / "corpus", counting)
-    assert (counting.totals, counting.done) == ({"encode": len(PAIRS)}, {"encode": len(PAIRS)})
+    encode_corpus(PAIRS, tokenizers, tmp_path / "corpus", counting)
+    assert counting.done == {"encode": len(PAIRS)}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_line_that_is_no_pair_is_named(tokenizers, tmp_path, line):
     path = tmp_path / "train.jsonl"
     path.write_bytes(b'["a", "b"]\n' + line + b"\n")
     with pytest.raises(DataError, match=r"train\.jsonl:2 is not a JSON list"):
-        encode_corpus(path, tokenizers, tmp_path / "corpus")
+        encode_corpus(read_pairs(path), tokenizers, tmp_path / "corpus")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["train.jsonl"]
 
 
@@ -128,7 +128,7 @@ def test_missing_files_and_folders_that_exist_are_refused(folder, tokenizers, tm
     with pytest.raises(DataError, match="exists already"):
         encode_corpus(PAIRS, tokenizers, folder)
     with pytest.raises(DataError, match=r"none\.jsonl cannot be read"):
-        encode_corpus(tmp_path / "none.jsonl", tokenizers, tmp_path / "new")
+        encode_corpus(read_pairs(tmp_path / "none.jsonl"), tokenizers, tmp_path / "new")
     with pytest.raises(DataError, match=r"corpus\.json is missing; encode the corpus again"):
         EncodedCorpus.open(tmp_path)
 

@@ -18,7 +18,6 @@ from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256, write_file
 from dragoman.progress import Progress, silent
 from dragoman.serialization import write_json
-from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
@@ -33,7 +32,7 @@ IdRows = Sequence[Sequence[int]] | NDArray[np.integer]
 
 
 def encode_corpus(
-    pairs: Path | str | Iterable[tuple[str, str]],
+    pairs: Iterable[tuple[str, str]],
     tokenizers: Tokenizers,
     folder: Path | str,
     progress: Progress = silent,
@@ -42,15 +41,12 @@ def encode_corpus(
 ) -> EncodedCorpus:
     """Encodes sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
-    `pairs` is any iterable, or a file of JSON lines, each a list of source and target. The last of them may be a `pool`
-    of which each epoch has other pairs. If `linked`, the tokens of the pairs are aligned too.
+    The last of the pairs may be a `pool` of which each epoch has other pairs. If `linked`, the tokens of the pairs are
+    aligned too.
     """
-    total = None
-    if isinstance(pairs, Path | str):
-        pairs, total = read_pairs(Path(pairs)), _count_lines(Path(pairs))
 
     def encoded() -> Iterator[dict[str, IdRows]]:
-        for chunk in _chunks(pairs, lambda pair: len(pair[0]) + len(pair[1]), progress, "pairs", total):
+        for chunk in _chunks(pairs, lambda pair: len(pair[0]) + len(pair[1]), progress, "pairs"):
             yield {
                 "source": tokenizers.source.encode_batch([source for source, _ in chunk]),
                 "target": tokenizers.target.encode_batch([target for _, target in chunk]),
@@ -128,11 +124,9 @@ def encode_lines(
     return _write(folder, {"source": tokenizer}, encoded())
 
 
-def _chunks(
-    texts: Iterable[T], length: Callable[[T], int], progress: Progress, unit: str, total: int | None = None
-) -> Iterator[list[T]]:
+def _chunks(texts: Iterable[T], length: Callable[[T], int], progress: Progress, unit: str) -> Iterator[list[T]]:
     """Texts in lists of at most `_CHUNK`, of about `_CHARACTERS` if they are long."""
-    with progress.track("encode", total, unit) as advance:
+    with progress.track("encode", unit=unit) as advance:
         chunk: list[T] = []
         characters = 0
         for text in texts:
@@ -249,11 +243,3 @@ class _Writer:
             ids_sha256=ids,
             offsets_sha256=offsets,
         )
-
-
-def _count_lines(path: Path) -> int:
-    try:
-        with open(path, "rb") as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
