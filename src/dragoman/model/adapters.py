@@ -10,7 +10,7 @@ Which projections get one is said in readable names: `encoder`, `decoder.0`, `cr
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from dragoman.errors import ConfigError
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import StepKey, drop
-from dragoman.model.projection import Affine, Dense, Projection, Role
+from dragoman.model.projection import Affine, Dense, Projection
 
 
 class LowRank(Projection):
@@ -29,13 +29,6 @@ class LowRank(Projection):
     drops input features of the adapter: the same ones for all tokens of a step, while PEFT draws anew for each token.
     So it falls on A, and the sum stays one matrix.
     """
-
-    roles: ClassVar[dict[str, Role]] = {
-        "weight": "projection",
-        "bias": "vector",
-        "down": "projection",
-        "up": "projection",
-    }
 
     def __init__(self, frozen: Dense, rank: int, scale: float, dropout: float = 0.0, name: str = "adapter") -> None:
         super().__init__()

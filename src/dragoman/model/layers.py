@@ -1,7 +1,7 @@
 """What stands around attention: norms, the position-wise feed-forward network, and the residual path."""
 
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from dragoman.compiled import kernels
 from dragoman.model.dropout import DropoutKey, drop
 from dragoman.model.observer import RowObserver, ignore
-from dragoman.model.projection import Dense, Projection, Role
+from dragoman.model.projection import Dense, Projection
 
 NormPosition = Literal["pre", "post"]
 """Before a sublayer, or after it is added (the paper)."""
@@ -22,8 +22,6 @@ Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
 
 class LayerNorm(nn.Module):
     """(x - mean) / sqrt(variance + epsilon) * weight + bias, with the population variance (Ba et al. 2016)."""
-
-    roles: ClassVar[dict[str, Role]] = {"weight": "vector", "bias": "vector"}
 
     def __init__(self, d_model: int, epsilon: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
@@ -37,8 +35,6 @@ class LayerNorm(nn.Module):
 
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich 2019)."""
-
-    roles: ClassVar[dict[str, Role]] = {"weight": "vector"}
 
     def __init__(self, d_model: int, epsilon: float = 1e-5) -> None:
         super().__init__()

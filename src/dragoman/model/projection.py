@@ -6,7 +6,7 @@ adapter, a frozen weight, a quantised one.
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -20,9 +20,8 @@ Role = Literal["projection", "table", "vector"]
 
 
 def weight_roles(model: nn.Module) -> dict[str, Role]:
-    """The role of every weight, as its module declares it in `roles`; a tied weight is listed under its first name.
-
-    In modules that declare nothing, matrices are projections and everything else is a vector.
+    """The role of every weight; a tied one is listed under its first name. Matrices are projections and all else is a
+    vector, but for the tables that modules declare in `roles`.
     """
     roles: dict[int, Role] = {}
     for module in model.modules():
@@ -66,8 +65,6 @@ class Projection(nn.Module):
 
 class Dense(Projection):
     """One matrix (F, D), and a bias (F) if asked for. Fresh: Xavier uniform (Glorot and Bengio 2010), no bias yet."""
-
-    roles: ClassVar[dict[str, Role]] = {"weight": "projection", "bias": "vector"}
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__()

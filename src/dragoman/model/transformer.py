@@ -31,7 +31,7 @@ class EncoderDecoder(nn.Module):
     is added to the logits; None in the paper.
     """
 
-    roles: ClassVar[dict[str, Role]] = {"output": "table", "output_bias": "vector"}
+    roles: ClassVar[dict[str, Role]] = {"output": "table"}
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class EncoderDecoder(nn.Module):
 class LanguageModel(nn.Module):
     """A decoder without a memory: each token from those before it."""
 
-    roles: ClassVar[dict[str, Role]] = {"output": "table", "output_bias": "vector"}
+    roles: ClassVar[dict[str, Role]] = {"output": "table"}
 
     def __init__(
         self,
