@@ -21,7 +21,6 @@ from dragoman.explaining.gold_alignment import (
     agree,
     align_pairs,
     choose_alignment,
-    choose_head,
     halves,
     judge,
     judge_choice,
@@ -318,7 +317,6 @@ def test_every_head_is_measured_and_the_best_is_chosen(translator: Translator, m
     )
     rates = [each.aer for each in measured if each.aer is not None]
     assert rates == sorted(rates) and len(rates) == 12
-    assert choose_head(translator, GOLD[:7]) == measured[0]
     monkeypatch.setattr(choosing, "_AT_ONCE", 2)
     for each in measured:
         assert judge_choice(translator, GOLD[:7], each) == each
@@ -348,7 +346,7 @@ def test_a_head_that_aligns_is_found(bpe: Translator, monkeypatch: pytest.Monkey
 def test_without_pairs_our_own_serve_their_languages(translator: Translator) -> None:
     choosing_half, judging_half = halves(GOLD)
     chosen = choose_alignment(translator)
-    assert chosen == judge_choice(translator, judging_half, choose_head(translator, choosing_half))
+    assert chosen == judge_choice(translator, judging_half, measure_heads(translator, choosing_half)[0])
     assert chosen.pairs == 50
     with pytest.raises(DataError, match="there is one aligned pair; of two or more, half choose the head"):
         choose_alignment(translator, GOLD[:1])
@@ -367,11 +365,11 @@ def test_in_other_languages_nothing_is_measured_unless_pairs_are_given(tmp_path:
     assert choose_alignment(translator) == AlignmentChoice.unmeasured(2) == AlignmentChoice(0, None)
     assert choose_alignment(translator, GOLD[:4]).pairs == 2
     with pytest.raises(DataError, match="no aligned pairs"):
-        choose_head(translator, [])
+        measure_heads(translator, [])
 
 
 def test_a_pair_that_the_model_has_no_positions_for_is_named(tmp_path: Path) -> None:
     translator = saved(tmp_path, "word", positions="learned", max_positions=14)
     assert choose_alignment(translator, GOLD[1:3]).pairs == 1
     with pytest.raises(DataError, match="aligned pair 13 has 17 tokens, but the model has positions for 14"):
-        choose_head(translator, GOLD)
+        measure_heads(translator, GOLD)

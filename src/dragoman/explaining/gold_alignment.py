@@ -225,19 +225,12 @@ def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None
     choice = AlignmentChoice.of(translator.model.config)
     if not (choosing and judging):
         return choice
-    return judge_choice(translator, judging, choice if choice.is_trained else choose_head(translator, choosing))
-
-
-def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AlignmentChoice:
-    """The cross-attention with the lowest alignment error rate on these pairs.
-
-    Its rate is that of the best of many, so on other pairs expect a higher one.
-    """
-    return measure_heads(translator, pairs)[0]
+    return judge_choice(translator, judging, choice if choice.is_trained else measure_heads(translator, choosing)[0])
 
 
 def measure_heads(translator: Translator, pairs: Sequence[AlignedPair]) -> list[AlignmentChoice]:
-    """Every cross-attention with its alignment error rate on these pairs, the best first.
+    """Every cross-attention with its alignment error rate on these pairs, the best first. The best of many has a higher
+    rate on other pairs.
 
     These are all heads and the mean of each layer's heads, at the step that writes a word and at the one that reads it.
     """
