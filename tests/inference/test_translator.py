@@ -328,6 +328,8 @@ def test_options_of_the_model_folder_are_used_and_checked(translator: Translator
 
 
 def test_wrong_requests_are_refused_in_words(translator: Translator, tmp_path: Path) -> None:
+    with pytest.raises(DecodeError, match="text 2 should be a string, but is 3"):
+        translator.translate(["the cat", 3])  # pyright: ignore[reportArgumentType]
     with pytest.raises(DecodeError, match="put it in a list"):
         translator.translate("the cat")
     with pytest.raises(DecodeError, match="given 2 and 1"):

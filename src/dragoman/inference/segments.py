@@ -149,15 +149,12 @@ def read_segments(
     the `form` that is made of it, if it fits.
 
     Raises:
-        DecodeError: a text is longer and may not be split, or is not a string.
+        DecodeError: a text is longer and may not be split.
         TokenizerError: a text is not Unicode.
     """
     parts = [
-        [
-            part if part.copied else _formed(part.text, longest, form)
-            for part in _split(number, text, split, abbreviations)
-        ]
-        for number, text in enumerate(texts, 1)
+        [part if part.copied else _formed(part.text, longest, form) for part in _split(text, split, abbreviations)]
+        for text in texts
     ]
     encoded = iter(_encoded([*chain.from_iterable(parts)], tokenizer, longest))
     segmented: list[Segments] = []
@@ -182,10 +179,8 @@ def read_segments(
     return segmented
 
 
-def _split(number: int, text: str, split: Split, abbreviations: Collection[str]) -> list[Segment]:
+def _split(text: str, split: Split, abbreviations: Collection[str]) -> list[Segment]:
     """A text's segments, without ids yet."""
-    if not isinstance(text, str):
-        raise DecodeError(f"text {number} should be a string, but is {text!r}")
     if split == "never" or not has_words(text):
         parts = [(text, not has_words(text))]
     else:

@@ -96,7 +96,7 @@ class TargetLanguages:
         return replace(line, given=given, all=tuple(map(marked, line.all)))
 
     def _split(self, text: str, usual: str | None) -> Wanted:
-        found = _TAG.match(text) if self.ids and isinstance(text, str) else None
+        found = _TAG.match(text) if self.ids else None
         if found is None:
             return Wanted(text, usual)
         try:

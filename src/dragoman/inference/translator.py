@@ -331,6 +331,9 @@ class Translator:
         if isinstance(texts, str):
             raise DecodeError("translate takes several texts, but was given one; put it in a list")
         given, languages = list(texts), self.target_languages
+        for number, text in enumerate(given, 1):
+            if not isinstance(text, str):
+                raise DecodeError(f"text {number} should be a string, but is {text!r}")
         split = languages.split(given, options.target_language)
         longest = self.requests.longest_source(options) - bool(languages.ids)
         as_typed = options.raw or bool(options.prefix)
