@@ -70,11 +70,8 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores at once."""
-        with only_unicode(texts):
-            for text in texts:
-                text.encode()
-            cut = [self._split_language(text) for text in texts]
-            rows = self._processor.encode([text for _, text in cut], out_type=str)
+        cut = [self._split_language(text) for text in texts]
+        rows = self._processor.encode([text for _, text in cut], out_type=str)
         return [
             [self._table.get(piece, UNKNOWN) for piece in (*language, *row)]
             for (language, _), row in zip(cut, rows, strict=True)
@@ -95,9 +92,7 @@ class SentencePieceTokenizer(Tokenizer):
     def normalise(self, text: str) -> str:
         """The form in which the library cuts `text`."""
         language, text = self._split_language(text)
-        with only_unicode([text]):
-            text.encode()
-            normal: str = self._processor.normalize(text)
+        normal: str = self._processor.normalize(text)
         return "".join((*language, normal)).replace(_SPACE, " ").strip()
 
     @cached_property
@@ -122,9 +117,7 @@ class SentencePieceTokenizer(Tokenizer):
         """Each id of `text`, with the positions of its first character and of the one after its last."""
         language, rest = self._split_language(text)
         ahead = len(text) - len(rest)
-        with only_unicode([rest]):
-            rest.encode()
-            found: Any = self._processor.encode(rest, return_type="offset_mapping")
+        found: Any = self._processor.encode(rest, return_type="offset_mapping")
         marked = [(self._table.get(name, UNKNOWN), 0, ahead) for name in language]
         return marked + [
             (self._table.get(piece, UNKNOWN), ahead + first, ahead + last)
@@ -136,7 +129,11 @@ class SentencePieceTokenizer(Tokenizer):
         return isinstance(other, SentencePieceTokenizer) and self.vocabulary == other.vocabulary
 
     def _split_language(self, text: str) -> tuple[list[str], str]:
-        """The piece that names the target language, where a text begins with one, and the rest of the text."""
+        """The piece that names the target language, where a text begins with one, and the rest of the text, which is
+        Unicode.
+        """
+        with only_unicode([text]):
+            text.encode()
         found = _LANGUAGE.match(text)
         return ([found[0]], text[found.end() :]) if found and found[0] in self._table else ([], text)
 
