@@ -15,7 +15,7 @@ from dragoman.text.checks import mend
 from dragoman.text.columns import JOINED, Naming, choose_label_columns, position_of
 from dragoman.text.conll import are_tagged_words, open_words
 from dragoman.text.formats import Table, format_of, open_table
-from dragoman.text.header import Header, judge_label_header
+from dragoman.text.header import judge_label_header
 from dragoman.text.labels import Example, Source, Task, shortened
 from dragoman.text.lines import read_lines
 from dragoman.text.settings import DataSettings
@@ -48,11 +48,7 @@ def open_source(
 def open_label_table(table: Table, settings: DataSettings, seen: tuple[str, str] | None = None) -> NamedTable:
     """Names the columns of a table: by its header or keys, or by numbers from 1."""
     naming = label_naming(settings, seen)
-
-    def judge(first: Sequence[str], below: Sequence[Sequence[str]]) -> Header:
-        return Header(judge_label_header(first, below, naming))
-
-    return name_columns(table, judge, SAMPLED_ROWS, only_texts=False)
+    return name_columns(table, lambda first, rows: judge_label_header(first, rows, naming), SAMPLED_ROWS, False)
 
 
 def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming:

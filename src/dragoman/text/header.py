@@ -76,17 +76,17 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     return Header(False, doubt="it is shorter than the rows below it" if looks else "")
 
 
-def judge_label_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Naming) -> bool:
+def judge_label_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Naming) -> Header:
     """Whether the first row names a text and a label: by what is known about the columns, by names of texts or labels
     that do not return below, or by a label that is like none below.
     """
     cells = [cell.strip() for cell in first]
     if (known := _known(cells, naming)) is not None:
-        return known.is_header
+        return known
     named = [at for at, cell in enumerate(cells) if cell.casefold() in (*TEXTS, *LABELS)]
     if named:
-        return not any(row[at].strip() == cells[at] for at in named for row in rows if len(row) == len(cells))
-    return _is_no_label(cells, rows) or judge_header(cells, rows, Naming()).is_header
+        return Header(not any(row[at].strip() == cells[at] for at in named for row in rows if len(row) == len(cells)))
+    return Header(_is_no_label(cells, rows) or judge_header(cells, rows, Naming()).is_header)
 
 
 def _known(cells: Sequence[str], naming: Naming) -> Header | None:
