@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -165,17 +165,15 @@ def _beside_words(events: Sequence[Event], content: str) -> frozenset[str]:
     closes = _closes(events)
     ends = [*(event.begin for event in events[1:]), len(content)]
     has_words = [
-        bool(e.kind == "words" and content[e.begin : end].strip()) for e, end in zip(events, ends, strict=True)
+        e.kind == "words" and content[e.begin : end].strip() != "" for e, end in zip(events, ends, strict=True)
     ]
-    before = {
-        event.name for event, words in zip(events[1:], has_words, strict=False) if words and event.kind == "start"
-    }
-    behind = {
-        event.name
-        for place, event in enumerate(events[:-1])
-        if has_words[place + 1] and (event.kind == "end" or (event.kind == "start" and place not in closes))
-    }
-    return frozenset(before | behind)
+    names = set[str]()
+    for place, (one, following) in enumerate(pairwise(events)):
+        if has_words[place] and following.kind == "start":
+            names.add(following.name)
+        if has_words[place + 1] and (one.kind == "end" or (one.kind == "start" and place not in closes)):
+            names.add(one.name)
+    return frozenset(names)
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
