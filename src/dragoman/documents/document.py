@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -120,6 +120,7 @@ def lines_in(text: str) -> list[str]:
     return [line for line in _LINE.findall(text) if has_words(line)]
 
 
-def with_lines(text: str, translations: Iterator[str]) -> str:
+def with_lines(text: str, translations: Iterable[str]) -> str:
     """A text with the next translations for those lines of it, and its own spaces around them."""
-    return _LINE.sub(lambda line: next(translations) if has_words(line[0]) else line[0], text)
+    left = iter(translations)
+    return _LINE.sub(lambda line: next(left) if has_words(line[0]) else line[0], text)

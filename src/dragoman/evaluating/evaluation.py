@@ -174,11 +174,10 @@ def evaluate(
         search = f"{describe(options)}, {translator.precision} on {translator.device}"
         languages.append(translator.languages[1])
     languages.append(test.language)
-    measures["language"] = next((each for each in languages if each != UNKNOWN_LANGUAGE), UNKNOWN_LANGUAGE)
-    if measures["language"] == UNKNOWN_LANGUAGE:
-        measures["language"] = language_or_script(UNKNOWN_LANGUAGE, test.references)
-        if measures["language"] != UNKNOWN_LANGUAGE:
-            log.info("%s: BLEU counts words as in %s, by the script of the references", test.name, measures["language"])
+    named = next((each for each in languages if each != UNKNOWN_LANGUAGE), UNKNOWN_LANGUAGE)
+    measures["language"] = language_or_script(named, test.references)
+    if measures["language"] != named:
+        log.info("%s: BLEU counts words as in %s, by the script of the references", test.name, measures["language"])
     scores = score(hypotheses, test.references, samples=samples, **measures)
     _warn_of_little(test, scores)
     return Evaluation(

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any, Literal
 
@@ -213,7 +214,7 @@ def pieces(translator: Translator, text: str, options: SearchOptions) -> Iterato
             yield before
             parts.append((yield from translator.stream(core, options)))
         yield line
-    yield joined(text, parts, lambda new: with_lines(text, iter(new)))
+    yield joined(text, parts, partial(with_lines, text))
 
 
 def event(name: str, data: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from dragoman.decoding.hypothesis import Hypothesis
@@ -68,7 +68,7 @@ def rewritten(translator: Translator, text: str, prefix: str, options: SearchOpt
             if begun not in ("", own.text):
                 own = _Line(translator, core, options).rewritten(begun, number < len(fixed) - 1)
             parts.append(own)
-    whole = joined(text, parts, lambda new: with_lines(text, iter(new)))
+    whole = joined(text, parts, partial(with_lines, text))
     if not "".join(whole.text.split()).startswith("".join(prefix.split())):
         raise DecodeError(f"the model cannot write a translation that begins with {prefix[:100]!r}")
     return whole

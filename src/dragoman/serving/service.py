@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple
@@ -365,7 +365,7 @@ def _translated(
         joins = [lambda new, page=page: page.translated(new).decode() for page in pages]
     else:
         parts = [lines_in(text) for text in texts]
-        joins = [lambda new, text=text: with_lines(text, iter(new)) for text in texts]
+        joins = [partial(with_lines, text) for text in texts]
     lines = iter(translator.translate([line for some in parts for line in some], options, progress=False))
     return [
         joined(text, [next(lines) for _ in some], join) for text, some, join in zip(texts, parts, joins, strict=True)

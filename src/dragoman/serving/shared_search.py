@@ -44,8 +44,8 @@ class Job:
         self.refused: Refused | None = None
 
     def cancel(self, why: Refused | None = None) -> None:
-        """Ends the job, from any thread; it then raises this error, or `Cancelled`."""
-        self.refused = self.refused or why or Cancelled()
+        """Ends the job, from any thread; it then raises this error, or that its client has gone."""
+        self.refused = self.refused or why or Refused(499, "the client closed the connection")
         self.events.put(self.refused)
 
     def check(self) -> None:
@@ -54,13 +54,6 @@ class Job:
             self.refused = Refused(503, "this took longer than a request may take; send less at a time", 1)
         if self.refused is not None:
             raise self.refused
-
-
-class Cancelled(Refused):
-    """The client has gone, so nobody reads the answer."""
-
-    def __init__(self) -> None:
-        super().__init__(499, "the client closed the connection")
 
 
 class _Asked(NamedTuple):
