@@ -17,23 +17,43 @@ class Cell(NamedTuple):
 
     where: Where
     is_quoted: bool
+    text: str
 
 
-class Layout(NamedTuple):
-    """How the cells of a table are written."""
+class Table:
+    """A table. All but the text of its cells stays as it is, to the byte."""
 
-    delimiter: str
-    has_quotes: bool
-    """Whether quotes around a cell are no text."""
+    def __init__(
+        self, content: str, encoding: str, delimiter: str, has_quotes: bool, path: Path, only: Sequence[str]
+    ) -> None:
+        """`has_quotes` says whether quotes around a cell are no text."""
+        self._content, self._encoding, self._delimiter, self._has_quotes = content, encoding, delimiter, has_quotes
+        rows = self._rows(path)
+        wanted: Iterable[bool] = repeat(True)
+        if only:
+            wanted = chosen([cell.text for cell in next(rows, [])], only, path)
+        cells = (cell for row in rows for cell, is_wanted in zip(row, wanted, strict=False) if is_wanted)
+        self._cells = [cell for cell in cells if lines_in(cell.text)]
+        self.texts = [line for cell in self._cells for line in lines_in(cell.text)]
 
-    def rows(self, content: str, path: Path) -> Iterator[list[Cell]]:
+    def translated(self, translations: Sequence[str]) -> bytes:
+        following = iter(translations)
+        parts, end = list[str](), 0
+        for cell in self._cells:
+            translation = with_lines(cell.text, following)
+            if translation != cell.text:
+                parts += [self._content[end : cell.where[0]], self._written(translation, cell.is_quoted)]
+                end = cell.where[1]
+        return "".join([*parts, self._content[end:]]).encode(self._encoding)
+
+    def _rows(self, path: Path) -> Iterator[list[Cell]]:
         """The cells of each row.
 
         Raises:
             DataError: a quoted cell does not end as it should.
         """
-        between = re.escape(self.delimiter)
-        quoted = r'"([^"]*+(?:""[^"]*+)*+)"|(?!")' if self.has_quotes else "((?!))|"
+        content, between = self._content, re.escape(self._delimiter)
+        quoted = r'"([^"]*+(?:""[^"]*+)*+)"|(?!")' if self._has_quotes else "((?!))|"
         pattern = re.compile(rf"(?:{quoted}((?:[^{between}\r\n]|\r(?!\n))*+))({between}|\r?\n|\Z)")
         row, place = list[Cell](), int(content.startswith("\ufeff"))
         end = content.find("\n") + 1 or len(content)
@@ -48,47 +68,20 @@ class Layout(NamedTuple):
                     "all of a cell in quotes, and double those in it"
                 )
             is_quoted = found[1] is not None
-            row.append(Cell(found.span(1 if is_quoted else 2), is_quoted))
+            text = found[1].replace('""', '"') if is_quoted else found[2]
+            row.append(Cell(found.span(1 if is_quoted else 2), is_quoted, text))
             place = found.end()
-            if found[3] != self.delimiter:
+            if found[3] != self._delimiter:
                 yield row
                 row = []
 
-    def written(self, text: str, is_quoted: bool) -> str:
+    def _written(self, text: str, is_quoted: bool) -> str:
         """A text as a cell that was quoted or not; with quotes, if it needs them now."""
-        if not self.has_quotes:
+        if not self._has_quotes:
             return re.sub(r"[\t\r\n]", " ", text)
         doubled = text.replace('"', '""')
-        needs_quotes = not is_quoted and any(sign in text for sign in (self.delimiter, '"', "\r", "\n"))
+        needs_quotes = not is_quoted and any(sign in text for sign in (self._delimiter, '"', "\r", "\n"))
         return f'"{doubled}"' if needs_quotes else doubled
-
-
-class Table:
-    """A table. All but the text of its cells stays as it is, to the byte."""
-
-    def __init__(self, content: str, encoding: str, layout: Layout, path: Path, only: Sequence[str]) -> None:
-        self._content, self._encoding, self._layout = content, encoding, layout
-        rows = layout.rows(content, path)
-        wanted: Iterable[bool] = repeat(True)
-        if only:
-            wanted = chosen([self._text(cell) for cell in next(rows, [])], only, path)
-        cells = (cell for row in rows for cell, is_wanted in zip(row, wanted, strict=False) if is_wanted)
-        self._cells = [cell for cell in cells if lines_in(self._text(cell))]
-        self.texts = [line for cell in self._cells for line in lines_in(self._text(cell))]
-
-    def translated(self, translations: Sequence[str]) -> bytes:
-        following = iter(translations)
-        parts, end = list[str](), 0
-        for cell in self._cells:
-            translation = with_lines(text := self._text(cell), following)
-            if translation != text:
-                parts += [self._content[end : cell.where[0]], self._layout.written(translation, cell.is_quoted)]
-                end = cell.where[1]
-        return "".join([*parts, self._content[end:]]).encode(self._encoding)
-
-    def _text(self, cell: Cell) -> str:
-        raw = self._content[slice(*cell.where)]
-        return raw.replace('""', '"') if cell.is_quoted else raw
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Table:
@@ -100,4 +93,4 @@ def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[
     is_tsv = ENDINGS.get(path.suffix.lower()) == "tsv"
     delimiter = "\t" if is_tsv else csv_delimiter(path, "strict")
     has_quotes = delimiter != "\t" or quoted_cells(path, "strict") > 0
-    return Table(*decoded(content, path), Layout(delimiter, has_quotes), path, only)
+    return Table(*decoded(content, path), delimiter, has_quotes, path, only)
