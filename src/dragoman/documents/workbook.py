@@ -15,7 +15,7 @@ from zipfile import BadZipFile, ZipFile
 
 from dragoman.documents.document import lines_in, with_lines
 from dragoman.documents.reading import MOST_PACKED, chosen, is_meant, xml_bytes, xml_tree
-from dragoman.errors import DataError
+from dragoman.errors import DataError, optional
 
 _NAME = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -32,14 +32,6 @@ class Cell(NamedTuple):
     text: str
     string: Any
     """The element that holds the text, which many cells may share."""
-
-
-class Range(NamedTuple):
-    """Cells of one row."""
-
-    row: str
-    first: tuple[int, str]
-    last: tuple[int, str]
 
 
 class Workbook:
@@ -59,8 +51,9 @@ class Workbook:
                 headings += [cell.text for _, cell in rows[head]]
                 columns = {column for column, cell in rows[head] if any(is_meant(cell.text, one) for one in only)}
                 rows = [[one for one in row if one[0] in columns] for row in rows[head + 1 :]]
-            heads = [*_heads_of_tables(archive, name, path)]
-            found = [cell for row in rows for _, cell in row if lines_in(cell.text) and not _is_in(cell, heads)]
+            heads = {*_heads_of_tables(archive, name, path)}
+            texts = (cell for row in rows for _, cell in row if lines_in(cell.text))
+            found = [cell for cell in texts if cell.element.get("r") not in heads]
             if found:
                 self._trees[name] = tree
                 self._cells += found
@@ -99,31 +92,24 @@ def _cells(row: Any, shared: Sequence[Any], path: Path) -> Iterator[tuple[str, C
             yield column, Cell(element, "".join(piece.text or "" for piece in pieces), string)
 
 
-def _heads_of_tables(archive: ZipFile, sheet: str, path: Path) -> Iterator[Range]:
-    """The cells of a sheet that name the columns of a table in Excel's sense. Another part of the file holds the same
-    names, and Excel takes the workbook for damaged if they differ.
+def _heads_of_tables(archive: ZipFile, sheet: str, path: Path) -> Iterator[str]:
+    """The names of the cells of a sheet that name the columns of a table in Excel's sense. Another part of the file
+    holds the same names, and Excel takes the workbook for damaged if they differ.
     """
     folder, name = posixpath.split(sheet)
     links = f"{folder}/_rels/{name}.rels"
     if links not in archive.namelist():
         return
+    with optional("openpyxl", "documents"):
+        from openpyxl.utils import column_index_from_string, get_column_letter
     for link in xml_tree(archive.read(links), path).getroot():
         target = posixpath.normpath(posixpath.join("/", folder, link.get("Target", ""))).lstrip("/")
         if link.get("Type", "").endswith("/table") and target in archive.namelist():
             table = xml_tree(archive.read(target), path).getroot()
-            found = re.fullmatch(r"([A-Z]+)(\d+)(?::([A-Z]+)\d+)?", table.get("ref", ""))
+            found = re.fullmatch(r"([A-Z]{1,3})(\d+)(?::([A-Z]{1,3})\d+)?", table.get("ref", ""))
             if found and table.get("headerRowCount") != "0":
-                yield Range(found[2], _ordered(found[1]), _ordered(found[3] or found[1]))
-
-
-def _is_in(cell: Cell, ranges: Sequence[Range]) -> bool:
-    column, row = re.sub(r"\d", "", name := cell.element.get("r", "")), re.sub(r"\D", "", name)
-    return any(row == one.row and one.first <= _ordered(column) <= one.last for one in ranges)
-
-
-def _ordered(column: str) -> tuple[int, str]:
-    """A column such as Z or AA, so that it comes before those behind it."""
-    return len(column), column
+                first, last = map(column_index_from_string, (found[1], found[3] or found[1]))
+                yield from (f"{get_column_letter(column)}{found[2]}" for column in range(first, last + 1))
 
 
 def _fill(cell: Cell, translation: str) -> None:
@@ -151,7 +137,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[
 
     Raises:
         DataError: it is damaged or no workbook, or no sheet has such a column.
-        MissingExtra: lxml is not installed.
+        MissingExtra: lxml or openpyxl is not installed.
     """
     try:
         archive = ZipFile(BytesIO(content))
