@@ -63,10 +63,9 @@ def predict(
     note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
     words = bool(text) if words is None else words
     texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
-    typed = not text and input_file is None and sys.stdin.isatty()
     show = {"classify": labels_of_text, "tag": labels_of_words, "fill": words_for_masks}[predictor.task]
     with (progress if input_file else silent).track("predict", unit="texts") as advance:
-        for batch in ([each] for each in texts) if typed else chunks(texts, len):
+        for batch in chunks(texts, len):
             for prediction in predictor.predict(batch, best, words, pretokenized, silent):
                 if output_format == "json":
                     write(as_json(prediction.facts()))
