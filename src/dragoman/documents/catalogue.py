@@ -26,11 +26,7 @@ class Catalogue:
 
     def __init__(self, catalogue: Any, target: str) -> None:
         self._catalogue, self._target = catalogue, target
-        self._entries = [
-            entry
-            for entry in catalogue
-            if entry.msgid not in ("", *CREDITS) and not (entry.obsolete or entry.fuzzy or entry.translated())
-        ]
+        self._entries = [one for one in catalogue.untranslated_entries() if one.msgid not in ("", *CREDITS)]
         messages = (message for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         texts = (text for message in messages for text in _BETWEEN.split(message or "")[::2])
         # The lines and columns of all messages, because programs show them as such.
