@@ -205,14 +205,12 @@ def _plain(text: str) -> str:
     """A text with one space between two words, beside bytes, which may become letters, and at its end, where another
     word may follow. Elsewhere it has none.
     """
-    if not _SPACES.search(text):
-        return text
-    first, *parts = _SPACES.split(text)
-    plain = first
-    for number, part in enumerate(parts, 1):
-        follows = _joins(part[0]) if part else number == len(parts)
-        plain += (" " if plain and _joins(plain[-1]) and follows else "") + part
-    return plain
+
+    def space(found: re.Match[str]) -> str:
+        before, behind = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
+        return " " if before and _joins(before) and (not behind or _joins(behind)) else ""
+
+    return _SPACES.sub(space, text)
 
 
 def _joins(character: str) -> bool:
