@@ -15,6 +15,7 @@ from dragoman.data.encoding import encode_corpus
 from dragoman.data.variation import VariedBatches
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.metrics import bleu_and_chrf
+from dragoman.evaluating.references import evenly_spread
 from dragoman.evaluating.scores import write_scores
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.sentences import split_sentences
@@ -25,7 +26,8 @@ from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
-from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model, read_conventions
+from dragoman.store.description import Languages, ModelFiles, StoredModel
+from dragoman.store.folder import load_model
 from dragoman.text.casing import Truecaser
 from dragoman.text.conventions import PairConventions
 from dragoman.text.languages import UNKNOWN_LANGUAGE
@@ -155,7 +157,7 @@ class TranslationTask(Task):
         if self.recipe.start is None:
             found = learn_conventions(self.run.data, self.report)
         else:
-            found = read_conventions(find_model(self.recipe.start.model)) if self.start is not None else None
+            found = load_model(self.recipe.start.model).files.conventions if self.start is not None else None
         if found is not None:
             found.save(self.run.path)
         return found
@@ -209,8 +211,7 @@ class TranslationTask(Task):
 
     @cached_property
     def _translated_pairs(self) -> list[tuple[str, str]]:
-        count = min(TRANSLATED, len(self.dev_pairs))
-        return [self.dev_pairs[i * len(self.dev_pairs) // count] for i in range(count)]
+        return evenly_spread(self.dev_pairs, TRANSLATED)
 
     def measure(self, model: Any) -> Validated:
         loss, pairs = mean_loss(model, self._dev_batches), self._translated_pairs
