@@ -189,10 +189,10 @@ from pathlib import Path
 from dragoman.data.encoding import encode_text
 from dragoman.text.settings import DataSettings
 from dragoman.text.prepare import prepare_text
-from dragoman.text.prepared import read_text
+from dragoman.text.prepared import evenly_spaced, read_text
 from dragoman.tokenizing import tokenizer as tokenizing
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.runs.language_model import lines_of, sampled
+from dragoman.runs.language_model import lines_of
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -203,7 +203,7 @@ tokenizer = learn_tokenizer(["abc"], TokenizerSettings(kind="byte_bpe", vocabula
 for name in ("short", "long"):
     prepare_text(DataSettings(path=str(folder / f"{name}.txt")), folder / name)
     encode_text(read_text(folder / name, "train"), tokenizer, folder / f"{name}.ids", 64)
-    for _ in lines_of(sampled(read_text(folder / name, "train"), 0.5)):
+    for _ in lines_of(evenly_spaced(read_text(folder / name, "train"), 2, 1)):
         pass
     print(peak())
 """

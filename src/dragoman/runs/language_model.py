@@ -28,7 +28,7 @@ from dragoman.runs.task import Task, Validated
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.text.prepare import prepare_text
-from dragoman.text.prepared import read_text
+from dragoman.text.prepared import evenly_spaced, read_text
 from dragoman.text.report import TextReport, read_text_report
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -62,7 +62,7 @@ class TextTask(Task):
 
     def learn_tokenizers(self) -> Tokenizers:
         """The vocabulary of the training text, learnt from a sample of it if there is much."""
-        text = sampled(read_text(self.run.data, "train"), LEARNT_FROM / self.report.splits["train"].characters)
+        text = evenly_spaced(read_text(self.run.data, "train"), self.report.splits["train"].characters, LEARNT_FROM)
         tokenizer = learn_tokenizer(lines_of(text), self.recipe.tokenizer, self.progress, self.report.language)
         return Tokenizers(tokenizer, tokenizer)
 
@@ -211,15 +211,6 @@ class TextEvaluation:
             "scores": {name: asdict(score) for name, score in self.scores.items()},
             "counts": self.counts,
         }
-
-
-def sampled(pieces: Iterable[str], share: float) -> Iterator[str]:
-    """About this share of some pieces, evenly spaced; all of them from 1 on.
-
-    >>> [*sampled("abcdefgh", 0.25)]
-    ['d', 'h']
-    """
-    return (piece for number, piece in enumerate(pieces) if int((number + 1) * share) > int(number * share))
 
 
 def lines_of(text: Iterable[str]) -> Iterator[str]:
