@@ -46,7 +46,7 @@ def quantize(
         raise ConfigError(f"{model} is an encoder alone, which runs in PyTorch; quantize takes models that write text")
     if test is not None:
         read_references(test, naming=naming_for(model))  # a bad one is refused before anything is written
-    card = default_card(stored.languages, stored.config) + f"\nThe matrices of {model}, rounded to 8 bits.\n"
+    card = default_card(stored.languages, stored.config, f"The matrices of {model}, rounded to 8 bits.")
     save_model(to, stored.model, stored.files._replace(card=card), quantised=True)
     if test is None and stored.config.family == "encoder_decoder" and RunFolder(model).split("test").is_file():
         test = own_test_set(model)

@@ -258,8 +258,9 @@ def _holds_weights(folder: Path, sha256: str) -> bool:
     return (folder / MANIFEST).is_file() and listed_hash(folder, WEIGHTS) == sha256
 
 
-def default_card(languages: Languages | None, config: ModelConfig) -> str:
-    """The model card for a model that no run has described."""
+def default_card(languages: Languages | None, config: ModelConfig, origin: str = "") -> str:
+    """The model card for a model that no run has described; `origin` says what it was made from."""
     kind = {"encoder": "Encoder", "language_model": "Language model"}.get(config.family, "Translation model")
     title = kind if languages is None else f"{kind}, {languages.source} to {languages.target}"
-    return f"# {title}\n\nA Transformer ({config.preset}, {config.size}) made with Dragoman.\n"
+    made = f"A Transformer ({config.preset}, {config.size}) made with Dragoman.\n"
+    return "\n".join([f"# {title}\n", made, *([f"{origin}\n"] if origin else [])])

@@ -33,12 +33,9 @@ def average(before: Path | str, after: Path | str, to: Path | str, share: float)
     check_new_model(to)
     first, last = load_model(before), load_model(after)
     refuse_other_model(first, last)
-    card = (
-        default_card(last.languages, last.config)
-        + f"\nThe average of {before} and {after}, {share:.2f} of the latter.\n"
-    )
+    origin = f"The average of {before} and {after}, {share:.2f} of the latter."
     place_weights(last.model, interpolate(named_weights(first.model), named_weights(last.model), share))
-    save_model(to, last.model, last.files._replace(card=card))
+    save_model(to, last.model, last.files._replace(card=default_card(last.languages, last.config, origin)))
     return Path(to)
 
 
@@ -86,10 +83,8 @@ def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -
         raise ConfigError(f"{adapter} is a whole model already, not an adapter; there is nothing to merge")
     check_new_model(to)
     stored = load_model(adapter) if base is None else load_model(base, adapter=adapter)
-    card = (
-        default_card(stored.languages, stored.config) + f"\nThe adapter {adapter}, merged into {base or facts.base}.\n"
-    )
-    save_model(to, stored.model, stored.files._replace(card=card))
+    origin = f"The adapter {adapter}, merged into {base or facts.base}."
+    save_model(to, stored.model, stored.files._replace(card=default_card(stored.languages, stored.config, origin)))
     return Path(to)
 
 
