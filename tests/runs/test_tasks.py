@@ -12,7 +12,8 @@ import torch
 from families import Trained
 from small import fresh_state, train_settings
 from small_rhyme import RHYME, SETTINGS, train, write_rhyme
-from small_runs import AtSteps, command, exit_codes, terminate
+from small_runs import SETTINGS as PAIR_SETTINGS
+from small_runs import AtSteps, command, exit_codes, terminate, write_corpus
 from torch import Tensor, nn
 
 import dragoman
@@ -243,6 +244,17 @@ def test_windows_are_cut_anew_when_their_length_changes(text: Path, tmp_path: Pa
         assert corpus.has_windows_of(32) and len(corpus.target.row(0)) == 33
     (found,) = json.loads((folder / "scores.json").read_text())["evaluations"]
     assert "|window:32|" in found["scores"]["token"]["signature"]
+
+
+def test_pairs_are_aligned_when_that_begins_to_count(tmp_path: Path) -> None:
+    text, place = write_corpus(tmp_path / "corpus.tsv"), {"runs": tmp_path, "device": "cpu"}
+    timed = [*(each for each in PAIR_SETTINGS if not each.startswith("train.steps")), "train.minutes=1"]
+    with pytest.raises(Interrupted):
+        dragoman.train(text, overrides=timed, progress=StopsInTrial(), **place)
+    corpus = RunFolder(tmp_path / "corpus").corpus("train")
+    assert EncodedCorpus.open(corpus).links is None
+    dragoman.train(text, overrides=[*PAIR_SETTINGS, "train.alignment_weight=0.5"], **place)
+    assert EncodedCorpus.open(corpus).links is not None
 
 
 def test_a_resumed_run_does_not_read_the_text_it_has_encoded(

@@ -56,17 +56,15 @@ def encode_corpus(
     return _write(folder, vocabularies, encoded(), pool=pool, link_with=progress if linked else None)
 
 
-def encode_text(
-    text: str | Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int, *, replace: bool = False
-) -> EncodedCorpus:
+def encode_text(text: str | Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int) -> EncodedCorpus:
     """Encodes running text for a language model into a new folder, as windows in which `length` ids are predicted.
-    With `replace`, a folder that stands there is replaced. The text may come in parts; memory holds one at a time.
+    The text may come in parts; memory holds one at a time.
 
     The last id of a window is the first of the next, so every id but the very first is predicted once.
     """
     windows = _windows(tokenizer.encode_running(text), length, np.dtype(_dtype(tokenizer)))
     encoded = ({"target": rows} for rows in windows)
-    return _write(folder, {"target": tokenizer}, encoded, windows=True, replace=replace)
+    return _write(folder, {"target": tokenizer}, encoded, windows=True)
 
 
 def encode_labelled(
@@ -167,12 +165,11 @@ def _write(
     encoded: Iterable[Mapping[str, IdRows]],
     windows: bool = False,
     labelled: Literal["texts", "words"] | None = None,
-    replace: bool = False,
     pool: Pool | None = None,
     link_with: Progress | None = None,
 ) -> EncodedCorpus:
     """Writes the folder of a corpus from rows of ids, which come side by side; given a progress, links the pairs."""
-    with new_folder(folder, replace) as aside:
+    with new_folder(folder) as aside:
         writers = {side: _Writer(aside, side, vocabulary) for side, vocabulary in vocabularies.items()}
         with ExitStack() as stack:
             for writer in writers.values():

@@ -109,7 +109,7 @@ class LanguageModelTask(TextTask):
 
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
         window = self.recipe.batches.sentence_tokens
-        return encode_text(read_text(self.run.data, name), tokenizers.target, folder, window, replace=True)
+        return encode_text(read_text(self.run.data, name), tokenizers.target, folder, window)
 
     def is_fit(self, _name: str, corpus: EncodedCorpus) -> bool:
         return corpus.has_windows_of(self.recipe.batches.sentence_tokens)

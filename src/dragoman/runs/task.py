@@ -18,7 +18,7 @@ import dragoman
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
-from dragoman.files import new_folder
+from dragoman.files import discard, new_folder
 from dragoman.model.transformer import AnyModel, build_model
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
@@ -121,7 +121,7 @@ class Task(ABC):
 
     @abstractmethod
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
-        """Encodes one split of the prepared text into a folder, in the place of what is there."""
+        """Encodes one split of the prepared text into a new folder."""
 
     def is_fit(self, _name: str, _corpus: EncodedCorpus) -> bool:
         """Whether a corpus that was encoded earlier suits the recipe; settings may change until training begins."""
@@ -222,7 +222,8 @@ class Task(ABC):
                 raise TokenizerError(f"{folder} was encoded by another tokenizer than the run has now; use --fresh")
         if self.is_fit(name, corpus):
             return corpus
-        del corpus  # Windows replaces no folder whose files are open
+        del corpus  # Windows renames no folder whose files are open
+        discard(folder)
         return self.encode_split(name, tokenizers, folder)
 
     # Training
