@@ -4,7 +4,7 @@ import hashlib
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -185,7 +185,7 @@ def matrix(
     return _table("matrix", ["", *columns], named, caption)
 
 
-def table(rows: Sequence[Sequence[Any]], columns: Sequence[str], caption: str) -> HTML:
+def table(rows: Iterable[Sequence[Any]], columns: Sequence[str], caption: str) -> HTML:
     """Facts in rows below the names of their columns."""
     shown = ["".join(f"<td>{html.escape(str(value))}</td>" for value in row) for row in rows]
     return _table("facts", columns, shown, caption)
