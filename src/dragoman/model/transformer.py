@@ -5,8 +5,7 @@ The three families take and return rows of tokens; `project` alone knows the voc
 """
 
 import copy
-from collections.abc import Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -235,7 +234,6 @@ class EncoderModel(nn.Module):
 AnyModel = EncoderDecoder | LanguageModel | EncoderModel
 """A model of any family."""
 Model = TypeVar("Model", bound=EncoderDecoder | LanguageModel | EncoderModel)
-Block = TypeVar("Block", bound=SelfBlock | CrossBlock)
 
 
 def prepare_for_decoding(model: Model, device: torch.device | str, dtype: torch.dtype) -> Model:
@@ -293,7 +291,7 @@ def _encoder_decoder(config: ModelConfig) -> EncoderDecoder:
         _embedding(config, source, "source_embedding"),
         _embedding(config, target, "target_embedding"),
         _encoder(config),
-        _decoder(config, CrossBlock),
+        Decoder([_cross_block(config, i) for i in range(config.decoder_layers)], _final_norm(config), _rotary(config)),
         output,
         _output_bias(config),
     )
@@ -302,8 +300,14 @@ def _encoder_decoder(config: ModelConfig) -> EncoderDecoder:
 def _language_model(config: ModelConfig) -> LanguageModel:
     target = _table(config, config.target_vocabulary)
     output = _table(config, config.target_vocabulary) if config.tied == "none" else target
-    embedding, decoder = _embedding(config, target, "target_embedding"), _decoder(config, SelfBlock)
-    return LanguageModel(config, embedding, decoder, output, _output_bias(config))
+    blocks = [_self_block(config, "decoder", i) for i in range(config.decoder_layers)]
+    return LanguageModel(
+        config,
+        _embedding(config, target, "target_embedding"),
+        Decoder(blocks, _final_norm(config), _rotary(config)),
+        output,
+        _output_bias(config),
+    )
 
 
 def _encoder_model(config: ModelConfig) -> EncoderModel:
@@ -318,25 +322,34 @@ _FAMILIES = {"encoder_decoder": _encoder_decoder, "language_model": _language_mo
 
 
 def _encoder(config: ModelConfig) -> Encoder:
-    blocks = _blocks(config, "encoder", config.encoder_layers, SelfBlock)
+    blocks = [_self_block(config, "encoder", i) for i in range(config.encoder_layers)]
     return Encoder(blocks, _final_norm(config), _rotary(config))
 
 
-def _decoder(config: ModelConfig, kind: type[SelfBlock | CrossBlock]) -> Decoder:
-    blocks = _blocks(config, "decoder", config.decoder_layers, kind)
-    return Decoder(blocks, _final_norm(config), _rotary(config))
+def _self_block(config: ModelConfig, stack: str, index: int) -> SelfBlock:
+    name = f"{stack}.{index}"
+    return SelfBlock(
+        index,
+        name,
+        _attention(config, f"{name}.self_attention"),
+        _feed_forward(config, f"{name}.feed_forward"),
+        _residual(config, f"{name}.self_residual"),
+        _residual(config, f"{name}.feed_residual"),
+    )
 
 
-def _blocks(config: ModelConfig, stack: str, layers: int, kind: type[Block]) -> Iterator[Block]:
-    """The layers of a stack. Each part is called in its layer as it is called for dropout and observers."""
-    attentions = ("self_attention", "cross_attention") if kind is CrossBlock else ("self_attention",)
-    residuals = [name.replace("attention", "residual") for name in attentions] + ["feed_residual"]
-    for index in range(layers):
-        name = f"{stack}.{index}"
-        parts: dict[str, Any] = {part: _attention(config, f"{name}.{part}") for part in attentions}
-        parts["feed_forward"] = _feed_forward(config, f"{name}.feed_forward")
-        parts |= {part: _residual(config, f"{name}.{part}") for part in residuals}
-        yield kind(index, name, **parts)
+def _cross_block(config: ModelConfig, index: int) -> CrossBlock:
+    name = f"decoder.{index}"
+    return CrossBlock(
+        index,
+        name,
+        _attention(config, f"{name}.self_attention"),
+        _attention(config, f"{name}.cross_attention"),
+        _feed_forward(config, f"{name}.feed_forward"),
+        _residual(config, f"{name}.self_residual"),
+        _residual(config, f"{name}.cross_residual"),
+        _residual(config, f"{name}.feed_residual"),
+    )
 
 
 def _attention(config: ModelConfig, name: str) -> Attention:
