@@ -26,8 +26,7 @@ from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
-from dragoman.store.description import Languages, ModelFiles, StoredModel
-from dragoman.store.folder import load_model
+from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model, read_conventions
 from dragoman.text.casing import Truecaser
 from dragoman.text.conventions import PairConventions
 from dragoman.text.languages import UNKNOWN_LANGUAGE
@@ -157,7 +156,7 @@ class TranslationTask(Task):
         if self.recipe.start is None:
             found = learn_conventions(self.run.data, self.report)
         else:
-            found = load_model(self.recipe.start.model).files.conventions if self.start is not None else None
+            found = read_conventions(find_model(self.recipe.start.model)) if self.start is not None else None
         if found is not None:
             found.save(self.run.path)
         return found

@@ -236,6 +236,13 @@ def read_adapter(folder: Path) -> Adapter | None:
     return read_json_as(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter
 
 
+def read_conventions(folder: Path) -> PairConventions | None:
+    """How the training text of a model is written, of its base for an adapter; None if the folder does not say."""
+    if (adapter := read_adapter(folder)) is not None:
+        folder = find_base(folder, adapter)
+    return PairConventions.load(folder)
+
+
 def find_base(folder: Path, adapter: Adapter) -> Path:
     """The folder of an adapter's base: where it was, or where it lies as seen from the adapter; if both hold a model,
     the one whose weights fit.
