@@ -35,8 +35,10 @@ def number(x: float) -> str:
 
 
 def shares(page: Page, selector: str) -> list[float]:
-    """Percentages that a column shows, as shares."""
-    return [float(text.removesuffix("%").strip()) / 100 for text in page.locator(selector).all_inner_texts()]
+    """Percentages that a column shows, as shares; tiny ones stand as 2.356 × 10⁻⁵."""
+    plain = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+    texts = [text.removesuffix("%").strip() for text in page.locator(selector).all_inner_texts()]
+    return [float(text.replace(" × 10", "e").translate(plain)) / 100 for text in texts]
 
 
 def carried(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
