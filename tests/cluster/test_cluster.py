@@ -66,7 +66,8 @@ def write_parts(folder: Path, rows: list[str], parts: int) -> str:
 
 
 def assert_equal(one: Path, many: Path, names: tuple[str, ...] = ("train", "dev", "test")) -> None:
-    """The same lines in each set, and the same report."""
+    """The same lines in each set, and the same report; nothing is left of what was set aside."""
+    assert all(path.is_file() for path in many.iterdir())
     for name in names:
         alone, together = (b"".join(part.read_bytes() for part in parts_of(folder, name)) for folder in (one, many))
         assert alone == together
