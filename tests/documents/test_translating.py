@@ -1,5 +1,6 @@
 """Documents through a model, from the command line and from Python."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,9 @@ import pytest
 
 import dragoman
 from dragoman.cli.main import main
+from dragoman.documents import reading
+from dragoman.documents.document import Left
+from dragoman.documents.reading import read_document
 
 PAGE = '<html lang="en"><h1>The cat</h1><p>the <b>red</b> dog sleeps.</p><pre>the cat</pre></html>'
 
@@ -88,3 +92,33 @@ def test_columns_of_lines_are_refused(run_folder: Path, tmp_path: Path, capsys: 
     (tmp_path / "a.txt").write_text("the cat\n")
     assert main(["translate", str(run_folder), "--input", str(tmp_path / "a.txt"), "--only", "name"]) == 2
     assert "--only names columns or keys of a document" in capsys.readouterr().err
+
+
+def test_a_document_ends_with_a_line_that_counts_its_texts(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, output = tmp_path / "page.html", tmp_path / "out.html"
+    page.write_text("<p>the cat\n<p>the dog zzzz\n")
+
+    def read(*given: Any) -> Any:
+        document = read_document(*given)
+        document.left += [Left("a formula compares with it", "line 7"), Left("a formula compares with it", "line 9")]
+        return document
+
+    monkeypatch.setattr(reading, "read_document", read)
+    command = ["translate", str(run_folder), "--input", str(page), "--output", str(output)]
+    assert main(command) == 0
+    said = capsys.readouterr().err
+    assert "2 texts left (first: line 7): a formula compares with it" in said
+    assert re.search(r"4 texts: 2 translated, 2 left, [12] flagged \((line 1, )?line 2\)$", said.strip())
+    output.unlink()
+    assert main([*command, "--fail-on", "left"]) == 9
+
+
+def test_a_document_without_texts_is_reported(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>7 <b>8</b>")
+    assert main(["translate", str(run_folder), "--input", str(page), "--output", str(tmp_path / "out.html")]) == 0
+    assert "no text was found" in capsys.readouterr().err

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PLACES = 10
 """Lines that are named for each flag."""
+TRANSLATED, FLAGGED = "translated", "flagged"
+"""Names under which `Flags` counts the texts that the model translated, and those with a flag that is not harmless."""
 RANKED = "columns: line, rank, score, text; the nearer a score is to 0, the likelier the model finds the translation"
 
 
@@ -101,12 +103,15 @@ class Work:
         from dragoman.runs.signals import interrupted_by_signals
 
         if document is None:
-            texts, convert, unit = read(source), None, "line"
+            texts, convert, place = read(source), None, None
         else:
-            texts, convert, unit, total = document.texts, document.translated, "text", len(document.texts)
+            texts, convert, place, total = document.texts, document.translated, document.place, len(document.texts)
         with resumable_file(output, asked, fresh, convert) as file, interrupted_by_signals(lambda: file.state):
-            rest, flags = file.rest(texts, str(source)), Flags(file.counts, file.places, unit)
-            return self._translate(rest, file.add, flags, total, file.record.lines)
+            rest, flags = file.rest(texts, str(source)), Flags(file.counts, file.places, place)
+            self._translate(rest, file.add, flags, total, file.record.lines)
+        if document is not None:
+            flags.note_document(document)
+        return flags
 
     def _translate(
         self,
@@ -158,26 +163,52 @@ class Flags(NamedTuple):
     """How many texts have each."""
     places: dict[str, list[int]]
     """The first texts that have it, from 1."""
-    unit: str = "line"
-    """What a text is."""
+    place: Callable[[int], str] | None = None
+    """The position in a document of a text, from 0; None if texts are lines."""
+
+    @property
+    def unit(self) -> str:
+        """The name of a text."""
+        return "line" if self.place is None else "text"
 
     def add(self, number: int, translation: "Translation") -> None:
-        flags = {flag for each in (translation, *translation.alternatives) for flag in each.flags}
+        from dragoman.inference.translation import HARMLESS
+
+        flags: set[str] = {flag for each in (translation, *translation.alternatives) for flag in each.flags}
+        if flags - HARMLESS:
+            flags.add(FLAGGED)
+        if translation.tokens:
+            self.counts[TRANSLATED] += 1
         self.counts.update(flags)
         for flag in flags:
             if len(places := self.places.setdefault(flag, [])) < PLACES:
                 places.append(number)
 
+    def note_document(self, document: "Document") -> None:
+        """Report which texts of a document were left, and sum up what became of all."""
+        self.counts["left"] = len(document.left)
+        for remark in document.remarks:
+            note(remark)
+        texts, translated = len(document.texts) + len(document.left), self.counts[TRANSLATED]
+        note(
+            f"{texts:,} {'text' if texts == 1 else 'texts'}: {translated:,} translated, {texts - translated:,} left, "
+            f"{self.counts[FLAGGED]:,} flagged{self.where(FLAGGED)}"
+        )
+
     def note(self, texts: int) -> None:
         """Says which flags so many texts have."""
-        for flag, meaning in meanings(self.counts).items():
+        for flag, meaning in meanings(+self.counts).items():
             found = f"{self.counts[flag]:,} of {texts:,} {self.unit if texts == 1 else f'{self.unit}s'}"
             note(f"{found} flagged {flag}{self.where(flag)}: {meaning}")
 
     def where(self, flag: str) -> str:
         """The texts that have a flag, in words."""
-        places = ", ".join(map(str, self.places.get(flag, ())))
-        return f" ({self.unit} {places}{', …' if self.counts[flag] > PLACES else ''})" if places else ""
+        numbers, more = self.places.get(flag, ()), ", …" if self.counts[flag] > PLACES else ""
+        if not numbers:
+            return ""
+        if self.place is None:
+            return f" (line {', '.join(map(str, numbers))}{more})"
+        return f" ({', '.join(dict.fromkeys(self.place(number - 1) for number in numbers))}{more})"
 
 
 def pharaoh(translation: "Translation") -> str:

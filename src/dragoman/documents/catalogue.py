@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from dragoman.documents.document import Document
 from dragoman.inference.sentences import has_words
 from dragoman.text.memories import CREDITS, read_catalogue
 
@@ -21,18 +22,23 @@ long line goes on in the next with a small letter.
 _FORMS = re.compile(r"nplurals\s*=\s*(\d)")
 
 
-class Catalogue:
+class Catalogue(Document):
     """A catalogue. Written, it is laid out as polib does it, with all that it held before."""
 
     def __init__(self, catalogue: Any, target: str) -> None:
+        super().__init__()
         self._catalogue, self._target = catalogue, target
         self._entries = [one for one in catalogue.untranslated_entries() if one.msgid not in ("", *CREDITS)]
-        messages = (message for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
-        texts = (text for message in messages for text in _BETWEEN.split(message or "")[::2])
+        messages = ((entry, message) for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         # The lines and columns of all messages, because programs show them as such.
-        self.texts = [text.replace("\n", " ") for text in texts if has_words(text)]
+        texts = [(entry, text) for entry, message in messages for text in _BETWEEN.split(message or "")[::2]]
+        self.texts = [text.replace("\n", " ") for _, text in texts if has_words(text)]
+        self._entry_of = [entry for entry, text in texts if has_words(text)]
         forms = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
         self._forms = int(forms[1]) if forms else 0
+
+    def place(self, number: int) -> str:
+        return f"line {self._entry_of[number].linenum:,}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)

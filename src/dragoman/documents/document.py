@@ -1,10 +1,12 @@
 """What every format gives: the texts of a file, and the file again with their translations."""
 
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.inference.sentences import has_words
@@ -16,17 +18,50 @@ _LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
 _LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
 
 
-class Document(Protocol):
-    """A file that was read."""
+class Left(NamedTuple):
+    """A text that stays untranslated, because its right translation is out of reach."""
+
+    reason: str
+    """The end of a sentence that begins "left as it is: ", such as "a formula compares with it"."""
+    place: str
+    """The position in the file, such as "line 12" or "cell Prices!B3"."""
+
+
+class Document(ABC):
+    """A file that was read.
+
+    Attributes:
+        texts: the texts to translate, each in one line, with inline markup as short tags.
+        left: the texts that stay as they are although a reader might expect their translation.
+        notes: further sentences that a reader of the translation should know.
+    """
+
+    texts: Sequence[str]
+
+    def __init__(self) -> None:
+        self.left: list[Left] = []
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def place(self, number: int) -> str:
+        """Return the position in the file of a text, counted from 0, such as "line 12"."""
+
+    @abstractmethod
+    def translated(self, translations: Sequence[str]) -> bytes:
+        """Return the file with a translation for each of its texts."""
 
     @property
-    def texts(self) -> Sequence[str]:
-        """What is translated, each in one line; inline markup stands in it as short tags."""
-        ...
-
-    def translated(self, translations: Sequence[str]) -> bytes:
-        """The file with a translation for each of its texts."""
-        ...
+    def remarks(self) -> list[str]:
+        """The notes, a sentence for each reason why texts were left, and a warning if there is nothing to translate."""
+        places = defaultdict[str, list[str]](list)
+        for reason, place in self.left:
+            places[reason].append(place)
+        left = [
+            f"{len(some):,} {'text' if len(some) == 1 else 'texts'} left (first: {some[0]}): {reason}"
+            for reason, some in places.items()
+        ]
+        nothing = [] if self.texts else ["no text was found that can be translated; the output is a copy"]
+        return [*self.notes, *left, *nothing]
 
 
 class Block(NamedTuple):
@@ -36,7 +71,7 @@ class Block(NamedTuple):
     inline: Inline[Where]
 
 
-class Spliced:
+class Spliced(Document):
     """A text file into which translations are spliced. All else stays as it was: with the texts themselves for
     translations, the file is the same to the byte.
     """
@@ -46,13 +81,17 @@ class Spliced:
 
     def __init__(self, content: str, encoding: str, encode_errors: str = "strict") -> None:
         """`encode_errors` says what becomes of characters that the encoding lacks, as in `str.encode`."""
+        super().__init__()
         self.content, self._encoding, self._encode_errors = content, encoding, encode_errors
         self._blocks: list[Block] = []
         self._inner: list[Block] = []
 
     @property
-    def texts(self) -> Sequence[str]:
+    def texts(self) -> Sequence[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return [block.inline.text for block in (*self._blocks, *self._inner)]
+
+    def place(self, number: int) -> str:
+        return line_of(self.content, [*self._blocks, *self._inner][number].where)
 
     def add(self, parts: Sequence[Part[Where]]) -> None:
         """Adds a text, which stands behind all others, if it has words; of links side by side, as in a menu, each."""
@@ -113,6 +152,11 @@ class Spliced:
 
 def _has_words(parts: Sequence[Part[Where]]) -> bool:
     return any(part.kind == "words" and has_words(part.words) for part in parts)
+
+
+def line_of(content: str, where: Where) -> str:
+    """Return the line of a piece of a file, counted from 1."""
+    return f"line {content.count(chr(10), 0, where[0]) + 1:,}"
 
 
 def lines_in(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
+from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.reading import MOST_PACKED, xml_bytes, xml_tree
 from dragoman.errors import DataError, optional
@@ -48,18 +49,25 @@ class Paragraph(NamedTuple):
         return [inline.text for inline in self.inlines]
 
 
-class Docx:
+class Docx(Document):
     """A Word document."""
 
     def __init__(self, document: Any, path: Path) -> None:
+        super().__init__()
         self._document = document
         parts = [*document.part.package.iter_parts()]
         self._notes = {part: xml_tree(part.blob, path) for part in parts if _is_of_notes(part)}
         roots = [part.element for part in parts if hasattr(part, "element")]
         roots += [tree.getroot() for tree in self._notes.values()]
         paragraphs = (paragraph for root in roots for paragraph in root.iter(f"{_W}p"))
-        self._paragraphs = [found for each in paragraphs if (found := _paragraph(each))]
+        numbered = ((number, _paragraph(each)) for number, each in enumerate(paragraphs, 1))
+        found = [(number, paragraph) for number, paragraph in numbered if paragraph]
+        self._paragraphs = [paragraph for _, paragraph in found]
         self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
+        self._numbers = [number for number, paragraph in found for _ in paragraph.texts]
+
+    def place(self, number: int) -> str:
+        return f"paragraph {self._numbers[number]:,}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-from dragoman.documents.document import Where
+from dragoman.documents.document import Document, Where, line_of
 from dragoman.documents.reading import decoded
 from dragoman.inference.sentences import has_words
 
@@ -36,10 +36,11 @@ class Line(NamedTuple):
         return len(self.before) + len(self.item) + len(self.words)
 
 
-class Plain:
+class Plain(Document):
     """A plain text. All else stays as it is, to the byte."""
 
     def __init__(self, content: str, encoding: str) -> None:
+        super().__init__()
         self._content, self._encoding = content, encoding
         blocks: list[list[Line]] = [[]]
         for found in _LINE.finditer(content, int(content.startswith("\ufeff"))):
@@ -51,6 +52,9 @@ class Plain:
         paragraphs = (paragraph for block in blocks for paragraph in _paragraphs(block))
         self._paragraphs = [one for one in paragraphs if has_words(_text(one))]
         self.texts = [*map(_text, self._paragraphs)]
+
+    def place(self, number: int) -> str:
+        return line_of(self._content, self._paragraphs[number][0].where)
 
     def translated(self, translations: Sequence[str]) -> bytes:
         parts, end = list[str](), 0

@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from dragoman.documents.document import Where
+from dragoman.documents.document import Document, Where, line_of
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
 from dragoman.documents.reading import decoded
 from dragoman.errors import DataError, optional
@@ -65,10 +65,11 @@ class Sentence(NamedTuple):
         return [words or (NOTHING if line.begins_cue else "") for line, words in zip(self.lines, dealt, strict=True)]
 
 
-class Subtitles:
+class Subtitles(Document):
     """A file of subtitles. All but the text of its cues stays as it is, to the byte."""
 
     def __init__(self, content: str, encoding: str, lines: Sequence[Line]) -> None:
+        super().__init__()
         self._content, self._encoding = content, encoding
         groups: list[list[Line]] = []
         for line in lines:
@@ -83,6 +84,9 @@ class Subtitles:
             if any(has_words(line.words) for line in group)
         ]
         self.texts = [sentence.inline.text for sentence in self._sentences]
+
+    def place(self, number: int) -> str:
+        return line_of(self._content, self._sentences[number].lines[0].where)
 
     def translated(self, translations: Sequence[str]) -> bytes:
         parts, end = list[str](), 0

@@ -6,7 +6,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.documents.document import Where, lines_in, with_lines
+from dragoman.documents.document import Document, Where, line_of, lines_in, with_lines
 from dragoman.documents.reading import chosen, decoded
 from dragoman.errors import DataError
 from dragoman.text.formats import DELIMITER_GIVEN, ENDINGS, csv_delimiter, quoted_cells
@@ -20,13 +20,14 @@ class Cell(NamedTuple):
     text: str
 
 
-class Table:
+class Table(Document):
     """A table. All but the text of its cells stays as it is, to the byte."""
 
     def __init__(
         self, content: str, encoding: str, delimiter: str, has_quotes: bool, path: Path, only: Sequence[str]
     ) -> None:
         """`has_quotes` says whether quotes around a cell are no text."""
+        super().__init__()
         self._content, self._encoding, self._delimiter, self._has_quotes = content, encoding, delimiter, has_quotes
         rows = self._rows(path)
         wanted: Iterable[bool] = repeat(True)
@@ -34,7 +35,11 @@ class Table:
             wanted = chosen([cell.text for cell in next(rows, [])], only, path)
         cells = (cell for row in rows for cell, is_wanted in zip(row, wanted, strict=False) if is_wanted)
         self._cells = [cell for cell in cells if lines_in(cell.text)]
-        self.texts = [line for cell in self._cells for line in lines_in(cell.text)]
+        lines = [(cell, line) for cell in self._cells for line in lines_in(cell.text)]
+        self.texts, self._cell_of = [line for _, line in lines], [cell for cell, _ in lines]
+
+    def place(self, number: int) -> str:
+        return line_of(self._content, self._cell_of[number].where)
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)

@@ -1,5 +1,6 @@
 """A document in, a document out."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress
+
+logger = logging.getLogger(__name__)
 
 
 def translate_document(
@@ -26,7 +29,7 @@ def translate_document(
     **settings: Any,
 ) -> list[Translation]:
     """Translates the texts of a document, and writes the document with their translations; all else in it stays as it
-    is. Returns the translations, in the order of the document.
+    is. Returns the translations, in the order of the document. Texts that had to be left are logged as warnings.
 
     The name of the file tells its format, unless `document_format` does. `only` names the columns of a table, or the
     keys of JSON, that are translated, by patterns such as `*.title`. `settings` are as those of `translate`.
@@ -42,4 +45,6 @@ def translate_document(
     document = read_document(source, translator.languages, document_format, only)
     translations = translator.translate(document.texts, options, progress, **settings)
     write_file(output, document.translated([each.text for each in translations]))
+    for remark in document.remarks:
+        logger.warning("%s: %s", source, remark)
     return translations

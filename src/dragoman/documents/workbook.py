@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from dragoman.documents.document import lines_in, with_lines
+from dragoman.documents.document import Document, lines_in, with_lines
 from dragoman.documents.reading import MOST_PACKED, chosen, is_meant, xml_bytes, xml_tree
 from dragoman.errors import DataError, optional
 
@@ -32,12 +32,15 @@ class Cell(NamedTuple):
     text: str
     string: Any
     """The element that holds the text, which many cells may share."""
+    name: str
+    """The sheet's file and the cell, as in "sheet1!B3"."""
 
 
-class Workbook:
+class Workbook(Document):
     """A workbook. A text whose letters have several formats gets that of its longest piece."""
 
     def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
+        super().__init__()
         self._archive, self._trees = archive, dict[str, Any]()
         self._cells: list[Cell] = []
         headings: list[str] = []
@@ -45,7 +48,10 @@ class Workbook:
         shared = xml_tree(archive.read(_STRINGS), path).getroot().findall(f"{_NAME}si") if _STRINGS in names else []
         for name in filter(_SHEET.fullmatch, names):
             tree = xml_tree(archive.read(name), path)
-            rows = [[*_cells(row, shared, path)] for row in tree.iter(f"{_NAME}row")]
+            rows = [
+                [*_cells(row, shared, path, posixpath.basename(name).removesuffix(".xml"))]
+                for row in tree.iter(f"{_NAME}row")
+            ]
             if only and rows:
                 head = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title may stand above it
                 headings += [cell.text for _, cell in rows[head]]
@@ -58,7 +64,11 @@ class Workbook:
                 self._trees[name] = tree
                 self._cells += found
         chosen(headings, only, path)  # refuses what no sheet has
-        self.texts = [line for cell in self._cells for line in lines_in(cell.text)]
+        lines = [(cell, line) for cell in self._cells for line in lines_in(cell.text)]
+        self.texts, self._cell_of = [line for _, line in lines], [cell for cell, _ in lines]
+
+    def place(self, number: int) -> str:
+        return f"cell {self._cell_of[number].name}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
@@ -73,7 +83,7 @@ class Workbook:
         return written.getvalue()
 
 
-def _cells(row: Any, shared: Sequence[Any], path: Path) -> Iterator[tuple[str, Cell]]:
+def _cells(row: Any, shared: Sequence[Any], path: Path, sheet: str) -> Iterator[tuple[str, Cell]]:
     """The cells of a row with text, not those with formulas, and the letters of their columns."""
     for element in row.iter(f"{_NAME}c"):
         kind, string = element.get("t"), None
@@ -88,8 +98,9 @@ def _cells(row: Any, shared: Sequence[Any], path: Path) -> Iterator[tuple[str, C
             string = shared[int(number)]
         if string is not None:
             pieces = (*string.findall(f"{_NAME}t"), *string.findall(f"{_NAME}r/{_NAME}t"))
-            column = re.sub(r"\d", "", element.get("r", ""))
-            yield column, Cell(element, "".join(piece.text or "" for piece in pieces), string)
+            name = element.get("r", "")
+            text = "".join(piece.text or "" for piece in pieces)
+            yield re.sub(r"\d", "", name), Cell(element, text, string, f"{sheet}!{name}")
 
 
 def _heads_of_tables(archive: ZipFile, sheet: str, path: Path) -> Iterator[str]:

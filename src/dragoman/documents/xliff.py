@@ -5,6 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.json_texts import BRANCHES
 from dragoman.documents.reading import xml_bytes, xml_tree
@@ -39,13 +40,17 @@ class Unit(NamedTuple):
     inline: Inline[Tag]
 
 
-class Xliff:
+class Xliff(Document):
     """A file of a translation tool."""
 
     def __init__(self, tree: Any, target: str) -> None:
+        super().__init__()
         self._tree, self._target = tree, target
         self._units = [unit for element in tree.iter("{*}trans-unit", "{*}segment") for unit in _units(element)]
         self.texts = [unit.inline.text for unit in self._units]
+
+    def place(self, number: int) -> str:
+        return f"line {self._units[number].element.sourceline:,}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
         for unit, translation in zip(self._units, translations, strict=True):

@@ -30,6 +30,7 @@ Flag = Literal[
     "term",
     "unknown",
     "language",
+    "left",
 ]
 """What a reader should know about a translation; `translation.MEANINGS` says what each means."""
 

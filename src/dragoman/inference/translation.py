@@ -48,8 +48,11 @@ MEANINGS: dict[Flag, str] = {
     "term": "the translation lacks a form of a term of the source, or holds it too seldom",
     "unknown": "the vocabulary does not hold a word of the source",
     "language": "the source, or a sentence of it, is in another language than the model reads",
+    "left": "a text of a document stays as it is, because its right translation is out of reach",
 }
 """Each flag in plain words."""
+HARMLESS = frozenset[Flag](("split", "copied"))
+"""Flags that say how a text was translated, not that its translation may be wrong."""
 
 _LONGEST_LOOP = 8
 _LOOPS = 4
