@@ -35,9 +35,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PYPROJECT = ROOT / "pyproject.toml"
 VERSIONS = ROOT / "constraints.txt"
-DEMO_EXTRAS = ["plots"]
-"""What a demo needs beside Dragoman's own dependencies: it draws its curves."""
-DEMO_IMPORTS = "import dragoman.runs.train, dragoman.inference.translator, matplotlib.figure"
+DEMO_EXTRAS = ["plots", "serve"]
+"""Extras that a demo and the commands of the README need: curves are drawn, and the model is served."""
+DEMO_IMPORTS = "import dragoman.runs.train, dragoman.inference.translator, matplotlib.figure, fastapi"
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 PATIENCE_SECONDS = 3
 IMPATIENT = ["--timeout", "15", "--retries", "1"]
