@@ -100,6 +100,17 @@ def test_a_part_of_the_pairs_teaches_all_of_them(monkeypatch: pytest.MonkeyPatch
     assert linked(pairs) == [[2, 1], *[[1]] * 10] * 40
 
 
+def test_a_couple_that_was_never_seen_together_has_no_link() -> None:
+    pairs = [([0], [0]), ([2], [3])] * 10
+    source, target = (rows_of(side) for side in zip(*pairs, strict=True))
+    aligner = aligning.Aligner.of(source, target, (VOCABULARY, VOCABULARY))
+    # The unseen couples are before, between and behind those that were seen: (0, 1), (0, 4), (3, 0) and (4, 4).
+    unseen = [([0], [1]), ([0], [4]), ([3], [0]), ([4], [4])]
+    source, target = (rows_of(side) for side in zip(*unseen, strict=True))
+    (block,) = aligning._blocks(source, target, np.arange(4))
+    assert aligner.links(block).tolist() == [[0]] * 4
+
+
 def test_sides_without_tokens_or_too_long_have_no_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aligning, "LONGEST", 3)
     pairs = [([0], [1]), ([2], [3]), ([], [1, 2]), ([0], []), ([0, 2, 0, 2], [1])] * 5

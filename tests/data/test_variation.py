@@ -103,6 +103,14 @@ def test_a_batch_follows_from_seed_epoch_and_pairs_alone(corpus: EncodedCorpus, 
     )
 
 
+def test_batches_of_an_epoch_are_varied_differently(tokenizers: Tokenizers, tmp_path: Path) -> None:
+    corpus = encode_corpus([PAIRS[0]] * 120, tokenizers, tmp_path / "corpus", linked=True)
+    batches = varied(corpus, tokenizers, rough=0.5)
+    made = [tuple(texts(batches.batch(item), tokenizers)) for item in batches.epoch(0)]
+    full = [batch for batch in made if len(batch) == len(made[0])]
+    assert len(full) > 2 and len({*full}) > 1
+
+
 def test_joined_rows_are_whole_pairs_one_behind_the_other(corpus: EncodedCorpus, tokenizers: Tokenizers) -> None:
     batches = varied(corpus, tokenizers, joined=0.6, joined_tokens=40)
     joined = rows = 0

@@ -159,15 +159,15 @@ def test_a_request_that_fails_says_why_and_the_next_step_goes_on() -> None:
 
 
 class Full(Toy):
-    """A toy without memory for the source (7,), of which it has taken in other sources, or for a step after `steps`."""
+    """A toy that runs out of memory once it has taken in the source (7,), or at a step after `steps`."""
 
     steps = 1_000
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         for source in sources:
+            super().admit([source])
             if tuple(source) == (7,):
                 raise MemoryError("no room for a source")
-            super().admit([source])
 
     def advance(self, token: np.ndarray) -> TensorStep:
         self.steps -= 1

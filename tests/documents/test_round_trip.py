@@ -4,6 +4,7 @@ import gzip
 import re
 import tempfile
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.documents.document import Document
+from dragoman.documents.html import Html
 from dragoman.documents.reading import read_document
 from dragoman.errors import ConfigError, DataError
 
@@ -342,3 +344,14 @@ def test_a_page_that_names_no_encoding_shows_every_character(tmp_path: Path, pag
     (tmp_path / "a.html").write_bytes(page)
     document = read_document(tmp_path / "a.html", ("en", "it"))
     assert document.translated([text.replace("one", "è") for text in document.texts]) == written
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_quotes_in_a_translated_attribute_are_escaped(quote: str) -> None:
+    page = Html(f"<p title={quote}the cat{quote}>the dog</p>", "utf-8", "it")
+    written = page.translated(["il cane", """il "gatto" d'oro"""]).decode()
+    found: list[dict[str, str | None]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: found.append(dict(attrs))
+    parser.feed(written)
+    assert found == [{"title": """il "gatto" d'oro"""}]

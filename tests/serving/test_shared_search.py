@@ -117,6 +117,28 @@ def test_a_stream_is_the_same_whatever_others_do(translator: Translator, text: s
         assert beside.result() == alone(translator, others)
 
 
+def test_requests_of_a_client_that_went_away_are_searched_no_further(translator: Translator):
+    steps: list[set[int]] = []
+
+    def record(engine: Engine) -> None:
+        step = engine.step
+
+        def recorded() -> list[Result]:
+            results = step()
+            steps.append({*engine.under_way})
+            return results
+
+        engine.step = recorded
+
+    with shared(translator, record) as search:
+        events = search.events(requests(translator, LONG), Job(seconds=60), watched=True)
+        next(events)  # some are being searched, others wait
+        events.close()
+        seen = len(steps) + 1  # a step may be running
+        found(translator, search, TEXTS[:3])
+        assert steps[seen:] and all(ticket >= len(LONG) for step in steps[seen:] for ticket in step)
+
+
 def test_a_short_request_overtakes_a_document(translator: Translator):
     inbox, document, guest = FairInbox(), Job(60), Job(60)
     engine = translator.engine(translator.options, inbox=inbox)

@@ -112,6 +112,13 @@ def test_merged_and_unmerged_give_the_same_logits_and_translations(base: Path, a
     assert read_config(adapter) == read_config(base)
 
 
+def test_a_damaged_file_of_the_base_is_found_when_its_adapter_is_loaded(base: Path, adapter: Path) -> None:
+    tokenizer = sorted(base.glob("tokenizer*.json"))[0]
+    tokenizer.write_bytes(tokenizer.read_bytes() + b"\n")  # the same JSON, but not the file that was saved
+    with pytest.raises(CheckpointError, match=tokenizer.name):
+        load_model(adapter)
+
+
 def test_translate_takes_an_adapter(base: Path, adapter: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with_adapter = [text for text, _ in translations(adapter)]
     assert main(["translate", str(base), *TEXTS, "--adapter", str(adapter), "--precision", "float32", "-q"]) == 0
