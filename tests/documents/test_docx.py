@@ -166,6 +166,35 @@ def test_all_that_a_paragraph_holds_stays_and_what_readers_see_is_translated(pat
     assert canonical[1].decode() == words.sub(lambda some: some[0].upper(), canonical[0].decode())
 
 
+@pytest.mark.parametrize(
+    ("inside", "text", "kind"),
+    [
+        ('<w:bookmarkStart w:id="7" w:name="x"/><w:bookmarkEnd w:id="7"/>', "a <g1/>water<g2/> is", "bookmarkEnd"),
+        ('<w:commentRangeStart w:id="7"/>', "a <g1/>water is", "commentRangeStart"),
+        ('<w:permEnd w:id="7"/>', "a water<g1/> is", "permEnd"),
+        ('<w:del w:id="7"><w:r><w:delText>x</w:delText></w:r></w:del>', "a water<g1/> is", "del"),
+        (field("XE x", "").replace(SEPARATE, ""), "a water<g1/> is", "fldChar"),
+        ('<w:proofErr w:type="spellStart"/>', "a water is", "p"),
+        ("<w:r><w:softHyphen/></w:r>", "a water is", "p"),
+        ("<w:r><w:noBreakHyphen/></w:r>", "a wa-ter is", "p"),
+        ("<w:r><w:sym w:font='Symbol' w:char='F0B0'/></w:r>", "a wa<g1/>ter is", "sym"),
+    ],
+)
+def test_what_takes_no_space_on_the_page_parts_no_word(path: Path, inside: str, text: str, kind: str) -> None:
+    document = docx.Document(str(path))
+    add(document, f"{run('a wa')}{inside}{run('ter is')}")
+    document.save(str(path))
+    before = document.paragraphs[-1]._p.xml
+    read = read_document(path, ("en", "it"))
+    assert next(each for each in read.texts if each.startswith("a ")) == text
+    path.write_bytes(read.translated(read.texts))
+    assert docx.Document(str(path)).paragraphs[-1]._p.xml == before
+    path.write_bytes(read.translated([each.replace(" is", " è") for each in read.texts]))
+    written = docx.Document(str(path)).paragraphs[-1]
+    assert written.text == re.sub("<g./>", "", text).replace(" is", " è")
+    assert kind in {str(node.tag).rpartition("}")[2] for node in written._p.iter()}
+
+
 @pytest.mark.parametrize("content", ["a control", "a field"])
 def test_what_a_translation_leaves_empty_stays(path: Path, content: str) -> None:
     document = docx.Document(str(path))

@@ -18,6 +18,8 @@ _INLINE = _UNTRANSLATED.difference(["pre"]).union(
     "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q s small span strike strong sub sup"
     " time tt u".split()
 )
+_EMPTY = re.compile(r"<(?!(?:br|hr|lb|tab)\b)[^<>]*+>(?:</[^<>]*+>)?", re.IGNORECASE)
+"""An element without content that ends no line."""
 _SHOWN = ("alt", "aria-label", "label", "placeholder", "title")
 _BUTTONS = ("button", "reset", "submit")
 _DESCRIPTIONS = ("description", "og:description", "og:title", "twitter:description", "twitter:title")
@@ -84,7 +86,8 @@ class Html(Spliced):
                 pass  # no place for it in other words
             elif event.kind in ("words", "other"):
                 raw = self.content[slice(*where)]
-                yield Part("words", where, unescaped(raw)) if event.kind == "words" else Part("single", where)
+                kind = "after" if raw.startswith("<!--") else "single"
+                yield Part("words", where, unescaped(raw)) if event.kind == "words" else Part(kind, where)
             elif event.kind == "end":
                 yield Part("close", where) if is_inline else None
             else:
@@ -93,8 +96,15 @@ class Html(Spliced):
                     self._add_attributes(event, where)
                 if is_kept or event.name in self._kept:
                     place, is_open = closes.get(place, place), False
-                yield Part("open" if is_open else "single", (where[0], ends[place])) if is_inline else None
+                where = where[0], ends[place]
+                yield Part("open" if is_open else self._kind(where), where) if is_inline else None
             place += 1
+
+    def _kind(self, where: Where) -> Literal["single", "after"]:
+        """Return "after" for an empty element inside a word: between two small letters."""
+        beside = self.content[where[0] - 1 : where[0]] + self.content[where[1] : where[1] + 1]
+        is_in_word = len(beside) == 2 and beside.isalpha() and beside.islower()
+        return "after" if is_in_word and _EMPTY.fullmatch(self.content, *where) else "single"
 
     def _add_attributes(self, event: Event, where: Where) -> None:
         names = [name for name in _SHOWN if name in event.attributes]

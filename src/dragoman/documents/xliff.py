@@ -17,8 +17,8 @@ _NEW = ("new", "initial", "needs-translation")
 _AROUND = frozenset("g mrk pc".split())
 """Elements around words that are translated; all others stand for something."""
 _HALVES: Mapping[str, Literal["open", "close"]] = {
-    **dict.fromkeys(("bpt", "bx", "sc", "START"), "open"),
-    **dict.fromkeys(("ept", "ex", "ec", "CLOSE"), "close"),
+    **dict.fromkeys(("bpt", "bx", "sc", "sm", "START"), "open"),
+    **dict.fromkeys(("ept", "ex", "ec", "em", "CLOSE"), "close"),
 }
 """What stands for one half of a pair, by the element's name or the beginning of its id."""
 
@@ -106,7 +106,7 @@ def _parts(element: Any) -> Iterator[Part[Tag]]:
             yield Part("close", Tag("close", child))
         else:
             half = _HALVES.get(name) or _HALVES.get((child.get("id") or "").partition("_")[0])
-            yield Part(half or "single", Tag("single", child))
+            yield Part(half or ("after" if name in ("", "it") else "single"), Tag("single", child))
         if child.tail:
             yield Part("words", nothing, child.tail)
 
