@@ -90,6 +90,24 @@ def test_a_message_for_the_names_of_translators_stays_empty(tmp_path: Path) -> N
     assert [entry.msgstr for entry in written(tmp_path, HEADER.format(forms=2) + entries)] == ["", "è Save"]
 
 
+@pytest.mark.parametrize(
+    ("header", "complaint"),
+    [
+        ("Language: pt_PT.UTF-8", None),
+        ("Language: ", None),
+        ("Language: de", "German .* as target language"),
+        ("X-Source-Language: it", "Italian .* as source language"),
+    ],
+)
+def test_a_catalogue_for_other_languages_is_refused(tmp_path: Path, header: str, complaint: str | None) -> None:
+    content = HEADER.format(forms=2).replace('"Plural', f'"{header}\\n"\n"Plural') + 'msgid "Save"\nmsgstr ""\n'
+    if complaint is None:
+        assert written(tmp_path, content)[0].msgstr == "è Save"
+    else:
+        with pytest.raises(DataError, match=complaint):
+            written(tmp_path, content)
+
+
 def test_a_damaged_catalogue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.po:7 is not a line of a catalogue"):
         written(tmp_path, HEADER.format(forms=2) + "msgid The cat\n")

@@ -8,6 +8,7 @@ from textwrap import fill
 from typing import Any
 
 from dragoman.documents.document import Document
+from dragoman.documents.reading import check_languages
 from dragoman.inference.sentences import has_words
 from dragoman.text.memories import CREDITS, read_catalogue
 
@@ -75,5 +76,8 @@ def _translated(message: str, translations: Iterator[str]) -> str:
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Catalogue:
-    """A catalogue and its messages."""
-    return Catalogue(read_catalogue(path, "strict", Counter()), languages[1])
+    """Return a catalogue and its messages, or raise `DataError` if it is damaged or for other languages."""
+    catalogue = read_catalogue(path, "strict", Counter())
+    header = catalogue.metadata.get
+    check_languages(path, header("X-Source-Language"), header("Language"), languages)
+    return Catalogue(catalogue, languages[1])

@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Spliced, Where
 from dragoman.documents.inline import Part, unescaped
-from dragoman.documents.reading import decoded
+from dragoman.documents.reading import decoded, other_language
 from dragoman.errors import DataError
+from dragoman.text.languages import english_name
 
 _UNTRANSLATED = frozenset("code kbd math pre samp script style svg template textarea var".split())
 _INLINE = _UNTRANSLATED.difference(["pre"]).union(
@@ -24,7 +25,7 @@ _SHOWN = ("alt", "aria-label", "label", "placeholder", "title")
 _BUTTONS = ("button", "reset", "submit")
 _DESCRIPTIONS = ("description", "og:description", "og:title", "twitter:description", "twitter:title")
 _ROOT = re.compile(r"<html\b[^<>]{0,1000}>", re.IGNORECASE)
-_LANGUAGE = re.compile(r"(\blang\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
+_LANGUAGE = re.compile(r"(\blang\s*=\s*[\"']?)([\w-]+)", re.IGNORECASE)
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
 _BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
@@ -198,4 +199,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
     for begin, end in _ENDS.items():
         if (count := text.count(begin, text.rfind(end) + 1)) > _MOST_OPEN:
             raise DataError(f"{path} is damaged: {count:,} times {begin} stands in it without {end}")
-    return Html(text, encoding, languages[1])
+    page, root = Html(text, encoding, languages[1]), _ROOT.search(text)
+    named = root and _LANGUAGE.search(root[0])
+    if other := other_language(named and named[2], languages[0]):
+        page.notes.append(f"the page says that it is in {other}, but is read as {english_name(languages[0])}")
+    return page

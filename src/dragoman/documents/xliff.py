@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.json_texts import BRANCHES
-from dragoman.documents.reading import xml_bytes, xml_tree
+from dragoman.documents.reading import check_languages, xml_bytes, xml_tree
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
 
@@ -139,10 +139,14 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
     """A file of XLIFF and its units.
 
     Raises:
-        DataError: it is damaged or no XLIFF, or uses entities of its own.
+        DataError: it is damaged or no XLIFF, uses entities of its own, or is for other languages.
         MissingExtra: lxml is not installed.
     """
     tree = xml_tree(content, path)
     if not tree.getroot().tag.endswith("xliff"):
         raise DataError(f"{path} is XML, but no XLIFF: it is {tree.getroot().tag[:60]}")
+    root = tree.getroot().get
+    for file in tree.iter("{*}file"):
+        source, target = root("srcLang", file.get("source-language")), root("trgLang", file.get("target-language"))
+        check_languages(path, source, target, languages)
     return Xliff(tree, languages[1])
