@@ -240,6 +240,51 @@ def test_a_damaged_document_is_refused(tmp_path: Path, content: bytes) -> None:
         read_document(path, ("en", "it"))
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.docm", "ms-word.document.macroEnabled"),
+        ("a.dotx", "openxmlformats-officedocument.wordprocessingml.template"),
+        ("a.dotm", "ms-word.template.macroEnabledTemplate"),
+    ],
+)
+def test_templates_and_documents_with_macros_stay_what_they_are(path: Path, name: str, kind: str) -> None:
+    ordinary, kind = "openxmlformats-officedocument.wordprocessingml.document", f"application/vnd.{kind}.main+xml"
+    macros = '<Default Extension="bin" ContentType="application/vnd.ms-office.vbaProject"/></Types>'
+    link = '<Relationship Id="rIdM" Type="http://schemas.microsoft.com/office/2006/relationships/vbaProject" Target='
+    with ZipFile(path) as archive, ZipFile(path.with_name(name), "w") as other:
+        for part in archive.namelist():
+            content = archive.read(part).decode("latin-1")
+            if part == "[Content_Types].xml":
+                content = content.replace(f"application/vnd.{ordinary}.main+xml", kind).replace("</Types>", macros)
+            if part == "word/_rels/document.xml.rels":
+                content = content.replace("</Relationships>", f'{link}"vbaProject.bin"/></Relationships>')
+            other.writestr(part, content.encode("latin-1"))
+        other.writestr("word/vbaProject.bin", b"\0macros")
+    read = read_document(path.with_name(name), ("en", "it"))
+    assert read.texts[0] == "My page"
+    path.write_bytes(read.translated([text.replace("My page", "Pagina") for text in read.texts]))
+    with ZipFile(path) as archive:
+        assert kind in archive.read("[Content_Types].xml").decode()
+        assert archive.read("word/vbaProject.bin") == b"\0macros"
+        assert ">Pagina</w:t>" in archive.read("word/document.xml").decode()
+
+
+@pytest.mark.parametrize("part", ["_rels/.rels", "word/document.xml"])
+def test_a_strict_document_is_refused(path: Path, part: str) -> None:
+    with ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    contents[part] = contents[part].replace(
+        b"schemas.openxmlformats.org/wordprocessingml/2006", b"purl.oclc.org/ooxml/w"
+    )
+    contents[part] = contents[part].replace(b"schemas.openxmlformats.org/officeDocument/2006", b"purl.oclc.org/ooxml/o")
+    with ZipFile(path, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    with pytest.raises(DataError, match=r"Strict Open XML document; save it as an ordinary Word document"):
+        read_document(path, ("en", "it"))
+
+
 @pytest.mark.parametrize(("limit", "value"), [("LARGEST_UNPACKED", 10_000), ("MOST_PACKED", 1)])
 def test_a_document_that_unpacks_to_too_much_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int

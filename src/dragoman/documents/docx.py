@@ -294,12 +294,21 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
         MissingExtra: python-docx is not installed.
     """
     with optional("python-docx", "documents"):
-        import docx
+        from docx.opc.package import OpcPackage
+        from docx.opc.part import PartFactory
+        from docx.parts.document import DocumentPart
+    for kind in (*_MAIN, "ms-word.template.macroEnabledTemplate"):
+        PartFactory.part_type_for[f"application/vnd.{kind}.main+xml"] = DocumentPart
     try:
-        size = sum(part.file_size for part in ZipFile(BytesIO(content)).infolist())
+        archive = ZipFile(BytesIO(content))
+        size = sum(part.file_size for part in archive.infolist())
         if size > min(LARGEST_UNPACKED, MOST_PACKED * len(content)):
             raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
-        return Docx(docx.Document(BytesIO(content)), path)
+        for name in {"_rels/.rels", "word/document.xml"}.intersection(archive.namelist()):
+            if b"http://purl.oclc.org/ooxml/" in archive.open(name).read(4_000):
+                raise DataError(f"{path} is a Strict Open XML document; save it as an ordinary Word document (*.docx)")
+        main: Any = OpcPackage.open(BytesIO(content)).main_document_part
+        return Docx(main.document, path)
     except DataError:
         raise
     except Exception as error:  # the library raises whatever a broken part leads to

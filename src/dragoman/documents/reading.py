@@ -36,8 +36,8 @@ FORMATS = {
     "catalogue": Format("catalogue", (".po", ".pot")),
     "json": Format("json_texts", (".json",)),
     "xliff": Format("xliff", (".xlf", ".xliff")),
-    "docx": Format("docx", (".docx",)),
-    "xlsx": Format("workbook", (".xlsx",)),
+    "docx": Format("docx", (".docx", ".docm", ".dotx", ".dotm")),
+    "xlsx": Format("workbook", (".xlsx", ".xlsm", ".xltx", ".xltm")),
     "csv": Format("table", (".csv", ".tsv", ".tab")),
     "text": Format("plain", ()),
 }
