@@ -90,6 +90,67 @@ def test_a_message_for_the_names_of_translators_stays_empty(tmp_path: Path) -> N
     assert [entry.msgstr for entry in written(tmp_path, HEADER.format(forms=2) + entries)] == ["", "è Save"]
 
 
+@pytest.mark.parametrize(
+    ("header", "complaint"),
+    [
+        ("Language: pt_PT.UTF-8", None),
+        ("Language: ", None),
+        ("Language: de", "German .* as target language"),
+        ("X-Source-Language: it", "Italian .* as source language"),
+    ],
+)
+def test_a_catalogue_for_other_languages_is_refused(tmp_path: Path, header: str, complaint: str | None) -> None:
+    content = HEADER.format(forms=2).replace('"Plural', f'"{header}\\n"\n"Plural') + 'msgid "Save"\nmsgstr ""\n'
+    if complaint is None:
+        assert written(tmp_path, content)[0].msgstr == "è Save"
+    else:
+        with pytest.raises(DataError, match=complaint):
+            written(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("flag", "source", "translation", "is_left"),
+    [
+        ("c-format", "%s in %d", "%s a %d", False),
+        ("c-format", "%s in %d", "%d a %s", True),
+        ("c-format", "%s in %d", "%s a", True),
+        ("c-format", "%s in", "%s a %s", True),
+        ("c-format", "%2$s in %1$s", "%1$s a %2$s", False),
+        ("c-format", "%d%% of", "%% %d", False),
+        ("c-format", "%d%% of", "%d% di", True),
+        ("c-format", "%-5.2lf of", "%-5.2f di", True),
+        ("python-format", "%(a)s in %(b)d", "%(b)d a %(a)s", False),
+        ("python-format", "%(a)s in", "%(è)s a", True),
+        ("python-brace-format", "{a} in {b:d}", "{b:d} a {a}", False),
+        ("python-brace-format", "{name} in", "{nome} a", True),
+        ("no-c-format", "100 %s in", "100 a", False),
+    ],
+)
+def test_an_entry_whose_arguments_would_differ_is_left_untranslated(
+    tmp_path: Path, flag: str, source: str, translation: str, is_left: bool
+) -> None:
+    path = tmp_path / "a.po"
+    entry = f'#, {flag}\nmsgid "{source}"\nmsgstr ""\n\nmsgid "Save"\nmsgstr ""\n'
+    path.write_text(HEADER.format(forms=2) + entry)
+    document = read_document(path, ("en", "it"))
+    assert document.texts == [source, "Save"]
+    catalogue = polib.pofile(document.translated([translation, "Salva"]).decode())
+    assert [entry.msgstr for entry in catalogue] == ["" if is_left else translation, "Salva"]
+    assert [place for _, place in document.left] == ["line 7"] * is_left
+    assert len(document.texts) + len(document.left) == 2
+
+
+def test_plural_forms_keep_the_arguments_of_one_of_their_sources(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    entry = '#, c-format\nmsgid "one dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    path.write_text(HEADER.format(forms=2) + entry)
+    document = read_document(path, ("en", "it"))
+    assert 'msgstr[1] "%d cani"' in document.translated(["un cane", "%d cani"]).decode()
+    document = read_document(path, ("en", "it"))
+    assert 'msgstr[1] ""' in document.translated(["un cane", "%s cani"]).decode()
+    assert len(document.left) == len(document.remarks) == 1
+
+
 def test_a_damaged_catalogue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.po:7 is not a line of a catalogue"):
         written(tmp_path, HEADER.format(forms=2) + "msgid The cat\n")

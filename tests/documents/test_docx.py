@@ -166,6 +166,35 @@ def test_all_that_a_paragraph_holds_stays_and_what_readers_see_is_translated(pat
     assert canonical[1].decode() == words.sub(lambda some: some[0].upper(), canonical[0].decode())
 
 
+@pytest.mark.parametrize(
+    ("inside", "text", "kind"),
+    [
+        ('<w:bookmarkStart w:id="7" w:name="x"/><w:bookmarkEnd w:id="7"/>', "a <g1/>water<g2/> is", "bookmarkEnd"),
+        ('<w:commentRangeStart w:id="7"/>', "a <g1/>water is", "commentRangeStart"),
+        ('<w:permEnd w:id="7"/>', "a water<g1/> is", "permEnd"),
+        ('<w:del w:id="7"><w:r><w:delText>x</w:delText></w:r></w:del>', "a water<g1/> is", "del"),
+        (field("XE x", "").replace(SEPARATE, ""), "a water<g1/> is", "fldChar"),
+        ('<w:proofErr w:type="spellStart"/>', "a water is", "p"),
+        ("<w:r><w:softHyphen/></w:r>", "a water is", "p"),
+        ("<w:r><w:noBreakHyphen/></w:r>", "a wa-ter is", "p"),
+        ("<w:r><w:sym w:font='Symbol' w:char='F0B0'/></w:r>", "a wa<g1/>ter is", "sym"),
+    ],
+)
+def test_what_takes_no_space_on_the_page_parts_no_word(path: Path, inside: str, text: str, kind: str) -> None:
+    document = docx.Document(str(path))
+    add(document, f"{run('a wa')}{inside}{run('ter is')}")
+    document.save(str(path))
+    before = document.paragraphs[-1]._p.xml
+    read = read_document(path, ("en", "it"))
+    assert next(each for each in read.texts if each.startswith("a ")) == text
+    path.write_bytes(read.translated(read.texts))
+    assert docx.Document(str(path)).paragraphs[-1]._p.xml == before
+    path.write_bytes(read.translated([each.replace(" is", " è") for each in read.texts]))
+    written = docx.Document(str(path)).paragraphs[-1]
+    assert written.text == re.sub("<g./>", "", text).replace(" is", " è")
+    assert kind in {str(node.tag).rpartition("}")[2] for node in written._p.iter()}
+
+
 @pytest.mark.parametrize("content", ["a control", "a field"])
 def test_what_a_translation_leaves_empty_stays(path: Path, content: str) -> None:
     document = docx.Document(str(path))
@@ -208,6 +237,51 @@ def test_a_damaged_document_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.docx"
     path.write_bytes(content)
     with pytest.raises(DataError, match="is not a Word document"):
+        read_document(path, ("en", "it"))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.docm", "ms-word.document.macroEnabled"),
+        ("a.dotx", "openxmlformats-officedocument.wordprocessingml.template"),
+        ("a.dotm", "ms-word.template.macroEnabledTemplate"),
+    ],
+)
+def test_templates_and_documents_with_macros_stay_what_they_are(path: Path, name: str, kind: str) -> None:
+    ordinary, kind = "openxmlformats-officedocument.wordprocessingml.document", f"application/vnd.{kind}.main+xml"
+    macros = '<Default Extension="bin" ContentType="application/vnd.ms-office.vbaProject"/></Types>'
+    link = '<Relationship Id="rIdM" Type="http://schemas.microsoft.com/office/2006/relationships/vbaProject" Target='
+    with ZipFile(path) as archive, ZipFile(path.with_name(name), "w") as other:
+        for part in archive.namelist():
+            content = archive.read(part).decode("latin-1")
+            if part == "[Content_Types].xml":
+                content = content.replace(f"application/vnd.{ordinary}.main+xml", kind).replace("</Types>", macros)
+            if part == "word/_rels/document.xml.rels":
+                content = content.replace("</Relationships>", f'{link}"vbaProject.bin"/></Relationships>')
+            other.writestr(part, content.encode("latin-1"))
+        other.writestr("word/vbaProject.bin", b"\0macros")
+    read = read_document(path.with_name(name), ("en", "it"))
+    assert read.texts[0] == "My page"
+    path.write_bytes(read.translated([text.replace("My page", "Pagina") for text in read.texts]))
+    with ZipFile(path) as archive:
+        assert kind in archive.read("[Content_Types].xml").decode()
+        assert archive.read("word/vbaProject.bin") == b"\0macros"
+        assert ">Pagina</w:t>" in archive.read("word/document.xml").decode()
+
+
+@pytest.mark.parametrize("part", ["_rels/.rels", "word/document.xml"])
+def test_a_strict_document_is_refused(path: Path, part: str) -> None:
+    with ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    contents[part] = contents[part].replace(
+        b"schemas.openxmlformats.org/wordprocessingml/2006", b"purl.oclc.org/ooxml/w"
+    )
+    contents[part] = contents[part].replace(b"schemas.openxmlformats.org/officeDocument/2006", b"purl.oclc.org/ooxml/o")
+    with ZipFile(path, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    with pytest.raises(DataError, match=r"Strict Open XML document; save it as an ordinary Word document"):
         read_document(path, ("en", "it"))
 
 

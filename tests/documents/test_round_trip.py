@@ -169,6 +169,16 @@ def test_any_text_comes_back_to_the_byte(name: str, content: str) -> None:
         ("<textarea placeholder='One'>Not me</textarea><p translate=no title='Not me'>Nor me</p>", ["One"]),
         ("One wri<wbr>tes", ["One writes"]),
         ("<b><i> </i></b><i>One</i> <b>two <!-- x --></b>", ["<g1>One</g1> <g2>two <g3/></g2>"]),
+        ("The wa<!-- x -->ter is", ["The water<g1/> is"]),
+        ("The <i>wa<!-- x -->ter</i> is, don<!-- -->'t", ["The <g1>water<g2/></g1> is, don't<g3/>"]),
+        ("pi<b>z<!-- x -->z</b>a and", ["pi<g1>zz</g1>a<g2/> and"]),
+        ("The sta<img src=x>tion, 4<img>25 Hello<img>World", ["The station<g1/>, 4<g2/>25 Hello<g3/>World"]),
+        ("The sta<b>tion, x</b>y", ["The sta<g1>tion, x</g1>y"]),
+        ("My sis<a id=x></a>ter is <b></b> here", ["My <g1></g1>sister is <g2></g2> here"]),
+        ("The <b>sta</i>tion</b> is", ["The <g1>sta</g1>tion<g2/> is"]),
+        ("The s&shy;t&#8203;a&NoBreak;tion, an e&#8209;mail", ["The station, an e-mail"]),
+        ("ครับ&#8203;ครับ, 日<!-- x -->本", ["ครับ\u200bครับ, 日<g1/>本"]),
+        ("The<code>x</code>house is", ["The<g1/>house is"]),
     ],
 )
 def test_the_texts_of_a_page_are_what_belongs_together(tmp_path: Path, content: str, texts: list[str]) -> None:
@@ -182,6 +192,27 @@ def test_a_page_says_that_it_is_in_the_language_of_its_translation(tmp_path: Pat
     path.write_text('<html xml:lang="en" lang="en-GB"><p>One</p>')
     document = read_document(path, ("en", "it"))
     assert document.translated(document.texts) == b'<html xml:lang="it" lang="it"><p>One</p>'
+
+
+def test_markup_of_no_width_comes_back_beside_its_word(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("<p>The wa<!-- x -->ter is in the sta<img src=y>tion.</p><p>Ho&shy;use</p>")
+    document = read(path)
+    written = translated(document, lambda text: text.replace("water", "acqua").replace("station", "stazione"))
+    assert written == "<p>The acqua<!-- x --> is in the stazione<img src=y>.</p><p>Ho&shy;use</p>"
+
+
+def test_a_word_of_a_megabyte_with_markup_in_it_is_read_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(f"<p>{'a' * 1_000_000}<!-- x -->b {'a<!-- x -->' * 5_000}. {'<b></b>' * 5_000}c")
+    assert "a<g" in read(path).texts[0]
+
+
+@pytest.mark.parametrize(("named", "noted"), [("en-GB", 0), ("de", 1), ("it", 1)])
+def test_a_page_in_another_language_is_noted(tmp_path: Path, named: str, noted: int) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(f'<html lang="{named}"><p>One</p>')
+    assert len(read_document(path, ("en", "it")).remarks) == noted
 
 
 def test_a_sentence_that_goes_on_over_cues_is_one_text_and_fills_each_cue(tmp_path: Path) -> None:

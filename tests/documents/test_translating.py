@@ -88,6 +88,16 @@ def test_a_document_that_is_no_text_is_translated_too(run_folder: Path, tmp_path
     assert (isinstance(name, str), price) == (True, 12)
 
 
+@pytest.mark.parametrize(("name", "other"), [("a.docm", "b.docx"), ("a.xlsx", "b.xltx")])
+def test_an_office_document_keeps_its_ending(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
+) -> None:
+    (tmp_path / name).write_bytes(b"")
+    command = ["translate", str(run_folder), "--input", str(tmp_path / name), "--output", str(tmp_path / other)]
+    assert main(command) == 2
+    assert f"stays {name[1:]}; name --output so, not {other}" in capsys.readouterr().err
+
+
 def test_columns_of_lines_are_refused(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("the cat\n")
     assert main(["translate", str(run_folder), "--input", str(tmp_path / "a.txt"), "--only", "name"]) == 2

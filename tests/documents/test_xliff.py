@@ -76,6 +76,46 @@ def test_halves_are_pairs_and_protected_words_stay(tmp_path: Path) -> None:
     assert source.replace("five", "six") in written
 
 
+def test_marks_of_no_width_part_no_word(tmp_path: Path) -> None:
+    source = 'The wa<!-- z -->ter, sta<it id="1" pos="open"/>tion, si<bx id="2"/>ster or<x id="3"/>hat'
+    content = f"<xliff><file><trans-unit><source>{source}</source></trans-unit></file></xliff>"
+    texts, written = translated(tmp_path / "a.xlf", content, "station", "stazione")
+    assert texts == ["The water<g1/>, station<g2/>, <g3/>sister or<g4/>hat"]
+    assert 'The water<!-- z -->, stazione<it id="1" pos="open"/>, <bx id="2"/>sister or<x id="3"/>hat' in written
+
+
+@pytest.mark.parametrize(
+    ("languages", "complaint"),
+    [
+        ('source-language="en-US" target-language="it_IT"', None),
+        ('source-language="und"', None),
+        ('source-language="en" target-language=""', None),
+        ('source-language="de" target-language="it"', r"names German \(de\) as source language, not English"),
+        (
+            'source-language="en" target-language="fr-CA"',
+            r"French \(Canada\) \(fr-CA\) as target language, not Italian",
+        ),
+        ('source-language="en" target-language="en"', "English .* as target language"),
+    ],
+)
+def test_a_file_for_other_languages_is_refused(tmp_path: Path, languages: str, complaint: str | None) -> None:
+    unit, path = "<trans-unit><source>One</source></trans-unit>", tmp_path / "a.xlf"
+    path.write_text(f'<xliff><file source-language="en">{unit}</file><file {languages}>{unit}</file></xliff>')
+    read_document(path, ("und", "und"))
+    if complaint is None:
+        assert read_document(path, ("en", "it")).texts == ["One", "One"]
+    else:
+        with pytest.raises(DataError, match=complaint):
+            read_document(path, ("en", "it"))
+
+
+def test_the_second_version_names_its_languages_at_the_root(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(NEW.replace('srcLang="en"', 'srcLang="en" trgLang="de"'))
+    with pytest.raises(DataError, match="German .* as target language"):
+        read_document(path, ("en", "it"))
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

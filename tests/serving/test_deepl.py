@@ -97,6 +97,10 @@ def test_tags_stay_around_their_words(client: Any, kind: str):
         ('<x id="7"></x> Thank you. <x>Thank you.</x>', ["X"], '<x id="7"></x> Grazie. <x>Thank you.</x>'),
         ('<x title="Thank you."/>Thank you.', "x,y", '<x title="Thank you."/>Grazie.'),
         ("Thank you. <code>Thank you.</code>", None, "Grazie. <code>Grazie.</code>"),
+        ("Where is the sta<x/>tion?", None, "Dov'è la stazione<x/>?"),
+        ("Where is the sta<x></x>tion?", None, "Dov'è la <x></x>stazione?"),
+        ("Where is the sta<!-- x -->tion?", None, "Dov'è la stazione<!-- x -->?"),
+        ('Where is the sta<x id="7"></x>tion?', ["x"], 'Dov\'è la stazione<x id="7"></x>?'),
     ],
 )
 def test_tags_of_xml_are_inline_beside_words_and_some_keep_their_content(

@@ -198,6 +198,7 @@ def test_a_document_of_word_comes_back_as_one(http: httpx.Client):
         ("program.exe", b"MZ", "the name of a document ends with one of .txt"),
         ("", b"Hi", "file"),
         ("packed.txt.gz", b"Hi", "the name of a document ends with"),
+        ("keys.txt", b"en:\n  title: The old house\n", "keys.txt is no plain text: it is YAML"),
         ("../../letter.docx", b"no archive", "letter.docx"),
         ("page.html", b"\xff\xff", "page.html is not UTF-8"),
     ],

@@ -1,12 +1,15 @@
 """Files that are no plain text are refused before a line is translated, and plain text never is."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from dragoman.cli.main import main
 from dragoman.errors import DataError
+from dragoman.text import kinds
 from dragoman.text.kinds import refuse_document
+from dragoman.text.languages import is_code
 
 SAID = ["The dog barks.", "Where is the station?", "I would like two coffees, please.", "Good morning, Anna!"]
 
@@ -22,13 +25,13 @@ def _cues(stamp: str) -> str:
 
 DOCUMENTS = {
     "page.html": (_page(SAID), "markup"),
-    "data.xml": ("<?xml version='1.0'?>\n<s>\n" + "".join(f'  <t id="1">{line}</t>\n' for line in SAID), "markup"),
+    "data-xml.txt": ("<s>\n" + "".join(f'  <t id="1">{line}</t>\n' for line in SAID), "markup"),
     "news.sgm": ("<doc>\n" + "".join(f'<seg id="{i}">{line}</seg>\n' for i, line in enumerate(SAID)), "markup"),
     "film.srt": (_cues("00:00:01,000 --> 00:00:03,500"), "time codes"),
     "film.vtt": ("WEBVTT\n\n" + _cues("00:01.000 --> 00:03.500 line:0"), "time codes"),
-    "film.sbv": (_cues("0:00:01.000,0:00:03.500"), "time codes"),
-    "film.ass": ("".join(f"Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{line}\n" for line in SAID), "time codes"),
-    "song.lrc": ("".join(f"[00:12.00]{line}\n" for line in SAID), "time codes"),
+    "film-sbv.txt": (_cues("0:00:01.000,0:00:03.500"), "time codes"),
+    "film-ass.txt": ("".join(f"Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{line}\n" for line in SAID), "time codes"),
+    "song-lrc.txt": ("".join(f"[00:12.00]{line}\n" for line in SAID), "time codes"),
     "it.po": ("".join(f'#: a.c:1\nmsgid "{line}"\nmsgstr ""\n\n' for line in SAID), "a catalogue of messages"),
     "a.json": ("[\n" + "".join(f'  {{\n    "text": "{line}"\n  }},\n' for line in SAID) + "]\n", "records"),
     "b.json": ("[" + ", ".join(f'{{"en": "{line}"}}' for line in SAID) + "]\n", "records"),
@@ -37,9 +40,9 @@ DOCUMENTS = {
     "train.conll": ("".join(f"{word}\tO\n" for line in SAID for word in [*line.split(), "."]), "cells of a table"),
     "e.txt": ("".join(f"{i}\t{line}\n" for i, line in enumerate(SAID)), "cells of a table"),
     "f.txt": ("id;text;date\n" + "".join(f"{i};{line};2024\n" for i, line in enumerate(SAID)), "cells of a table"),
-    "g.properties": ("".join(f"menu.item{i}={line}\n" for i, line in enumerate(SAID)), "settings"),
-    "Main.strings": ("".join(f'"key{i}" = "{line}";\n' for i, line in enumerate(SAID)), "settings"),
-    "paper.tex": ("".join(f"\\\\section{{{line}}}\n" for line in SAID).replace("\\\\", "\\"), "commands"),
+    "g-properties.txt": ("".join(f"menu.item{i}={line}\n" for i, line in enumerate(SAID)), "settings"),
+    "Main-strings.txt": ("".join(f'"key{i}" = "{line}";\n' for i, line in enumerate(SAID)), "settings"),
+    "paper-tex.txt": ("".join(f"\\\\section{{{line}}}\n" for line in SAID).replace("\\\\", "\\"), "commands"),
 }
 
 PLAIN = {
@@ -54,6 +57,15 @@ PLAIN = {
     "stage directions": ["[Music]", "Hello!", "(He laughs.)", "[Door opens]", "Bye."],
     "lines that end in CR": ["One.\rTwo.\rThree.\r" * 9],
     "a giant line": ["The dog barks, and sleeps. " * 200_000],
+    "sums": ["Total = 5", "Sum = 7", "Note: all is paid."],
+    "an e-mail": ["From: Anna <anna@example.com>", "To: Tom", "Subject: The house", "", "Dear Tom,", "> Hello"],
+    "a recipe": ["Ingredients:", "  - flour: 200 g", "  - Sugar", "Note: do not mix.", "Time: 20 min"],
+    "a recipe in small letters": ["ingredients:", "200 g flour", "2 eggs", "note: do not mix."],
+    "signs of a stage": ["[Music]", "[Door opens]", "Hello!"],
+    "numbered titles": ["1.1: The house", "1.2: The door"],
+    "an underlined title": ["The old house", "=============", "It is old."],
+    "times and names": ["a.m.: breakfast", "p.m.: dinner", "Received: one letter.", "Dialogue: 1, scene 2"],
+    "code in prose": ['<?xml version="1.0"?> <a>is how such a file begins.</a>', *SAID],
     "tags of a language": [">>fra<< The dog.", ">>fra<< The cat."],
     "nothing": [],
 }
@@ -62,9 +74,52 @@ PLAIN = {
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_document_is_refused_for_what_it_is(name: str) -> None:
     text, kind = DOCUMENTS[name]
-    with pytest.raises(DataError, match=rf"is no plain text: its lines are mostly .*{kind}.*or give --raw"):
+    with pytest.raises(DataError, match=rf"is no plain text: it.*{kind}.*or give --raw"):
         refuse_document(Path(name), text.splitlines())
     refuse_document(Path("mixed.txt"), [*text.splitlines(), *SAID * 30])
+
+
+SMALL = {
+    "YAML": "en:\n  title: The old house",
+    "XML": "<?xml version='1.0'?>\n<a>\nThe house is old.\nIt is old.\nAnd big.\nAnd red.\n</a>",
+    "settings": "; a comment\n[main]\n; another\nkey = The old house\nThe next line.",
+    "settings with their names": "app.title=The old house",
+    "code of a program": "export default {\n  title: 'The old house',\n  text: 'It is old.',\n}",
+    "reStructuredText": "The house\n=========\n\n.. note:: The door is open.",
+    "AsciiDoc": "= The house\n:author: Anna\n\nThe house is old.",
+    "LaTeX": "\\documentclass{article}\nThe house is old.\nIt is old.",
+    "RTF": "{\\rtf1\\ansi The house is old.}",
+    "an e-mail with headers": "Return-Path: <a@example.com>\nSubject: The house\n\nThe house is old.",
+    "another kind of subtitles": "[Script Info]\nTitle: The house",
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_small_file_is_refused_for_what_it_says(kind: str) -> None:
+    with pytest.raises(DataError, match=f"is no plain text: .*{kind}"):
+        refuse_document(Path("in.txt"), SMALL[kind].splitlines())
+
+
+NAMED = "yaml yml xml resx dita arb ini toml properties strings php rst adoc tex rtf eml ass sbv sdlxliff".split()
+
+
+@pytest.mark.parametrize("ending", NAMED)
+def test_a_file_is_refused_by_its_name(ending: str) -> None:
+    with pytest.raises(DataError, match="is no plain text: it is .*convert it into .*or give --raw"):
+        refuse_document(Path(f"in.{ending.upper()}"), SAID)
+    with pytest.raises(DataError, match="is no plain text"):
+        refuse_document(Path(f"in.{ending}.gz"), SAID)
+
+
+def test_no_language_is_refused_for_its_code() -> None:
+    endings = {ending for endings, _ in kinds._FORMATS.values() for ending in endings.split()}
+    assert not {ending for ending in endings if len(ending) < 4 and is_code(ending)} - {"ini", "ass"}
+
+
+def test_a_hostile_line_is_judged_at_once() -> None:
+    for piece in ("[", '["', "a.", "<", '"', " ", "-", "Received: from ", "{\\rtf"):
+        with suppress(DataError):
+            refuse_document(Path("in.txt"), [1_000_000 // len(piece) * piece])
 
 
 @pytest.mark.parametrize("kind", PLAIN)

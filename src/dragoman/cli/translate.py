@@ -242,8 +242,10 @@ def is_whole(
     is_document = not raw and bool(document_format or named)
     if only and not is_document:
         raise ConfigError("--only names columns or keys of a document; give one as --input")
-    if is_document and not document_format and output and output.suffix and format_of(output) != named:
-        raise ConfigError(f"{input_file} stays {named}; name --output so, not {output.name}")
+    if is_document and not document_format and output and output.suffix:
+        stays = input_file.suffix.lower() if input_file and named in ("docx", "xlsx") else named
+        if stays not in (format_of(output), output.suffix.lower()):
+            raise ConfigError(f"{input_file} stays {stays}; name --output so, not {output.name}")
     return is_document
 
 

@@ -189,7 +189,7 @@ class Flags(NamedTuple):
         self.counts["left"] = len(document.left)
         for remark in document.remarks:
             note(remark)
-        texts, translated = len(document.texts) + len(document.left), self.counts[TRANSLATED]
+        texts, translated = len(document.texts) + len(document.left), min(self.counts[TRANSLATED], len(document.texts))
         note(
             f"{texts:,} {'text' if texts == 1 else 'texts'}: {translated:,} translated, {texts - translated:,} left, "
             f"{self.counts[FLAGGED]:,} flagged{self.where(FLAGGED)}"

@@ -3,11 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from dragoman.documents.document import Document
+from dragoman.documents.document import Document, Left
+from dragoman.documents.reading import check_languages
 from dragoman.inference.sentences import has_words
 from dragoman.text.memories import CREDITS, read_catalogue
 
@@ -19,6 +21,10 @@ _BETWEEN = re.compile(
 """What stands between two texts of a message: an option and the space behind it, space, or the end of a line, unless a
 long line goes on in the next with a small letter.
 """
+_SPECIFIER = r"[-+#0']{0,5}(?:\*|\d{1,9})?(?:\.(?:\*|\d{0,9}))?(?:hh|ll|[hlLqjzt])?[a-zA-Z@]"
+_ARGUMENT = re.compile(rf"((%(?:\(\w+\)|\d+\$){_SPECIFIER}|%%|%\d+\b|\{{[^{{}}\s]*\}})|%(?:{_SPECIFIER})?)")
+"""An argument of a format string, and again if it is named, so that its place is free."""
+_FORMATTED = re.compile("(?!no-).*-format")
 _FORMS = re.compile(r"nplurals\s*=\s*(\d)")
 
 
@@ -52,6 +58,13 @@ class Catalogue(Document):
                 entry.msgstr_plural = {form: others if form or is_unlike else one for form in range(count)}
             else:
                 entry.msgstr = one
+            messages = entry.msgid, entry.msgid_plural or entry.msgid, *(entry.msgstr_plural.values() or [entry.msgstr])
+            arguments = [sorted(_ARGUMENT.findall(message), key=itemgetter(1)) for message in messages]
+            if any(map(_FORMATTED.match, entry.flags)) and any(one not in arguments[:2] for one in arguments[2:]):
+                entry.msgstr, entry.msgstr_plural = "", dict.fromkeys(entry.msgstr_plural, "")
+                self.left.append(Left("the translation changes an argument, such as %s", f"line {entry.linenum:,}"))
+        places = {left.place for left in self.left}
+        self.texts = [text for number, text in enumerate(self.texts) if self.place(number) not in places]
         header = self._catalogue.metadata
         if not header.get("Language"):
             header["Language"] = self._target.replace("-", "_")
@@ -75,5 +88,8 @@ def _translated(message: str, translations: Iterator[str]) -> str:
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Catalogue:
-    """A catalogue and its messages."""
-    return Catalogue(read_catalogue(path, "strict", Counter()), languages[1])
+    """Return a catalogue and its messages, or raise `DataError` if it is damaged or for other languages."""
+    catalogue = read_catalogue(path, "strict", Counter())
+    header = catalogue.metadata.get
+    check_languages(path, header("X-Source-Language"), header("Language"), languages)
+    return Catalogue(catalogue, languages[1])

@@ -60,7 +60,7 @@ class Document(ABC):
             f"{len(some):,} {'text' if len(some) == 1 else 'texts'} left (first: {some[0]}): {reason}"
             for reason, some in places.items()
         ]
-        nothing = [] if self.texts else ["no text was found that can be translated; the output is a copy"]
+        nothing = [] if self.texts or self.left else ["no text was found that can be translated; the output is a copy"]
         return [*self.notes, *left, *nothing]
 
 

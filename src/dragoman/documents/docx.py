@@ -1,12 +1,13 @@
 """Word documents (DOCX): paragraphs of text, tables, boxes, headers, footers, notes, comments, with their formats."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from io import BytesIO
 from itertools import accumulate, groupby, islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
 
 from dragoman.documents.document import Document
@@ -22,6 +23,11 @@ _AROUND = frozenset(f"{_W}{name}" for name in "bdo customXml dir fldSimple hyper
 LARGEST_UNPACKED = 300_000_000
 """Most bytes of a document and its pictures."""
 _DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
+_UNSEEN = re.compile(rf"{re.escape(_W)}(?:(\w+Start)|\w+End|annotationRef|commentReference|del|moveFrom)")
+"""Elements that take no space on the page; those that match the group begin something."""
+_MAIN = "openxmlformats-officedocument.wordprocessingml.template ms-word.document.macroEnabled".split()
+"""Kinds of templates and documents with macros, which python-docx does not know."""
+_HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _NOTES = ("footnotes+xml", "endnotes+xml", "comments+xml")
 
 
@@ -154,18 +160,24 @@ def _parts(element: Any, usual: str) -> Iterator[Part[Piece]]:
         elif child.tag == f"{_W}r":
             yield from _run(child, usual)
         else:
-            yield Part("single", Piece("alone", child))
+            yield Part(_kind(child), Piece("alone", child))
+
+
+def _kind(element: Any) -> Literal["single", "before", "after"]:
+    """Return the kind of part that an element is which holds no words of the paragraph."""
+    found = _UNSEEN.fullmatch(str(element.tag))
+    return "single" if found is None else "before" if found[1] else "after"
 
 
 def _run(run: Any, usual: str) -> Iterator[Part[Piece]]:
     key, format = _format(run)
     for child in _children(run):
-        if child.tag == f"{_W}t":
-            words = Part("words", Piece("words"), child.text or "")
+        if child.tag == f"{_W}t" or child.tag in _HYPHENS:
+            words = Part("words", Piece("words"), _HYPHENS.get(child.tag, child.text or ""))
             around = Part("open", Piece("run", format)), words, Part("close", Piece("end"))
             yield from (words,) if key == usual else around
         elif child.tag not in _DROPPED:
-            yield Part("single", Piece("break" if child.tag in _BREAKS else "alone", child))
+            yield Part(_kind(child), Piece("break" if child.tag in _BREAKS else "alone", child))
 
 
 def _fields(parts: Iterator[Part[Piece]]) -> Sequence[Part[Piece]]:
@@ -182,7 +194,8 @@ def _fields(parts: Iterator[Part[Piece]]) -> Sequence[Part[Piece]]:
             begin, middle, *_ = *begins.pop(), len(found) - 1
             says, shows = found[begin:middle], found[middle:-1]
             depths = [*accumulate({"open": 1, "close": -1}.get(each.kind, 0) for each in shows), 0]
-            if min(depths) == depths[-2 if shows else 0] == 0 and all(each.kind == "single" for each in says):
+            says_text = any(each.kind in ("words", "open", "close") for each in says)
+            if min(depths) == depths[-2 if shows else 0] == 0 and not says_text:
                 elements = [one for each in says for one in each.piece.elements or (each.piece.element,)]
                 if shows:
                     found[begin:] = [
@@ -191,7 +204,7 @@ def _fields(parts: Iterator[Part[Piece]]) -> Sequence[Part[Piece]]:
                         part._replace(kind="close"),
                     ]
                 else:
-                    found[begin:] = [Part("single", Piece("field", elements=[*elements, part.piece.element]))]
+                    found[begin:] = [Part("after", Piece("field", elements=[*elements, part.piece.element]))]
     return found
 
 
@@ -281,12 +294,21 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
         MissingExtra: python-docx is not installed.
     """
     with optional("python-docx", "documents"):
-        import docx
+        from docx.opc.package import OpcPackage
+        from docx.opc.part import PartFactory
+        from docx.parts.document import DocumentPart
+    for kind in (*_MAIN, "ms-word.template.macroEnabledTemplate"):
+        PartFactory.part_type_for[f"application/vnd.{kind}.main+xml"] = DocumentPart
     try:
-        size = sum(part.file_size for part in ZipFile(BytesIO(content)).infolist())
+        archive = ZipFile(BytesIO(content))
+        size = sum(part.file_size for part in archive.infolist())
         if size > min(LARGEST_UNPACKED, MOST_PACKED * len(content)):
             raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
-        return Docx(docx.Document(BytesIO(content)), path)
+        for name in {"_rels/.rels", "word/document.xml"}.intersection(archive.namelist()):
+            if b"http://purl.oclc.org/ooxml/" in archive.open(name).read(4_000):
+                raise DataError(f"{path} is a Strict Open XML document; save it as an ordinary Word document (*.docx)")
+        main: Any = OpcPackage.open(BytesIO(content)).main_document_part
+        return Docx(main.document, path)
     except DataError:
         raise
     except Exception as error:  # the library raises whatever a broken part leads to

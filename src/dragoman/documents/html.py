@@ -10,19 +10,22 @@ from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Spliced, Where
 from dragoman.documents.inline import Part, unescaped
-from dragoman.documents.reading import decoded
+from dragoman.documents.reading import decoded, other_language
 from dragoman.errors import DataError
+from dragoman.text.languages import english_name
 
 _UNTRANSLATED = frozenset("code kbd math pre samp script style svg template textarea var".split())
 _INLINE = _UNTRANSLATED.difference(["pre"]).union(
     "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q s small span strike strong sub sup"
     " time tt u".split()
 )
+_EMPTY = re.compile(r"<(?!(?:br|hr|lb|tab)\b)[^<>]*+>(?:</[^<>]*+>)?", re.IGNORECASE)
+"""An element without content that ends no line."""
 _SHOWN = ("alt", "aria-label", "label", "placeholder", "title")
 _BUTTONS = ("button", "reset", "submit")
 _DESCRIPTIONS = ("description", "og:description", "og:title", "twitter:description", "twitter:title")
 _ROOT = re.compile(r"<html\b[^<>]{0,1000}>", re.IGNORECASE)
-_LANGUAGE = re.compile(r"(\blang\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
+_LANGUAGE = re.compile(r"(\blang\s*=\s*[\"']?)([\w-]+)", re.IGNORECASE)
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
 _BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
@@ -84,7 +87,8 @@ class Html(Spliced):
                 pass  # no place for it in other words
             elif event.kind in ("words", "other"):
                 raw = self.content[slice(*where)]
-                yield Part("words", where, unescaped(raw)) if event.kind == "words" else Part("single", where)
+                kind = "after" if raw.startswith("<!--") else "single"
+                yield Part("words", where, unescaped(raw)) if event.kind == "words" else Part(kind, where)
             elif event.kind == "end":
                 yield Part("close", where) if is_inline else None
             else:
@@ -93,8 +97,15 @@ class Html(Spliced):
                     self._add_attributes(event, where)
                 if is_kept or event.name in self._kept:
                     place, is_open = closes.get(place, place), False
-                yield Part("open" if is_open else "single", (where[0], ends[place])) if is_inline else None
+                where = where[0], ends[place]
+                yield Part("open" if is_open else self._kind(where), where) if is_inline else None
             place += 1
+
+    def _kind(self, where: Where) -> Literal["single", "after"]:
+        """Return "after" for an empty element inside a word: between two small letters."""
+        beside = self.content[where[0] - 1 : where[0]] + self.content[where[1] : where[1] + 1]
+        is_in_word = len(beside) == 2 and beside.isalpha() and beside.islower()
+        return "after" if is_in_word and _EMPTY.fullmatch(self.content, *where) else "single"
 
     def _add_attributes(self, event: Event, where: Where) -> None:
         names = [name for name in _SHOWN if name in event.attributes]
@@ -188,4 +199,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
     for begin, end in _ENDS.items():
         if (count := text.count(begin, text.rfind(end) + 1)) > _MOST_OPEN:
             raise DataError(f"{path} is damaged: {count:,} times {begin} stands in it without {end}")
-    return Html(text, encoding, languages[1])
+    page, root = Html(text, encoding, languages[1]), _ROOT.search(text)
+    named = root and _LANGUAGE.search(root[0])
+    if other := other_language(named and named[2], languages[0]):
+        page.notes.append(f"the page says that it is in {other}, but is read as {english_name(languages[0])}")
+    return page

@@ -8,18 +8,28 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from dragoman.text.languages import SPACELESS
+
 _TAG = re.compile(r"</?g\d+>|<g\d+/>")
 _EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they stand for markup
+_BEFORE, _AFTER = "\ud810", "\ud811"  # no text has these characters
+_SIDES = {"before": _BEFORE, "open": _BEFORE, "after": _AFTER, "close": _AFTER}
+_LETTER = rf"[\w'’/–—-](?<![{SPACELESS}])"
+_WORD = re.compile(rf"{_LETTER}(?:{_LETTER}|[{_BEFORE}{_AFTER}]?</?g\d+/?>)*{_LETTER}")
+_LINE_BREAKING = re.compile(rf"[\u00ad\u2060\ufeff]|(?<![{SPACELESS}])\u200b(?![{SPACELESS}])")
+"""Invisible characters that say where a line may end."""
 
 M = TypeVar("M")
 
 
 class Part(NamedTuple, Generic[M]):
-    """A part of a text: words, or markup that opens, closes or stands alone."""
+    """A part of a text: words, or markup that opens, closes or is alone. Markup that takes no space on the page is
+    "before" or "after": from inside a word, it moves to this side.
+    """
 
-    kind: Literal["words", "open", "close", "single"]
+    kind: Literal["words", "open", "close", "single", "before", "after"]
     piece: M
     """The part in its file."""
     words: str = ""
@@ -39,7 +49,7 @@ class Inline(Generic[M]):
 
     @classmethod
     def of(cls, parts: Sequence[Part[M]]) -> "Inline[M]":
-        """The text of these parts. A tag without its other half stands alone."""
+        """Return the text of these parts. A tag without its other half is alone, and takes no space."""
         closes = _closes(parts)
         opens = {close: place for place, close in closes.items()}
         begins = (place for place, part in enumerate(parts) if part.kind != "words" and place not in opens)
@@ -51,9 +61,13 @@ class Inline(Generic[M]):
                 continue
             number = numbers[opens.get(place, place)]
             tag = f"</g{number}>" if place in opens else f"<g{number}>" if place in closes else f"<g{number}/>"
-            text.append(tag)
+            is_empty = tag.endswith("/>") or closes.get(place) == place + 1
+            text.append(_SIDES.get(part.kind, "") + tag if is_empty else tag)
             markup[tag] = part.piece
-        return cls(_SPACES.sub(" ", "".join(text)).strip(" "), markup)
+        plain = _LINE_BREAKING.sub("", "".join(text).replace("\u2011", "-"))
+        if _BEFORE in plain or _AFTER in plain:
+            plain = re.sub(f"[{_BEFORE}{_AFTER}]", "", _WORD.sub(_whole, plain))
+        return cls(_SPACES.sub(" ", plain).strip(" "), markup)
 
     def parts(self, translation: str, with_empty: Callable[[M], bool] = lambda _: True) -> Iterator[str | M]:
         """The words and the markup of a translation. If a tag is missing, or they are not nested, all stand around the
@@ -79,6 +93,13 @@ class Inline(Generic[M]):
                 yield self.markup[match[0]]
                 end = match.end()
         yield translation[end:]
+
+
+def _whole(word: re.Match[str]) -> str:
+    """Return a word with the markup that takes no space outside."""
+    empty = r"<g\d+(?:/>|></g\d+>)"
+    before, after = ("".join(re.findall(side + empty, word[0])) for side in (_BEFORE, _AFTER))
+    return before + re.sub(f"[{_BEFORE}{_AFTER}]{empty}", "", word[0]) + after
 
 
 def unescaped(html: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from dragoman.documents.document import Document
 from dragoman.errors import ConfigError, DataError, optional
 from dragoman.text.encodings import advice
+from dragoman.text.languages import UNKNOWN_LANGUAGE, base_language, english_name
 from dragoman.text.lines import open_bytes, without_packing
 
 LARGEST = 100_000_000
@@ -35,8 +36,8 @@ FORMATS = {
     "catalogue": Format("catalogue", (".po", ".pot")),
     "json": Format("json_texts", (".json",)),
     "xliff": Format("xliff", (".xlf", ".xliff")),
-    "docx": Format("docx", (".docx",)),
-    "xlsx": Format("workbook", (".xlsx",)),
+    "docx": Format("docx", (".docx", ".docm", ".dotx", ".dotm")),
+    "xlsx": Format("workbook", (".xlsx", ".xlsm", ".xltx", ".xltm")),
     "csv": Format("table", (".csv", ".tsv", ".tab")),
     "text": Format("plain", ()),
 }
@@ -77,6 +78,21 @@ def read_document(
     return import_module(f"dragoman.documents.{FORMATS[name].module}").read(
         content, path, languages, *([only] if only else [])
     )
+
+
+def check_languages(path: Path, source: str | None, target: str | None, languages: tuple[str, str]) -> None:
+    """Raise `DataError` if a file says that it is in, or is translated into, another language than these."""
+    for side, named, language in zip(("source", "target"), (source, target), languages, strict=True):
+        if other := other_language(named, language):
+            ours = english_name(language)
+            raise DataError(f"{path} names {other} as {side} language, not {ours}; correct it, or take another model")
+
+
+def other_language(named: str | None, language: str) -> str:
+    """Return in words the language that a file names, if it is not this one; regions do not count."""
+    code = re.split("[.@]", named or "")[0].strip().replace("_", "-")
+    is_known = code and UNKNOWN_LANGUAGE not in (code, language)
+    return f"{english_name(code)} ({code})" if is_known and base_language(code) != base_language(language) else ""
 
 
 def chosen(names: Sequence[str], only: Sequence[str], path: Path) -> list[bool]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from dragoman.documents.document import Document
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.json_texts import BRANCHES
-from dragoman.documents.reading import xml_bytes, xml_tree
+from dragoman.documents.reading import check_languages, xml_bytes, xml_tree
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
 
@@ -17,8 +17,8 @@ _NEW = ("new", "initial", "needs-translation")
 _AROUND = frozenset("g mrk pc".split())
 """Elements around words that are translated; all others stand for something."""
 _HALVES: Mapping[str, Literal["open", "close"]] = {
-    **dict.fromkeys(("bpt", "bx", "sc", "START"), "open"),
-    **dict.fromkeys(("ept", "ex", "ec", "CLOSE"), "close"),
+    **dict.fromkeys(("bpt", "bx", "sc", "sm", "START"), "open"),
+    **dict.fromkeys(("ept", "ex", "ec", "em", "CLOSE"), "close"),
 }
 """What stands for one half of a pair, by the element's name or the beginning of its id."""
 
@@ -106,7 +106,7 @@ def _parts(element: Any) -> Iterator[Part[Tag]]:
             yield Part("close", Tag("close", child))
         else:
             half = _HALVES.get(name) or _HALVES.get((child.get("id") or "").partition("_")[0])
-            yield Part(half or "single", Tag("single", child))
+            yield Part(half or ("after" if name in ("", "it") else "single"), Tag("single", child))
         if child.tail:
             yield Part("words", nothing, child.tail)
 
@@ -139,10 +139,14 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
     """A file of XLIFF and its units.
 
     Raises:
-        DataError: it is damaged or no XLIFF, or uses entities of its own.
+        DataError: it is damaged or no XLIFF, uses entities of its own, or is for other languages.
         MissingExtra: lxml is not installed.
     """
     tree = xml_tree(content, path)
     if not tree.getroot().tag.endswith("xliff"):
         raise DataError(f"{path} is XML, but no XLIFF: it is {tree.getroot().tag[:60]}")
+    root = tree.getroot().get
+    for file in tree.iter("{*}file"):
+        source, target = root("srcLang", file.get("source-language")), root("trgLang", file.get("target-language"))
+        check_languages(path, source, target, languages)
     return Xliff(tree, languages[1])

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from dragoman.documents.document import Document, lines_in, with_lines
 from dragoman.documents.html import Html
-from dragoman.documents.reading import FORMATS, format_of, read_document
+from dragoman.documents.reading import FORMATS, decoded, format_of, read_document
 from dragoman.errors import Error
 from dragoman.explaining.recording import Recorder
 from dragoman.inference.options import SearchOptions
@@ -30,6 +30,7 @@ from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
 from dragoman.serving.shared_search import SHARE_OF_DOCUMENT, Job, JobSearch, SharedSearch, stopping
 from dragoman.store.folder import load_model
 from dragoman.text.detection import Guess, LanguageDetector
+from dragoman.text.kinds import refuse_document
 from dragoman.text.languages import base_language, english_name, language_of
 
 log = logging.getLogger(__name__)
@@ -284,6 +285,8 @@ class Service:
         """
         with refusing():
             kind = format_of(path) or "text"
+            if kind == "text":
+                refuse_document(path, decoded(path.read_bytes(), path)[0].splitlines())
             if source == "auto":
                 beginning = read_document(path, ("und", target or "und"), kind)
                 source = self.route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source

@@ -97,17 +97,32 @@ _KINDS: Mapping[str, tuple[re.Pattern[str], float]] = {
     "markup, as in HTML and XML": (re.compile(rf"\s*<{_INLINE}[!?/]?[a-zA-Z-][^<>]*(?:>|$)"), 0.3),
     "commands, as in LaTeX": (re.compile(r"\s*\\[a-zA-Z]+\*?\s*[\[{]"), 0.5),
     "time codes, as in subtitles": (
-        re.compile(r"\s*\[?\d+:\d\d[:.,]\d+.*(?:-->|,|\])|Dialogue: \d|\s*\{\d+\}\{\d+\}"),
+        re.compile(r"\s*\[?\d+:\d\d[:.,]\d+.*(?:-->|,|\])|Dialogue: \d,\d|\s*\{\d+\}\{\d+\}"),
         0.2,
     ),
     "entries of a catalogue of messages": (re.compile(r"msg(?:id|str|ctxt)\b|#[:,|~]"), 0.3),
     "records, as in JSON": (
-        re.compile(r'\s*(?:[\[\]{}]+,?\s*$|[\[{].*[\]}],?\s*$|"(?:[^"\\]|\\.)*"\s*(?::|,\s*$))'),
+        re.compile(r'\s*(?:[\[\]{}]+,?\s*$|[\[{][^"]*+".*[\]}],?$|"(?:[^"\\]|\\.)*"\s*(?::|,\s*$))'),
         0.6,
     ),
-    "settings with their names": (re.compile(r'\s*(?:[\w-]+\.[\w.-]+\s*[=:]|"[^"]*"\s*=|[\w-]+\s*=\s*\S)'), 0.6),
+    "settings with their names": (re.compile(r'\s*(?:[a-z][\w-]*\.[\w.-]+\s*=|"[^"]*"\s*=|[a-z_][\w-]*\s*=.)'), 0.6),
 }
 """What lines may mostly be, by what such a line begins with, and the share of them that is enough."""
+_FORMATS = {
+    "YAML": ("yaml yml", r"\A(?:---\n)?[a-z]{2}(?:[-_][A-Z]{2})?:\n {1,8}[\w'\"-]+:"),
+    "XML": ("dbk dita ditamap resw resx stringsdict ttml xml", r"\A<\?xml\b[^<>]*\?>$"),
+    "JSON of a program": ("arb xcstrings", r"\A\{\"@@locale\""),
+    "settings": ("cfg conf ini properties strings toml", r"^\[[\w. \"-]+\]\n(?:[#;].*\n)*+[a-z_\"][\w.\" -]*="),
+    "code of a program": ("js jsx mjs php tsx", r"\A(?:<\?php|export default|module\.exports)\b"),
+    "reStructuredText": ("rst", r"^ {0,8}\.\. [\w-]{1,60}::"),
+    "AsciiDoc": ("adoc asciidoc", r"^\[source\b.*\]$|\A= .*\n:[\w-]{1,60}:"),
+    "LaTeX": ("tex", r"^ {0,8}\\(?:documentclass|begin)\b"),
+    "rich text (RTF)": ("rtf", r"\A\{\\rtf\d"),
+    "an e-mail with headers": ("eml mbox", r"\A(?:Delivered-To: .*@|MIME-Version: 1|Received: from|Return-Path: <)"),
+    "another kind of subtitles": ("ass lrc sbv ssa sub", r"\A\[Script Info\]"),
+    "XLIFF of one tool": ("mqxliff mxliff sdlxliff", r"\A<xliff\b"),
+}
+"""What is refused by the ending of its name, none of which is a language's code, or by what a line of it says."""
 _QUOTED = re.compile('"[^"]*"')
 _DELIMITERS = ("\t", ",", ";", "|")
 _FEW = 4
@@ -115,25 +130,31 @@ _FEW = 4
 
 
 def refuse_document(path: Path, lines: Iterable[str]) -> None:
-    """Refuses a file whose `lines` are mostly markup, time codes or records, which a translation would destroy.
+    """Refuse a file whose name or `lines` show keys, markup, time codes or records, which a translation would destroy.
 
     Raises:
         DataError: it is one, and says of what kind.
     """
-    some = [*islice((line for line in lines if line.strip()), _LINES)]
-    if kind := _kind_of_lines(some, path.name.removesuffix(".gz").endswith((".csv", ".tsv"))):
+    some = [*islice((line.rstrip() for line in lines if line.strip()), _LINES)]
+    if kind := _kind(path.name.lower().removesuffix(".gz").rpartition(".")[2], some):
         raise DataError(
-            f"{path} is no plain text: its lines are mostly {kind}, and would be translated with all their signs; take "
-            "the text out of it first, or say what it is by --document-format, or give --raw to translate each line as "
-            "it stands"
+            f"{path} is no plain text: {kind}, and its names and signs would be translated too; convert it into a "
+            "document that is read, such as HTML, Markdown, XLIFF, PO, JSON or SRT, or say what it is by "
+            "--document-format, or give --raw to translate each line as it stands"
         )
 
 
-def _kind_of_lines(lines: Sequence[str], is_named_table: bool) -> str | None:
+def _kind(ending: str, lines: Sequence[str]) -> str:
+    """Return what a file is by the ending of its name or by what its lines say; nothing if it is plain text."""
+    beginnings = "\n".join(line[:200] for line in lines)
+    found = [f"it is {kind}" for kind, (endings, _) in _FORMATS.items() if ending in endings.split()]
+    found += [f"it is {kind}" for kind, (_, sign) in _FORMATS.items() if re.search(sign, beginnings, re.MULTILINE)]
     for kind, (pattern, share) in _KINDS.items():
         if sum(pattern.match(line) is not None for line in lines) > share * len(lines):
-            return kind
-    return "cells of a table" if _is_table(lines, is_named_table) else None
+            found.append(f"its lines are mostly {kind}")
+    if not found and _is_table(lines, ending in ("csv", "tsv")):
+        return "its lines are mostly cells of a table"
+    return next(iter(found), "")
 
 
 def _is_table(lines: Sequence[str], is_named_table: bool) -> bool:
