@@ -1,46 +1,63 @@
-"""Subtitles, SRT and WebVTT: a sentence that goes on over lines and cues is translated as one, and dealt out to them
-again by their lengths.
+"""Subtitles, SRT and WebVTT: a sentence is translated as one over its lines and cues, and dealt out to them again by
+their lengths. If in doubt, a cue is a text of its own, because a model may drop one of two sentences in a text.
 """
 
 import re
-from collections.abc import Sequence
-from io import StringIO
-from itertools import accumulate
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from dragoman.documents.document import Document, Where, line_of
+from dragoman.documents.document import Document, Left, Where, line_of
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
 from dragoman.documents.reading import decoded
-from dragoman.errors import DataError, optional
+from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
 
+_BLANK, _ARROW, _TIME = r"[^\S\n]*+", r"(?:[-–—]{1,3} ?>|→)", r"\d[\d:.,; \t]{0,40}+"
+_BEFORE = rf"(?:\A|^{_BLANK}\n)"
+_TIMES = (
+    rf"(?:{_BEFORE}(?!{_BLANK}$|.*{_ARROW})(?P<name>.++)\n|^{_BLANK}\d++{_BLANK}\n|^)[^\w\n]*+"
+    rf"(?P<begin>{_TIME}){_ARROW}{_BLANK}(?P<end>{_TIME})(?:[A-Za-z]\w*+[:=]\S*+{_BLANK})*+(?P<rest>.*)"
+)
+"""The number or name of a cue, its times as any program writes them, its settings, and the rest of their line."""
+_DAMAGED = rf"(?P<damaged>{_BEFORE}{_BLANK}\d++{_BLANK}\n.*-->|^[^\w\n]{{0,9}}[\dOoIl]{{1,3}} ?: ?\w\w\b.{{0,20}}?-->)"
+_ASIDE = (
+    rf"{_BEFORE}(?P<aside>{_BLANK}WEBVTT(?!\S).*(?:\n(?!{_BLANK}$|.*{_ARROW}).++)*+"
+    rf"|(?:NOTE(?!\S)|(?:STYLE|REGION){_BLANK}$).*(?:\n(?!{_BLANK}$).++)*+)"
+)
+"""The header of WebVTT; a comment, style or region in it."""
+_CLOCK = re.compile(r"(?:(?:(\d+)\s*:\s*)?(\d+)\s*:\s*)?(\d+)\D*(\d*)")
+_ROW = re.compile(r"\S[^\r\n]*+")
 _TAG = re.compile(r"(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
 _BEGINNING = re.compile(r"[-–—♪♫#(\[*]")
 _END = re.compile(r"[.!?…:。！？♪♫)\]][\"'”’»]*\Z")
+_CLAUSE_END, _SOUND_END = tuple(",;،、，；"), tuple(")]♪♫")
 _ADJOINING = re.compile(r"</(\w+)><\1>")
 _PIECE = re.compile(r"(?:<[^<>]*>|[^ ])+")
-_MOST_LINES = 12
-_LONGEST_PAUSE = 2.0
+_MOST_LINES, _LONGEST_PAUSE = 12, 2.0
 """Lines and seconds between cues after which no sentence goes on."""
+_SHORT = 1.0
+"""Seconds below which a cue of one or two words may be a piece of a sentence."""
+_MARKED = 0.3
+"""Least share of cues that end with a mark in a file that marks the ends of its sentences."""
 NOTHING = "…"
 """What a cue shows that no word of its sentence is left for."""
 
 
 class Line(NamedTuple):
-    """A line of a cue, without the markup that stands around all of it."""
+    """A line of a cue that holds more than markup, without the spaces and markup around all of it."""
 
+    cue: re.Match[str]
+    """The times of its cue."""
     where: Where
     parts: Sequence[Part[str]]
+    words: str
+    initial: str
+    before: str
     around: str
-    """The markup before the first words of the cue."""
-    begins_cue: bool
-    pause: float = 0.0
-    """Seconds between the cue before and the one that it begins."""
-
-    @property
-    def words(self) -> str:
-        return "".join(part.words for part in self.parts).strip()
+    """The markup before its words, and before the first words of the cue."""
 
 
 class Sentence(NamedTuple):
@@ -49,34 +66,21 @@ class Sentence(NamedTuple):
     lines: Sequence[Line]
     inline: Inline[str]
 
-    def dealt_out(self, translation: str) -> list[str]:
-        """A translation in as many lines, each about as long for the whole as its source is."""
-        pieces = _PIECE.findall("".join(self.inline.parts(translation, lambda _: False))) or [""]
-        ends = [*accumulate(len(piece) + 1 for piece in pieces)]
-        sizes = [*accumulate(len(line.words) + 1 for line in self.lines)]
-        dealt, first = list[str](), 0
-        for size in sizes:
-            wanted = size * ends[-1] / sizes[-1]
-            last = max(first, 1)
-            while last < len(pieces) and abs(ends[last] - wanted) <= abs((ends[last - 1] if last else 0) - wanted):
-                last += 1
-            dealt.append(" ".join(pieces[first:last]))
-            first = last
-        return [words or (NOTHING if line.begins_cue else "") for line, words in zip(self.lines, dealt, strict=True)]
+    def dealt_out(self, translation: str) -> Iterator[str]:
+        """Yield the words for each line, each about as long for the whole as its source is."""
+        translation = translation if _TAG.sub("", translation).strip() else NOTHING
+        pieces = _PIECE.findall("".join(self.inline.parts(translation, lambda _: False)))
+        cues = [[len(line.words) + 1 for line in lines] for _, lines in groupby(self.lines, lambda line: line.cue)]
+        for sizes, shown in zip(cues, _divided(pieces, [*map(sum, cues)]), strict=True):
+            yield from map(" ".join, _divided(shown or [NOTHING], sizes))
 
 
 class Subtitles(Document):
     """A file of subtitles. All but the text of its cues stays as it is, to the byte."""
 
-    def __init__(self, content: str, encoding: str, lines: Sequence[Line]) -> None:
+    def __init__(self, content: str, encoding: str, groups: Sequence[Sequence[Line]]) -> None:
         super().__init__()
         self._content, self._encoding = content, encoding
-        groups: list[list[Line]] = []
-        for line in lines:
-            if groups and _goes_on(groups[-1], line):
-                groups[-1].append(line)
-            else:
-                groups.append([line])
         space = Part("words", " ", " ")
         self._sentences = [
             Sentence(group, Inline.of([part for line in group for part in (*line.parts, space)]))
@@ -102,15 +106,74 @@ class Subtitles(Document):
         return "".join([*parts, self._content[end:]]).encode(self._encoding)
 
 
-def _goes_on(lines: Sequence[Line], line: Line) -> bool:
-    """Whether a sentence of these lines goes on in the next. From cue to cue, only with the same markup around each."""
-    if len(lines) == _MOST_LINES or _BEGINNING.match(line.words) or _END.search(lines[-1].words):
+def _divided(pieces: Sequence[str], sizes: Sequence[int]) -> Iterator[Sequence[str]]:
+    """Yield the pieces for each part, in proportion to its size. No part gets two pieces while another has none."""
+    ends = [*accumulate(len(piece) + 1 for piece in pieces)]
+    first, total = 0, sum(sizes)
+    for following, size in zip(reversed(range(len(sizes))), accumulate(sizes), strict=True):
+        wanted = size * ends[-1] / total if ends else 0
+        last = min(first + 1, len(pieces))
+        while last < len(pieces) - following and abs(ends[last] - wanted) <= abs(ends[last - 1] - wanted):
+            last += 1
+        yield pieces[first:last]
+        first = last
+
+
+def _grouped(lines: Sequence[Line], language: str) -> list[list[Line]]:
+    """Return the lines of each sentence. A line that rolls up or grows, from one of the cue before, is one alone."""
+    ends = [words for words in {line.cue: line.words for line in lines}.values() if has_words(words)]
+    marked = sum(1 for words in ends if _END.search(words) and not words.endswith(_SOUND_END))
+    is_marked, groups, shown = marked >= _MARKED * len(ends), [list[Line]()], list[str]()
+    for _, cue in groupby(lines, lambda line: line.cue):
+        before, shown = tuple(shown[-_MOST_LINES:]), list[str]()
+        for line in cue:
+            shown.append(f"{line.words} ")
+            is_repeated = shown[-1].startswith(before)
+            if groups[-1] and (is_repeated or not _goes_on(groups[-1], line, is_marked, language)):
+                groups.append([])
+            groups[-1].append(line)
+            groups += [[]] if is_repeated else []
+    return groups
+
+
+def _goes_on(lines: Sequence[Line], line: Line, is_marked: bool, language: str) -> bool:
+    """Return True if a sentence of these lines probably goes on in the next line.
+
+    In a file that marks its ends, a cue that begins with a capital letter begins a sentence too; not in German, nor in
+    capitals. In other files, only one that begins with a small letter goes on, after a capital or a short cue.
+    """
+    last = lines[-1]
+    if len(lines) == _MOST_LINES or _BEGINNING.match(line.words) or _END.search(last.words):
         return False
-    if not line.begins_cue:
-        return True
-    if line.pause > _LONGEST_PAUSE or line.around != lines[-1].around:
+    if line.cue != lines[0].cue and any(part.kind != "words" for some in (*lines, line) for part in some.parts):
         return False
-    return all(part.kind == "words" for each in (*lines, line) for part in each.parts)
+    is_inside = last.words.endswith(_CLAUSE_END)
+    if line.cue == last.cue:
+        return not line.before.startswith("<v") and (is_inside or is_marked or not line.initial.isupper())
+    pause = _seconds(line.cue["begin"]) - _seconds(last.cue["end"])
+    if pause > _LONGEST_PAUSE or line.around != last.around or not (has_words(last.words) and has_words(line.words)):
+        return False
+    if is_marked or is_inside:
+        is_capitals = last.words.isupper() and line.words.isupper()
+        return is_inside or is_capitals or language.split("-")[0] == "de" or not line.initial.isupper()
+    is_short = len(last.words.split()) <= 2 and _seconds(last.cue["end"]) - _seconds(last.cue["begin"]) < _SHORT
+    return line.initial.islower() and (is_short or lines[0].initial.isupper())
+
+
+def _lines(content: str, begin: int, end: int, cue: re.Match[str]) -> list[Line]:
+    """Return the lines of a cue between two places of a file."""
+    lines = list[Line]()
+    for row in _ROW.finditer(content, begin, end):
+        parts = _parts(row[0])
+        first, last = trimmed(parts) if len(parts) > 1 else (0, 1)
+        before, behind = ("".join(part.piece for part in some) for some in (parts[:first], parts[last:]))
+        inner = row[0][len(before) : len(row[0]) - len(behind)]
+        place = row.start() + len(before) + len(inner) - len(inner.lstrip())
+        if words := "".join(part.words for part in parts[first:last]).strip():
+            where, initial = (place, place + len(inner.strip())), next(filter(str.isalnum, words), "")
+            around = lines[0].around if lines else before.strip()
+            lines.append(Line(cue, where, parts[first:last], words, initial, before.strip(), around))
+    return lines
 
 
 def _parts(line: str) -> list[Part[str]]:
@@ -123,33 +186,40 @@ def _parts(line: str) -> list[Part[str]]:
     return [*parts, Part("words", line[end:], unescaped(line[end:]))]
 
 
+def _seconds(time: str) -> float:
+    """Return a time such as 01:02:03,500, 2:03.5, 01:02:03:500 or 5 in seconds."""
+    hours, minutes, seconds, fraction = _CLOCK.findall(time)[0]
+    return 3600 * float(hours or 0) + 60 * float(minutes or 0) + float(seconds) + float(f"0.{fraction}")
+
+
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
-    """A file of subtitles and its sentences.
+    """Return a file of subtitles and its sentences. A cue goes on to the next times, also over blank lines.
 
     Raises:
-        DataError: it is damaged.
-        MissingExtra: webvtt-py is not installed.
+        DataError: it has no times, or some that cannot be read.
     """
-    with optional("webvtt-py", "documents"):
-        from webvtt import from_buffer
-        from webvtt.errors import MalformedFileError
     text, encoding = decoded(content, path)
-    kind = "vtt" if text.removeprefix("\ufeff").startswith("WEBVTT") else "srt"
-    try:
-        cues = from_buffer(StringIO(text.replace("\r\n", "\n")), format=kind).captions
-    except MalformedFileError as error:
-        raise DataError(f"{path} is no file of subtitles: {error}") from None
-    lines, end, before, around = list[Line](), 0, 0.0, ""
-    for cue in cues:
-        for place, line in enumerate(cue.lines):
-            begin = text.index(line, end if place else text.index("-->", end))
-            end = begin + len(line)
-            parts = _parts(line)
-            first, last = trimmed(parts)
-            outer = ["".join(part.piece for part in some) for some in (parts[:first], parts[last:])]
-            where = begin + len(outer[0]), end - len(outer[1])
-            around = around if place else outer[0]
-            pause = 0.0 if place else cue.start_in_seconds - before
-            lines.append(Line(where, parts[first:last], around, not place, pause))
-        before = cue.end_in_seconds
-    return Subtitles(text, encoding, lines)
+    plain = text.replace("\r\n", " \n").replace("\r", "\n").replace("\ufeff", " ")
+    is_vtt = plain.lstrip().startswith("WEBVTT")
+    marks = [*re.finditer(f"{'' if is_vtt else '(?!)'}{_ASIDE}|{_TIMES}|{_DAMAGED}", plain, re.M)]
+    marks = [mark for mark in marks if not mark["rest"] or ":" in mark["begin"] or not has_words(mark["rest"])]
+    if not any(mark["begin"] for mark in marks):
+        raise DataError(f"{path} is no file of subtitles: no line has times, such as 00:00:01,000 --> 00:00:02,000")
+    breaks = [found.start() for found in re.finditer("\n", plain)]
+    begins = [mark.start() for mark in marks] + [len(text)]
+    lines, others = list[Line](), _lines(text, 0, begins[0], marks[0])
+    for mark, end in zip(marks, begins[1:], strict=True):
+        if mark["damaged"]:
+            place = line_of(plain, (mark.end(), end))
+            raise DataError(f"{path}, {place}: its times cannot be read; write 00:00:01,000 --> 00:00:02,000")
+        (lines if mark["begin"] else others).extend(_lines(text, mark.end(), end, mark))
+    subtitles = Subtitles(text, encoding, _grouped(lines, languages[0]))
+    left = [
+        *(("it belongs to no cue", line.where) for line in others),
+        *(("it is on the line of the times", mark.span("rest")) for mark in marks),
+        *(("it is where a cue has its number", mark.span("name")) for mark in marks if not is_vtt),
+        *(("it is in a comment that holds -->", mark.span("aside")) for mark in marks if "-->" in mark[0]),
+    ]
+    left = [(reason, begin) for reason, (begin, end) in left if has_words(text[begin:end])]
+    subtitles.left += [Left(reason, f"line {bisect_left(breaks, begin) + 1:,}") for reason, begin in left]
+    return subtitles
