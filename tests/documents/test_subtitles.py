@@ -155,3 +155,14 @@ def test_markup_inside_a_sentence_stays_in_its_cue(tmp_path: Path) -> None:
     document = read(tmp_path, cues("It is", "late\nand <i>very</i> cold."))
     assert in_capitals(document).decode() == cues("IT IS", "LATE\nAND <i>VERY</i> COLD.")
     assert document.translated(["x"] * len(document.texts)).decode() == cues("x", "…\n<i>x</i>")
+
+
+@pytest.mark.parametrize("header", ["WEBVTT\nLanguage: fr", "WEBVTT - film\nKind: captions\r\nLanguage: fr-CA"])
+def test_webvtt_in_another_language_is_refused(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "a.vtt"
+    path.write_text(f"{header}\n\n00:01.000 --> 00:02.000\nThe dog\n")
+    with pytest.raises(DataError, match="French"):
+        read_document(path, ("en", "it"))
+    assert list(read_document(path, ("fr", "it")).texts) == ["The dog"]
+    path.write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nLanguage: fr\n")
+    assert list(read_document(path, ("en", "it")).texts) == ["Language: fr"]

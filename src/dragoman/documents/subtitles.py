@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Document, Left, Where, line_of
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
-from dragoman.documents.reading import decoded
+from dragoman.documents.reading import check_languages, decoded
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
 
@@ -28,6 +28,8 @@ _ASIDE = (
     rf"|(?:NOTE(?!\S)|(?:STYLE|REGION){_BLANK}$).*(?:\n(?!{_BLANK}$).++)*+)"
 )
 """The header of WebVTT; a comment, style or region in it."""
+_LANGUAGE = re.compile(rf"\A\s*WEBVTT.*\n(?:(?!{_BLANK}$|.*{_ARROW}).++\n)*?Language:[ \t]*([\w-]++)", re.M)
+"""The language that the header of WebVTT names."""
 _CLOCK = re.compile(r"(?:(?:(\d+)\s*:\s*)?(\d+)\s*:\s*)?(\d+)\D*(\d*)")
 _ROW = re.compile(r"\S[^\r\n]*+")
 _TAG = re.compile(r"(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
@@ -196,11 +198,13 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
     """Return a file of subtitles and its sentences. A cue goes on to the next times, also over blank lines.
 
     Raises:
-        DataError: it has no times, or some that cannot be read.
+        DataError: it has no times, or some that cannot be read; or it names another language.
     """
     text, encoding = decoded(content, path)
     plain = text.replace("\r\n", " \n").replace("\r", "\n").replace("\ufeff", " ")
     is_vtt = plain.lstrip().startswith("WEBVTT")
+    if named := _LANGUAGE.match(plain):
+        check_languages(path, named[1], None, languages)
     marks = [*re.finditer(f"{'' if is_vtt else '(?!)'}{_ASIDE}|{_TIMES}|{_DAMAGED}", plain, re.M)]
     marks = [mark for mark in marks if not mark["rest"] or ":" in mark["begin"] or not has_words(mark["rest"])]
     if not any(mark["begin"] for mark in marks):

@@ -1,0 +1,174 @@
+"""How much memory and time does a document take to read and write, in the worst case?
+
+    python benchmarks/documents.py [--megabytes 1 4] [--formats docx xlsx ...] [--out FILE]
+
+Each case is a hostile file of one format: as many of the smallest pieces as fit into its size, unpacked. A process of
+its own reads it and writes it with every text in capitals. Bytes per byte is the growth of the peak memory from the
+smaller to the larger file, over the growth of the file; seconds per megabyte likewise.
+"""
+
+import argparse
+import io
+import json
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from command_line import command_line, markdown
+
+from dragoman.documents.reading import FORMATS, read_document
+from dragoman.errors import DataError
+from dragoman.memory import peak_memory_bytes
+from dragoman.system import describe, machine
+
+SMALLEST, LARGEST = 1, 4
+"""Megabytes of the two files of a case."""
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+XLIFF = '<xliff version="1.2"><file source-language="en" target-language="it"><body>', "</body></file></xliff>"
+UNIT = f'{XLIFF[0]}<trans-unit id="1"><source>', f"</source></trans-unit>{XLIFF[1]}"
+CATALOGUE = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
+
+
+class Case(NamedTuple):
+    """A hostile file: what stands before, the piece that is repeated, and what stands behind."""
+
+    format: str
+    name: str
+    piece: str
+    before: str = ""
+    after: str = ""
+
+
+CASES = [
+    Case("text", "lines of one letter", "a\n\n"),
+    Case("text", "one paragraph", "word "),
+    Case("html", "paragraphs of one letter", "<p>a"),
+    Case("html", "inline tags", "<b>a</b> ", "<p>"),
+    Case("html", "attributes", "<img alt=a>"),
+    Case("html", "entities", "&amp;", "<p>a"),
+    Case("html", "open comments", "<!--", "<p>a</p>"),
+    Case("markdown", "paragraphs of one letter", "a\n\n"),
+    Case("markdown", "underscores", "_a "),
+    Case("markdown", "brackets", "["),
+    Case("markdown", "images", "![a](b)"),
+    Case("markdown", "cells", "a|", "a|b\n-|-\n"),
+    Case("subtitles", "cues of one letter", f"{CUE}a\n\n"),
+    Case("subtitles", "one cue", "word ", CUE),
+    Case("subtitles", "tags in one cue", "<i>a</i>", CUE),
+    Case("catalogue", "entries", 'msgid "a{}"\nmsgstr ""\n\n', CATALOGUE),
+    Case("json", "values of one letter", '"a",', "[", '"a"]'),
+    Case("json", "keys", '"a":"b",', "{", '"a":"b"}'),
+    Case("xliff", "units", '<trans-unit id="1"><source>a</source></trans-unit>', *XLIFF),
+    Case("xliff", "tags", "<g>a</g>", *UNIT),
+    Case("csv", "cells of one letter", "a,", "a,b\n"),
+    Case("csv", "rows of one letter", "a,b\n"),
+    Case("docx", "empty paragraphs", "<w:p/>"),
+    Case("docx", "paragraphs of one letter", "<w:p><w:r><w:t>a</w:t></w:r></w:p>"),
+    Case("docx", "runs of one letter", "<w:r><w:rPr><w:b/></w:rPr><w:t>a</w:t></w:r>", "<w:p>", "</w:p>"),
+    Case("xlsx", "cells of one shared text", '<c r="A1" t="s"><v>0</v></c>', "<row>", "</row>"),
+    Case("xlsx", "cells with a text each", '<c r="A1" t="inlineStr"><is><t>a</t></is></c>', "<row>", "</row>"),
+    Case("xlsx", "empty rows", "<row/>"),
+]  # fmt: skip
+SUFFIXES = {"text": ".txt"}
+
+
+def content(case: Case, megabytes: float) -> bytes:
+    """Return the file of a case that unpacks to this size."""
+    count = int(megabytes * 1e6 / len(case.piece))
+    body = case.piece.replace("{}", "x" * 8) * count
+    text = case.before + body + case.after
+    if case.format == "docx":
+        return word_document(text)
+    if case.format == "xlsx":
+        return workbook(text)
+    return text.encode()
+
+
+def word_document(body: str) -> bytes:
+    import docx
+
+    empty = io.BytesIO()
+    docx.Document().save(empty)
+    return repacked(empty, "word/document.xml", f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
+
+
+def workbook(rows: str) -> bytes:
+    import openpyxl
+
+    book, empty = openpyxl.Workbook(), io.BytesIO()
+    assert book.active is not None
+    book.active["A1"] = "a text that is shared"
+    book.save(empty)
+    sheet = f'<worksheet xmlns="{SHEET}"><sheetData>{rows}</sheetData></worksheet>'
+    return repacked(empty, "xl/worksheets/sheet1.xml", sheet)
+
+
+def repacked(archive: io.BytesIO, name: str, text: str) -> bytes:
+    """Return an archive with another text as one of its files."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(archive) as old, zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as new:
+        for part in old.namelist():
+            new.writestr(part, text if part == name else old.read(part))
+    return written.getvalue()
+
+
+def measure(path: Path, document_format: str) -> None:
+    """Read and write one file, and print the peak memory in bytes and the seconds."""
+    began = time.perf_counter()
+    try:
+        document = read_document(path, ("en", "it"), document_format)
+        document.translated([text.upper() for text in document.texts])
+        refused = ""
+    except DataError as error:
+        refused = str(error)
+    print(json.dumps({"bytes": peak_memory_bytes(), "seconds": time.perf_counter() - began, "refused": refused}))
+
+
+def measured(case: Case, megabytes: float, folder: Path) -> dict[str, float | str]:
+    """Return what one file of a case takes in a process of its own."""
+    suffix = SUFFIXES.get(case.format) or FORMATS[case.format].suffixes[0]
+    path = folder / f"case{suffix}"
+    path.write_bytes(content(case, megabytes))
+    command = [sys.executable, __file__, "--measure", str(path), case.format]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=float, nargs=2, default=(SMALLEST, LARGEST))
+    parser.add_argument("--formats", nargs="+", choices=[*FORMATS], default=[*FORMATS])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--measure", nargs=2, metavar=("FILE", "FORMAT"), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.measure:
+        measure(Path(asked.measure[0]), asked.measure[1])
+        return
+    rows = []
+    for case in CASES:
+        if case.format not in asked.formats:
+            continue
+        with TemporaryDirectory() as folder:
+            small, large = (measured(case, size, Path(folder)) for size in asked.megabytes)
+        growth = asked.megabytes[1] - asked.megabytes[0]
+        rows.append({
+            "format": case.format,
+            "case": case.name,
+            "bytes per byte": round((float(large["bytes"]) - float(small["bytes"])) / growth / 1e6, 1),
+            "seconds per MB": round((float(large["seconds"]) - float(small["seconds"])) / growth, 2),
+            "refused": large["refused"],
+        })  # fmt: skip
+        print(*rows[-1].values(), sep=" | ", flush=True)
+    print(markdown([*rows[0]], [[*map(str, row.values())] for row in rows]), f"\n{describe()}")
+    if asked.out:
+        results = {"command": command_line(), "machine": machine(), "rows": rows}
+        asked.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
