@@ -111,6 +111,16 @@ def test_a_text_that_cells_share_is_translated_once(path: Path) -> None:
     assert one == [["a", "b"], ["a", "=A1"]]
 
 
+def test_a_text_that_is_written_as_the_value_of_a_cell_is_one(path: Path) -> None:
+    row = "<row r='1'><c r='A1' t='str'><v>good day</v></c><c r='B1' t='str'><v/></c></row>"
+    with_parts(
+        path, {"xl/worksheets/sheet1.xml": f"<worksheet {MAIN}><sheetData>{row}</sheetData></worksheet>".encode()}
+    )
+    document = read(path)
+    assert document.texts == ["good day", "Chair A"]
+    assert cells(document.translated(["a", "b"]))[0] == [["a", None]]
+
+
 def test_texts_that_cells_share_are_limited_in_all_their_letters(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 100 * "<row><c t='s'><v>0</v></c></row>"
     sheet = f"<worksheet {MAIN}><sheetData>{rows}</sheetData></worksheet>"

@@ -164,6 +164,8 @@ def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -
             continue
         if element.get("t") == "inlineStr" and (string := element.find("{*}is")) is not None:
             yield Cell(element, _text(string), string, part, name)
+        elif element.get("t") == "str" and (value := element.find("{*}v")) is not None:
+            yield Cell(element, value.text or "", value, part, name)
         elif element.get("t") == "s":
             number = element.findtext("{*}v", "")
             if not (number.isdecimal() and len(number) < 10 and int(number) < len(shared)):
@@ -183,6 +185,9 @@ def _recalculate(workbook: Any) -> None:
 
 def _fill(cell: Cell, translation: str) -> None:
     """Give a cell a text of its own."""
+    if cell.element.get("t") == "str":
+        cell.string.text = translation
+        return
     element, string = cell.element, deepcopy(cell.string)
     text = max(_pieces(string), key=lambda piece: len(piece.text or ""))
     for child in (*string, *element.findall("{*}v"), *element.findall("{*}is")):
