@@ -350,6 +350,31 @@ def test_only_some_keys_of_json_are_translated(tmp_path: Path, only: list[str], 
         read_document(path, ("en", "it"), only=["b"])
 
 
+def test_values_of_json_for_programs_stay_and_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(
+        '{"a": {"icon": "home", "text": "home"}, "list": [{"to": "A-1"}, {"to": "B-2"}], "n": "{n, plural, one {x}}"}'
+    )
+    document = read_document(path, ("en", "it"))
+    assert document.texts == ["home"]
+    assert "'a.icon' (1, such as 'home'), 'list.to' (2, such as 'B-2')" in document.notes[0]
+    assert [left.place for left in document.left] == ["line 1"]
+    assert read_document(path, ("en", "it"), only=["icon", "to"]).texts == ["home", "A-1", "B-2"]
+
+
+def test_descriptions_for_translators_are_not_translated(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    described = '"description": "A greeting", "placeholders": {"user": {"content": "$1", "example": "Mary"}}'
+    path.write_text(f'{{"hello": {{"message": "Good day", {described}}}, "bye": {{"message": "Good night"}}}}')
+    assert read(path).texts == ["Good day", "Good night"]
+    assert "3 descriptions" in read(path).notes[-1]
+    assert read_document(path, ("en", "it"), only=["description"]).texts == ["A greeting"]
+    path.write_text(f'{{"hello": "Good day", "@hello": {{{described}}}}}')
+    assert read(path).texts == ["Good day"]
+    path.write_text('{"a": {"message": "Good day", "description": "Bye"}, "b": "Good night"}')
+    assert read(path).texts == ["Good day", "Bye", "Good night"]
+
+
 def test_a_page_has_nothing_to_choose_from(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("<p>one")
     with pytest.raises(ConfigError, match="only json and csv and xlsx have columns or keys"):

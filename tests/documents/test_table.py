@@ -95,3 +95,20 @@ def test_only_some_columns_are_translated_and_the_header_stays(tmp_path: Path) -
     assert document.translated(["a", "b", "c"]) == b'id,name,text\n1,a,"b"\n2,c\n'
     with pytest.raises(DataError, match="no column or key 'title', only id, name, text"):
         read(tmp_path / "a.csv", "id,name,text\n1,a,b\n", only=["title"])
+
+
+def test_columns_of_values_for_programs_stay_and_are_named(tmp_path: Path) -> None:
+    content = "id;Name;status;colour\nA-100;Red chair;IN_STOCK;red\nA-101;https://example.com/a;SOLD;Large\n"
+    document = read(tmp_path / "a.csv", content)
+    assert document.texts == ["Name", "colour", "Red chair", "red", "Large"]
+    assert "'id' (3, such as 'A-101'), 'Name' (1, such as 'https://example.com/a'), 'status' (3" in document.notes[0]
+    assert read(tmp_path / "a.csv", content, only=["id", "status"]).texts == ["A-100", "IN_STOCK", "A-101", "SOLD"]
+
+
+def test_columns_without_names_are_chosen_by_their_numbers(tmp_path: Path) -> None:
+    content = "Red chair,Old\nGreen chair,New\n"
+    assert read(tmp_path / "a.csv", content, only=["2"]).texts == ["Old", "New"]
+    assert read(tmp_path / "a.csv", "2,a\nOld,New\n", only=["2"]).texts == ["Old"]
+    for unknown in ("3", "0", "text"):
+        with pytest.raises(DataError, match="only Red chair, Old; .*the number of a column"):
+            read(tmp_path / "a.csv", content, only=[unknown])

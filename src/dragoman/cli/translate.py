@@ -64,8 +64,8 @@ def translate(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="Translate only this column of a table, or these keys of JSON: a name, or a pattern as '*.title'; may "
-            "be repeated.",
+            help="Translate only this column of a table, or these keys of JSON: a name, the number of a column, or a "
+            "pattern as '*.title'; may be repeated.",
             show_default="all",
         ),
     ] = None,

@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
-from dragoman.documents.document import Spliced
+from dragoman.documents.document import Left, Spliced
 from dragoman.documents.inline import Part
-from dragoman.documents.reading import chosen, decoded
+from dragoman.documents.reading import decoded
+from dragoman.documents.values import Value, selected
 from dragoman.errors import DataError
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[{}\[\]]')
@@ -24,14 +24,21 @@ class Json(Spliced):
         super().__init__(content, encoding)
         self._is_ascii = content.isascii() and "\\u" in content
         found = [*_values(content)]
-        wanted: Iterable[bool] = chosen([key for key, _ in found], only, path) if only else repeat(True)
-        for (_, string), is_wanted in zip(found, wanted, strict=False):
-            if not is_wanted or BRANCHES.search(string[1]):
-                continue
-            for line in _LINE.finditer(content, *string.span(1)):
-                if line[1]:
-                    words = json.loads(f'"{line[1]}"').encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-                    self.add([Part("words", line.span(), words)])
+        comments = set[str]() if only else _comments({key for key, _ in found})
+        texts = ("" if key in comments or BRANCHES.search(one[1]) else _text(one[1]) for key, one in found)
+        values = [Value(key, key, text) for (key, _), text in zip(found, texts, strict=True)]
+        wanted, self.notes = selected(values, only, path)
+        if comments:
+            self.notes.append(f"{len(comments):,} descriptions for translators stay, such as {min(comments)!r}")
+        number, place = 1, 0
+        for (key, string), is_wanted in zip(found, wanted, strict=True):
+            if (is_wanted or not only) and key not in comments and BRANCHES.search(string[1]):
+                number, place = number + content.count("\n", place, string.start()), string.start()
+                self.left.append(Left("it is a message with branches of ICU", f"line {number:,}"))
+            elif is_wanted:
+                for line in _LINE.finditer(content, *string.span(1)):
+                    if line[1]:
+                        self.add([Part("words", line.span(), _text(line[1]))])
 
     def written(self, words: str, is_inner: bool) -> str:
         return json.dumps(words, ensure_ascii=self._is_ascii)[1:-1]
@@ -49,6 +56,20 @@ def _values(content: str) -> Iterator[tuple[str, re.Match[str]]]:
             keys[-1] = json.loads(f'"{token[1]}"')
         else:
             yield ".".join(filter(None, keys)), token
+
+
+def _text(written: str) -> str:
+    """Return what a string of JSON, given without its quotes, means."""
+    return json.loads(f'"{written}"').encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _comments(keys: Set[str]) -> set[str]:
+    """Return the keys that describe others: those of ARB below `@name`, and those beside each `message` of a Chrome
+    extension.
+    """
+    is_chrome = all(f"{key.partition('.')[0]}.message" in keys for key in keys)
+    beside = r"|[^.]*\.(?:description|placeholders)(?:\..*)?" if is_chrome else ""
+    return {key for key in keys if re.fullmatch(rf"(?:.*\.)?@.*{beside}", key, re.DOTALL)}
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Json:

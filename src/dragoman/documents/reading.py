@@ -2,8 +2,7 @@
 
 import codecs
 import re
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +18,8 @@ LARGEST = 100_000_000
 """Most bytes of a document, which is read as a whole."""
 MOST_PACKED = 100
 """Most bytes that a byte of an archive may unpack to. Those of Word and Excel have up to 30, bombs 1,000."""
+MOST_LETTERS = 50_000_000
+"""Most letters of all texts of a document, those that it repeats by reference included."""
 _DECLARED = re.compile(rb"\b(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})")
 
 
@@ -95,22 +96,10 @@ def other_language(named: str | None, language: str) -> str:
     return f"{english_name(code)} ({code})" if is_known and base_language(code) != base_language(language) else ""
 
 
-def chosen(names: Sequence[str], only: Sequence[str], path: Path) -> list[bool]:
-    """Which of these columns, or of these keys with those above them and dots between, a pattern of `only` means.
-
-    Raises:
-        DataError: a pattern means none.
-    """
-    meant = [[is_meant(name, one) for name in names] for one in only]
-    for pattern, found in zip(only, meant, strict=True):
-        if not any(found):
-            known = ", ".join(dict.fromkeys(filter(None, names))) or "none"
-            raise DataError(f"{path} has no column or key {pattern!r}, only {known[:500]}")
-    return [any(each) for each in zip(*meant, strict=True)]
-
-
-def is_meant(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) or fnmatchcase(name, f"*.{pattern}")
+def check_letters(texts: Iterable[str], path: Path) -> None:
+    """Raise a DataError if the texts of a document, which it may repeat by reference, have too many letters."""
+    if (letters := sum(map(len, texts))) > MOST_LETTERS:
+        raise DataError(f"{path} shows {letters:,} letters, too many for one document (at most {MOST_LETTERS:,})")
 
 
 def xml_tree(content: bytes, path: Path) -> Any:

@@ -1,13 +1,14 @@
 """Tables, CSV and TSV: the text in their cells, line by line."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Iterator, Sequence
+from itertools import chain, compress
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.documents.document import Document, Where, line_of, lines_in, with_lines
-from dragoman.documents.reading import chosen, decoded
+from dragoman.documents.reading import decoded
+from dragoman.documents.values import Value, selected
 from dragoman.errors import DataError
 from dragoman.text.formats import DELIMITER_GIVEN, ENDINGS, csv_delimiter, quoted_cells
 
@@ -18,6 +19,7 @@ class Cell(NamedTuple):
     where: Where
     is_quoted: bool
     text: str
+    column: int  # from 1
 
 
 class Table(Document):
@@ -30,11 +32,16 @@ class Table(Document):
         super().__init__()
         self._content, self._encoding, self._delimiter, self._has_quotes = content, encoding, delimiter, has_quotes
         rows = self._rows(path)
-        wanted: Iterable[bool] = repeat(True)
-        if only:
-            wanted = chosen([cell.text for cell in next(rows, [])], only, path)
-        cells = (cell for row in rows for cell, is_wanted in zip(row, wanted, strict=False) if is_wanted)
-        self._cells = [cell for cell in cells if lines_in(cell.text)]
+        first = next(rows, [])
+        names = {cell.column: cell.text.strip() for cell in first}
+        head = first[-1].where if first else (0, 0)
+        cells = [cell for row in chain([first], rows) for cell in row if lines_in(cell.text)]
+        values = [
+            Value(number, names.get(number) or f"column {number}", text, where <= head, str(number))
+            for where, _, text, number in cells
+        ]
+        wanted, self.notes = selected(values, only, path)
+        self._cells = [*compress(cells, wanted)]
         lines = [(cell, line) for cell in self._cells for line in lines_in(cell.text)]
         self.texts, self._cell_of = [line for _, line in lines], [cell for cell, _ in lines]
 
@@ -74,7 +81,7 @@ class Table(Document):
                 )
             is_quoted = found[1] is not None
             text = found[1].replace('""', '"') if is_quoted else found[2]
-            row.append(Cell(found.span(1 if is_quoted else 2), is_quoted, text))
+            row.append(Cell(found.span(1 if is_quoted else 2), is_quoted, text, len(row) + 1))
             place = found.end()
             if found[3] != self._delimiter:
                 yield row
@@ -90,7 +97,8 @@ class Table(Document):
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Table:
-    """A table and the text in its cells; `only` are the columns that are translated, by the names in the first row.
+    """A table and the text in its cells; `only` are the columns that are translated, by the names in the first row,
+    which then stays, or by their numbers.
 
     Raises:
         DataError: it is damaged, or has no such column.

@@ -1,26 +1,38 @@
-"""Excel workbooks (XLSX): the text in their cells, line by line. Formulas, numbers, dates, pictures and charts stay.
+"""Excel workbooks (XLSX): the text in their cells, line by line. Formulas, numbers, dates, pictures and charts stay,
+and so do cells whose texts a formula, a list or a filter compares with.
 
-Only sheets with text are written anew, straight into the archive: openpyxl would lose what it does not know.
+Only sheets that change are written again, straight into the archive: openpyxl would lose what it does not know.
 """
 
 import posixpath
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from copy import copy
+from copy import deepcopy
+from fnmatch import fnmatchcase
 from io import BytesIO
+from itertools import chain, compress
+from operator import not_
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from dragoman.documents.document import Document, lines_in, with_lines
-from dragoman.documents.reading import MOST_PACKED, chosen, is_meant, xml_bytes, xml_tree
-from dragoman.errors import DataError, optional
+from dragoman.documents.document import Document, Left, lines_in, with_lines
+from dragoman.documents.reading import MOST_PACKED, check_letters, xml_bytes, xml_tree
+from dragoman.documents.values import Value, selected
+from dragoman.errors import DataError
+from dragoman.inference.sentences import has_words
 
-_NAME = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
-_STRINGS = "xl/sharedStrings.xml"
+_PART = re.compile(r"xl/(?:workbook|(?:worksheets|tables|pivotCache)/[^/]+)\.xml", re.IGNORECASE)
+_STRINGS, _WORKBOOK = "xl/sharedStrings.xml", "xl/workbook.xml"
+_FORMULAS = ("f", "formula", "formula1", "definedName", "calculatedColumnFormula")
+_ATTRIBUTES = {"filter": "val", "customFilter": "val", "s": "v", "cacheField": "name", "tableColumn": "name"}
+_NAMED = ("sheet", "definedName")
+"""The elements, some with their attribute, that hold formulas, texts with which cells are compared, and names."""
+_STRING = re.compile(r"'(?:[^']|'')*+'|\"((?:[^\"]|\"\")*+)\"")  # of a formula; in '…' it names a sheet
+_SEARCHED = re.compile(r"(?:SEARCH|FIND)B?\( ?\"((?:[^\"]|\"\")*+)\"", re.IGNORECASE)
 LARGEST_UNPACKED = 200_000_000
 """Most bytes of a workbook and its pictures."""
 
@@ -32,114 +44,159 @@ class Cell(NamedTuple):
     text: str
     string: Any
     """The element that holds the text, which many cells may share."""
+    part: str
+    """The file of the sheet."""
     name: str
-    """The sheet's file and the cell, as in "sheet1!B3"."""
+    """The name of that file and the cell, as in "sheet1!B3"."""
+
+
+class Comparisons:
+    """The texts in formulas, filters, lists of choices, tables and the like, which are compared with those of cells."""
+
+    def __init__(self) -> None:
+        self.has_formulas = self._refers = False
+        self.texts, self._patterns, self._names = set[str](), set[str](), set[str]()
+
+    def add(self, root: Any) -> None:
+        """Add the texts of a part of the workbook."""
+        for element in root.iter(*(f"{{*}}{tag}" for tag in (*_FORMULAS, *_ATTRIBUTES, *_NAMED))):
+            tag, formula = element.tag.rpartition("}")[2], "".join(element.itertext())
+            if tag in _NAMED:
+                self._names.add(element.get("name", "").casefold())
+            if tag in _ATTRIBUTES:
+                self._add(element.get(_ATTRIBUTES[tag], "").replace("_x000a_", "\n"), tag == "customFilter")
+            if tag in _FORMULAS:
+                for text in (*_STRING.findall(formula), *(f"*{text}*" for text in _SEARCHED.findall(formula))):
+                    for item in text.split(",") if tag == "formula1" else (text,):
+                        self._add(item.replace('""', '"'), True)
+                self.has_formulas |= tag != "definedName"
+                self._refers |= "INDIRECT(" in formula.upper()
+
+    def _add(self, text: str, is_criterion: bool) -> None:
+        """Add a text, or a criterion such as `<>open*`."""
+        text = (re.sub(r"^(?:<>|[<>]=?|=)", "", text) if is_criterion else text).strip().casefold()
+        if has_words(text):
+            self.texts.add(text)
+            if is_criterion and ("*" in text or "?" in text):
+                pattern = re.sub(r"~([*?~])|\[", lambda sign: f"[{sign[1] or sign[0]}]", text)
+                self._patterns.add(pattern if len(self._patterns) < 500 else "*")  # too many: all texts stay
+
+    def __contains__(self, text: str) -> bool:
+        text = text.strip().casefold()
+        is_name = self._refers and not self._names.isdisjoint((text, text.replace(" ", "_")))
+        return is_name or text in self.texts or any(fnmatchcase(text, pattern) for pattern in self._patterns)
 
 
 class Workbook(Document):
-    """A workbook. A text whose letters have several formats gets that of its longest piece."""
+    """A workbook. Equal lines are one text. A cell with several formats gets that of its longest piece."""
 
     def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
         super().__init__()
-        self._archive, self._trees = archive, dict[str, Any]()
-        self._cells: list[Cell] = []
-        headings: list[str] = []
-        names = archive.namelist()
-        shared = xml_tree(archive.read(_STRINGS), path).getroot().findall(f"{_NAME}si") if _STRINGS in names else []
-        for name in filter(_SHEET.fullmatch, names):
-            tree = xml_tree(archive.read(name), path)
-            rows = [
-                [*_cells(row, shared, path, posixpath.basename(name).removesuffix(".xml"))]
-                for row in tree.iter(f"{_NAME}row")
-            ]
-            if only and rows:
-                head = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title may stand above it
-                headings += [cell.text for _, cell in rows[head]]
-                columns = {column for column, cell in rows[head] if any(is_meant(cell.text, one) for one in only)}
-                rows = [[one for one in row if one[0] in columns] for row in rows[head + 1 :]]
-            heads = {*_heads_of_tables(archive, name, path)}
-            texts = (cell for row in rows for _, cell in row if lines_in(cell.text))
-            found = [cell for cell in texts if cell.element.get("r") not in heads]
-            if found:
-                self._trees[name] = tree
-                self._cells += found
-        chosen(headings, only, path)  # refuses what no sheet has
-        lines = [(cell, line) for cell in self._cells for line in lines_in(cell.text)]
-        self.texts, self._cell_of = [line for _, line in lines], [cell for cell, _ in lines]
+        self._archive, self._trees, names = archive, dict[str, Any](), archive.namelist()
+        strings = xml_tree(archive.read(_STRINGS), path).getroot().findall("{*}si") if _STRINGS in names else []
+        shared = [(_text(string), string) for string in strings]
+        compared, cells, values = Comparisons(), list[Cell](), list[Value]()
+        for name in filter(_PART.fullmatch, names):
+            self._trees[name] = xml_tree(archive.read(name), path)
+            compared.add(self._trees[name].getroot())
+            rows = [[*_cells(row, name, shared, path)] for row in self._trees[name].iter("{*}row")]
+            cells += chain.from_iterable(rows)
+            values += _values(rows)
+        check_letters((cell.text for cell in cells), path)
+        wanted, self.notes = selected(values, only, path)
+        self.notes.append("only cells are translated: no formulas, names of sheets, headers, comments and charts")
+        if compared.has_formulas:  # which may compare cells with each other
+            compared.texts.update(cell.text.strip().casefold() for cell in compress(cells, map(not_, wanted)))
+        wanted = [*compress(cells, wanted)]
+        fixed = {text for text in {cell.text for cell in wanted} if text in compared}
+        reason = "a formula, filter, list, table or cell that stays has the same text"
+        self.left = [Left(reason, f"cell {cell.name}") for cell in wanted if cell.text in fixed]
+        self._cells = [cell for cell in wanted if cell.text not in fixed]
+        self._lines = {text: lines_in(text) for text in {cell.text for cell in self._cells}}
+        lines = [(line, cell.name) for cell in self._cells for line in self._lines[cell.text]]
+        self.texts, self._places = [*dict.fromkeys(line for line, _ in lines)], dict(reversed(lines))
 
     def place(self, number: int) -> str:
-        return f"cell {self._cell_of[number].name}"
+        return f"cell {self._places[self.texts[number]]}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
-        following = iter(translations)
-        for cell in self._cells:
-            if (translation := with_lines(cell.text, following)) != cell.text:
-                _fill(cell, translation)
+        of = dict(zip(self.texts, translations, strict=True))
+        texts = {text: with_lines(text, map(of.__getitem__, lines)) for text, lines in self._lines.items()}
+        changed = [cell for cell in self._cells if texts[cell.text] != cell.text]
+        for cell in changed:
+            _fill(cell, texts[cell.text])
+        parts = {cell.part for cell in changed}
+        if changed and _WORKBOOK in self._trees:
+            _recalculate(self._trees[_WORKBOOK].getroot())
+            parts.add(_WORKBOOK)
         written = BytesIO()
         with ZipFile(written, "w") as archive:
             for part in self._archive.infolist():
-                tree = self._trees.get(part.filename)
-                archive.writestr(part, self._archive.read(part) if tree is None else xml_bytes(tree))
+                name = part.filename
+                archive.writestr(part, xml_bytes(self._trees[name]) if name in parts else self._archive.read(part))
         return written.getvalue()
 
 
-def _cells(row: Any, shared: Sequence[Any], path: Path, sheet: str) -> Iterator[tuple[str, Cell]]:
-    """The cells of a row with text, not those with formulas, and the letters of their columns."""
-    for element in row.iter(f"{_NAME}c"):
-        kind, string = element.get("t"), None
-        if element.find(f"{_NAME}f") is not None:
+def _pieces(string: Any) -> list[Any]:
+    """Return the elements that hold a text, without its pronunciation."""
+    return [*string.findall("{*}t"), *string.findall("{*}r/{*}t")]
+
+
+def _text(string: Any) -> str:
+    return "".join(piece.text or "" for piece in _pieces(string))
+
+
+def _values(rows: Sequence[Sequence[Cell]]) -> Iterator[Value]:
+    """Yield what cells are in their sheet: its first row with more than one text names its columns."""
+    head = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title may be above it
+    names = {cell.name.rstrip("0123456789"): cell.text for row in rows[head : head + 1] for cell in row}
+    for at, row in enumerate(rows):
+        for cell in row:
+            column = cell.name.rstrip("0123456789")
+            yield Value(column, names.get(column, column), cell.text, at <= head)
+
+
+def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -> Iterator[Cell]:
+    """Yield the cells of a row with text, but not those with formulas."""
+    for element in row.iter("{*}c"):
+        name = f"{posixpath.basename(part).removesuffix('.xml')}!{element.get('r', '')}"
+        if element.find("{*}f") is not None:
             continue
-        if kind == "inlineStr":
-            string = element.find(f"{_NAME}is")
-        elif kind == "s":
-            number = element.findtext(f"{_NAME}v", "")
+        if element.get("t") == "inlineStr" and (string := element.find("{*}is")) is not None:
+            yield Cell(element, _text(string), string, part, name)
+        elif element.get("t") == "str" and (value := element.find("{*}v")) is not None:
+            yield Cell(element, value.text or "", value, part, name)
+        elif element.get("t") == "s" and (number := element.findtext("{*}v")):
             if not (number.isdecimal() and len(number) < 10 and int(number) < len(shared)):
                 raise DataError(f"{path} is damaged: its cell {element.get('r')} has a text that is not in the file")
-            string = shared[int(number)]
-        if string is not None:
-            pieces = (*string.findall(f"{_NAME}t"), *string.findall(f"{_NAME}r/{_NAME}t"))
-            name = element.get("r", "")
-            text = "".join(piece.text or "" for piece in pieces)
-            yield re.sub(r"\d", "", name), Cell(element, text, string, f"{sheet}!{name}")
+            yield Cell(element, *shared[int(number)], part, name)
 
 
-def _heads_of_tables(archive: ZipFile, sheet: str, path: Path) -> Iterator[str]:
-    """The names of the cells of a sheet that name the columns of a table in Excel's sense. Another part of the file
-    holds the same names, and Excel takes the workbook for damaged if they differ.
-    """
-    folder, name = posixpath.split(sheet)
-    links = f"{folder}/_rels/{name}.rels"
-    if links not in archive.namelist():
-        return
-    with optional("openpyxl", "documents"):
-        from openpyxl.utils import column_index_from_string, get_column_letter
-    for link in xml_tree(archive.read(links), path).getroot():
-        target = posixpath.normpath(posixpath.join("/", folder, link.get("Target", ""))).lstrip("/")
-        if link.get("Type", "").endswith("/table") and target in archive.namelist():
-            table = xml_tree(archive.read(target), path).getroot()
-            found = re.fullmatch(r"([A-Z]{1,3})(\d+)(?::([A-Z]{1,3})\d+)?", table.get("ref", ""))
-            if found and table.get("headerRowCount") != "0":
-                first, last = map(column_index_from_string, (found[1], found[3] or found[1]))
-                yield from (f"{get_column_letter(column)}{found[2]}" for column in range(first, last + 1))
+def _recalculate(workbook: Any) -> None:
+    """Make programs compute all formulas when they open the workbook, because their results show old texts."""
+    settings = workbook.find("{*}calcPr")
+    if settings is None:
+        settings = workbook.makeelement(workbook.tag.removesuffix("workbook") + "calcPr")
+        before = ("{*}sheets", "{*}functionGroups", "{*}externalReferences", "{*}definedNames")
+        workbook.insert(max((*map(workbook.index, workbook.iterchildren(*before)), -1)) + 1, settings)
+    settings.set("fullCalcOnLoad", "1")
 
 
 def _fill(cell: Cell, translation: str) -> None:
-    """Gives a cell a text of its own."""
-    element, runs = cell.element, cell.string.findall(f"{_NAME}r")
-    longest = max(runs, key=lambda run: len(run.findtext(f"{_NAME}t", "")), default=None)
-    format = None if longest is None else longest.find(f"{_NAME}rPr")
-    for child in (*element.findall(f"{_NAME}v"), *element.findall(f"{_NAME}is")):
-        element.remove(child)
-    element.set("t", "inlineStr")
-    around = string = element.makeelement(f"{_NAME}is")
-    if format is not None:
-        around = element.makeelement(f"{_NAME}r")
-        around.append(copy(format))
-        string.append(around)
-    text = element.makeelement(f"{_NAME}t", {_SPACE: "preserve"})
+    """Give a cell a text of its own."""
+    if cell.element.get("t") == "str":
+        cell.string.text = translation
+        return
+    element, string = cell.element, deepcopy(cell.string)
+    text = max(_pieces(string), key=lambda piece: len(piece.text or ""))
+    for child in (*string, *element.findall("{*}v"), *element.findall("{*}is")):
+        if child is not text and child is not text.getparent():
+            child.getparent().remove(child)
     text.text = translation
-    around.append(text)
+    text.set(_SPACE, "preserve")
+    string.tag = element.tag[:-1] + "is"
     element.append(string)
+    element.set("t", "inlineStr")
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Workbook:
@@ -148,7 +205,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[
 
     Raises:
         DataError: it is damaged or no workbook, or no sheet has such a column.
-        MissingExtra: lxml or openpyxl is not installed.
+        MissingExtra: lxml is not installed.
     """
     try:
         archive = ZipFile(BytesIO(content))
