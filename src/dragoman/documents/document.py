@@ -85,6 +85,7 @@ class Spliced(Document):
         self.content, self._encoding, self._encode_errors = content, encoding, encode_errors
         self._blocks: list[Block] = []
         self._inner: list[Block] = []
+        self.ends: dict[Where, str] = {}  # of tags and texts in markup, for when words have become others
 
     @property
     def texts(self) -> Sequence[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -101,9 +102,10 @@ class Spliced(Document):
             if part.kind in ("open", "close") and _LINK.match(self.content, part.piece[0])
         ]
         pieces = [parts[begin:end] for begin, end in pairwise([0, *ends, len(parts)])]
-        menu = pieces[1::2] if len(ends) > 2 and not any(map(_has_words, pieces[::2])) else [parts]
+        has_name = any(part.piece in self.ends for part in parts)
+        menu = pieces[1::2] if len(ends) > 2 and not has_name and not any(map(_has_words, pieces[::2])) else [parts]
         for some in filter(_has_words, menu):
-            some = some[slice(*trimmed(some))]
+            some = some if has_name else some[slice(*trimmed(some))]
             begin, end = some[0].piece[0], some[-1].piece[1]
             raw = self.content[begin:end]
             begin, end = end - len(raw.lstrip(WHITE)), begin + len(raw.rstrip(WHITE))
@@ -122,8 +124,8 @@ class Spliced(Document):
         outer, inner = translations[: len(self._blocks)], translations[len(self._blocks) :]
         begins = [block.where[0] for block in self._inner]
         inside = [
-            self.content[slice(*block.where)] if text == block.inline.text else self.written(text, is_inner=True)
-            for block, text in zip(self._inner, inner, strict=True)
+            self.content[slice(*where)] if text == inline.text else self.written(text, True) + self.ends.get(where, "")
+            for (where, inline), text in zip(self._inner, inner, strict=True)
         ]
 
         def piece(begin: int, end: int) -> str:
@@ -142,7 +144,7 @@ class Spliced(Document):
                 parts.append(piece(*block.where))
             else:
                 parts += [
-                    self.written(part, is_inner=False) if isinstance(part, str) else piece(*part)
+                    self.written(part, is_inner=False) if isinstance(part, str) else self.ends.get(part) or piece(*part)
                     for part in block.inline.parts(text, lambda _: self.keeps_empty)
                 ]
             end = block.where[1]

@@ -1,45 +1,78 @@
-"""Markdown (CommonMark, with tables and strikethrough): paragraphs, headings, items and cells, with the emphasis, links
-and code in them. A translated paragraph stands in one line.
+"""Markdown: paragraphs, headings, items, cells and titles, with the emphasis, links and code in them. Syntax beyond
+CommonMark is listed in two tables of patterns. A translated paragraph becomes one line.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.footnote import footnote_plugin
 
-from dragoman.documents.document import Spliced, Where
+from dragoman.documents.document import Left, Spliced, Where, line_of
 from dragoman.documents.inline import Part
 from dragoman.documents.reading import decoded
+from dragoman.inference.sentences import has_words
+from dragoman.text.lines import without_packing
 
+_LINES = r"""  # lines that mark what follows, or stay
+    (?P<indented>(?:!{3}|\?{3}\+?)[ ]*[\w-]+(?:[ ][\w-]+)*(?:[ ]+"(?P<t1>.*)")?|={3}[!+]{0,2}[ ]+"(?P<t2>.*)")
+  | (?P<fence>`{3,}|~{3,}|:{3,})[ ]*\{(?:(?:button-\w+|div|figure|grid(?:-item)?|tab-set)\}.*|PROSE\}[ ]*(?P<t3>.*))
+      (?:\n[ >]*:[\w-]+:(?:[ ].*)?)*(?:\n[ >]*---(?:\n[ >]*[\w-]+:.*){0,50}\n[ >]*---)?
+  | (?P<code>`{3,}|~{3,}|:{3,})[ ]*\{(?:CODE|(?P<directive>[\w:+-]+))\}.*(?:\n(?![ >]*(?P=code)[`~: ]*$).*)*+(?:\n.*)?
+  | :{2,}[ ]*(?:ATTRIBUTES|[\w.-]+)?(?:\[(?P<t4>LABEL)\])?(?:ATTRIBUTES)?(?:[ ]+(?P<t5>[^:\s](?:.*[^:\s])?))?[ :]*
+  | /{3,}[ ]*(?:html\b.*|[\w-]+(?:[ ]*\|[ ]*(?P<t6>.*))?)? | \[![\w|-]+\][+-]?(?:[ ]+(?P<t7>.*))?
+  | \$\$(?!.*\$\$)SOME.*\$\$(?:[ ]*[({].*[)}])?[.,;]? | \\\\?\[(?!.*\\\])SOME.*\\\][.,;]?
+  | \\begin\{(?P<env>[\w*]+)\}SOME.*\\end\{(?P=env)\}.* | \\[a-zA-Z]+\*?(?:ATTRIBUTES|\[LABEL\])*
+  | \{\{[<%][ ]*(?P<short>[\w-]*(?:code|highlight|math|mermaid)[\w-]*)SOME.*\{\{[<%][ ]*/[ ]*(?P=short)\b.*
+  | \{%-?[ ]*(?P<liquid>code|highlight|math|mermaid|comment)\bSOME.*\{%-?[ ]*end(?P=liquid)\b.*
+  | \{\{(?!.*\}\})SOME.*\}\} | \{%(?!.*%\})SOME.*%\}
+  | (?:(?:\{\{(?:(?!\}\}).)*+\}\}|\{%(?:(?!%\}).)*+%\}|\{[ ]?[:.\#][^{}\n]*+\})[ ]*+)++
+  | \*\[LABEL\]:.* | \([^()\n]+\)= | \+{3}(?:[ ]*ATTRIBUTES)? | [;-]*-8<-+.* | <<<[ ].* | FIRST%[ ].*(?:\n%.*)*
+  | FIRST(?:im|ex)port\b(?:.*[(\[{`]\nSOME[)\]}`].*|[ ](?:.*["'];?$|(?:default|const|function|class|async|\{|\*)).*REST)
+  | (?P<drawn>FIRST\|[ |].*REST|\+[-=+:]{3,}\+REST|(?:.*\S[ ]{2}.*\n)?[ >]*-{2,}(?:[ ]+-{2,})+REST)"""
+_KEPT = r"""  # what stays in a paragraph
+    \A\[[ x]\](?=\s) | \[\^[^\[\]\n]{1,100}\]:? | \[[ ]?\](?![(\[:]) | !?\[\[[^\[\]\n]{1,300}\]\] | \[_?TOC_?\]
+  | \[(?=[^\[\]\n]{0,300}(?<![\w.])@\w)[^\[\]\n]{1,300}\](?![(\[]) | (?<![\w@/.])@[A-Z_][\w-]*(?:[:./][\w-]+)*
+  | \{\{(?:(?!\{\{|\}\}).){1,1000}+\}\} | \{%(?:(?!\{%|%\}).){1,1000}+%\} | \{[\w:.+-]{1,100}\}`[^`]{1,500}`
+  | \{(?=[:\#.%/$@!>=]|[^\s{}]{1,100}\}|\s?[.\#]?[\w-]{1,50}\s?=)[^{}]{0,500}\} | https?://[^\s<>\[\]]*[\w/]
+  | \$\$[^$]{1,2000}\$\$ | (?<![\w$])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:[^$\\]|\\.){1,500}+(?<!\s)\$(?!\d)
+  | \\\\?(?:(?P<b>\()|\[)(?=INNER*?(?:[=^_{}<>+]|\\[A-Z])|(?:(?![^\W\d_]{2})INNER)*+\\)INNER{1,1000}+\\(?(b)\)|\])
+  | \\(?:@?ref|eqref|cite\w{0,9}|label|input|include\w{0,9})[({][^(){}\n]{0,200}[)}]
+  | <(?P<code>code|kbd|samp|var|pre|script|style|math|svg)\b[^<>]{0,500}>(?:(?!</?(?P=code)\b).){0,2000}+</(?P=code)>
+  | <[A-Z][A-Z\d+.-]{1,31}:[^<>\s]*> | <[\w.+-]{1,100}@[\w.-]{1,200}> | (?P<tag_close>(?=</)TAG) | TAG(?<=/>)
+  | <(?=(?:area|br|col|embed|hr|img|input|source|wbr)\b)[^<>]{1,1000}> | (?P<tag_open>TAG)
+  | (?<![\w:]):[A-Z][\w+-]{0,60}(?::(?![\w:])|(?=\[)) | \+\+[\w"'.-]+(?:\+[\w"'.-]+)*\+\+(?!\+)
+  | (?:(?<=[\w)])(?P<sub>~)|\^)[^\s~^\[]{1,50}(?(sub)~|\^)(?![~^])"""
+_KINDS = {"open": "open", "close": "close", "special": "words", "softbreak": "words"}
+_MARKS = r"(?P<mark_open>\^?\[|(?<!\w)==(?=[^\s=]))|(?P<mark_close>\](?:\[LABEL\])?|(?<=[^\s=])==(?!\w))"
+_PARTS = {
+    "TAG": r"(?:</?[A-Za-z][\w.-]*+(?=[\s/>])(?:[^<>{}\"']|\"[^\"]*+\"|'[^']*+'|BRACES)*+>|</?>)",
+    "BRACES": r"\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+\})*+\}",
+    "ATTRIBUTES": r"\{[^{}\n]*\}",
+    "LABEL": r"[^\[\]\n]*",
+    "INNER": r"(?:(?!\\[()\[\]]).)",
+    "FIRST": r"(?<![^\n]\n)",  # after an empty line
+    "SOME": r"(?:.*\n){0,100}?",
+    "REST": r"(?:\n.*\S.*)*",
+    # Directives of text, and of something else
+    "PROSE": r"""(?:admonition|attention|aside|card|caution|danger|definition|deprecated|details|dropdown|epigraph|
+        error|example|exercise|glossary|grid-item-card|hint|important|list-table|margin|note|quote|rubric|seealso|
+        sidebar|solution|tab-item|theorem|tip|todo|topic|version\w+|warning)""",
+    "CODE": r"""(?:bash|bibliography|code|code-\w+|contents|csv-table|dot|eval-rst|glue|graphviz|iframe|image|include|
+        index|js|julia|literalinclude|math|mermaid|ojs|plot|python|r|raw|sh|sql|tableofcontents|toctree)""",
+}  # what words in capitals stand for
+_COMPONENTS = "(?:(?:TAG|BRACES)[ \t]*+)++"
+_REASONS = {"directive": "its directive is unknown", "drawn": "it is in a table that is drawn with characters"}
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _FRONT_MATTER = re.compile(r"\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|\Z))?", re.DOTALL | re.MULTILINE)
-_TARGET = r"\](?:\((?:[^()\\]|\\.|\([^()\\]*\))*\)|\[[^\]]*\])?"
-_LOOKS = {
-    "code_inline": r"(`+)(?!`).*?(?<!`)\1(?!`)",
-    "link_open": r"\[",
-    "link_close": _TARGET,
-    "image": rf"!\[(?P<alt>(?:[^\[\]\\]|\\.)*){_TARGET}",
-    "hardbreak": r"[ \t]*\\?\n[ \t]*",
-    "softbreak": r"[ \t]*\n[ \t]*",
-}
-"""What pieces of a paragraph look like that do not say so themselves."""
-_KEPT = re.compile(
-    r"""(?<!\\)(?:
-        (?P<note>\[\^[^\]\s]{1,100}\]:)
-      | \[\^[^\]\s]{1,100}\] | \[!\w{1,20}\] | \A\[[ x]\](?=\s)
-      | \{[:\#.%{][^{}]{0,200}\}+
-      | https?://[^\s<>\[\]]*[\w/]
-      | \$(?![\s\d])[^$\n]{0,200}(?<!\s)\$(?!\w)
-      | <(?P<code>code|kbd|samp|var)\b[^<>]{0,200}>.{0,200}?</(?P=code)>
-    )""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
-)
-"""What stays as it is: footnotes and their marks, boxes of notes and tasks, attributes, addresses, formulas, code."""
-_WHOLE = ("code_inline", "image", "link_close")
-"""Pieces in which nothing else begins."""
+_MOST_MARKS, _MOST_NESTED = 10_000, 20  # of a paragraph, because the time to parse them can grow with their square
+_MARK = re.compile(r"[^\w\s.,;'\"()-]")
+_NO_WORDS = re.compile(r"<(script|pre|style|textarea)\b.*|<!--.*?(?:-->|\Z)|<[^<>]*>|&\w+;", re.DOTALL | re.IGNORECASE)
 _SPECIAL = re.compile(r"[\\*`\[\]<|]|(?<!\w)_+(?=[^\s_])|(?<=[^\s_])_+(?!\w)")
 _ITEM = re.compile(r"\A(\d+(?=[.)])|(?=[#>+-]))(.)(?=\s)")  # what would make an item or a heading of a text
 
@@ -49,86 +82,171 @@ class Markdown(Spliced):
 
     keeps_empty = False  # ** ** is no emphasis, and **** no mark at all
 
-    def __init__(self, content: str, encoding: str) -> None:
+    def __init__(self, content: str, encoding: str, with_components: bool = False) -> None:
+        """Read a text, which is MDX if it is `with_components`."""
         super().__init__(content, encoding)
         front = _FRONT_MATTER.match(content)
-        begin = front.end() if front else 0
-        self._lines = [match.span() for match in _LINE.finditer(content, begin)]
-        parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
-        place = begin
-        for token in parser.parse(content[begin:]):
-            if token.type == "inline" and token.map and (where := self._places(token, place)):
-                place = where[-1]
-                for parts in self._texts(token, where):
-                    self.add(parts)
+        end = front.end() if front else 0
+        self._shown = content.replace("\0", "\ufffd")
+        self._lines = [match.span() for match in _LINE.finditer(content, end)]
+        self._escaped = {ord(mark): f"\\{mark}" for mark in re.findall(r"\\([${}~^=])", content)}
+        self._parser, self._references, above = _parser(with_components), dict[str, Any](), ""
+        for token in self._parser.parse(self._shown[end:], self._references):
+            reason = _reason(token)
+            if token.type == "inline" and not reason:
+                if places := self._places(token, end, is_cell=above in ("td_open", "th_open")):
+                    self._add_texts(token.content, places)
+                    end = places[-1]
+                elif has_words(token.content):
+                    reason = "it was not found in the file"
+            if reason and token.map:
+                self.left.append(Left(reason, line_of(content, self._lines[token.map[0]])))
+            above = token.type
 
     def written(self, words: str, is_inner: bool) -> str:
         if is_inner:  # what stands for a picture, as it is written
             return re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", words)
         words = _SPECIAL.sub(lambda found: "".join(f"\\{character}" for character in found[0]), words)
-        return _ITEM.sub(r"\1\\\2", words)
+        return _ITEM.sub(r"\1\\\2", words.translate(self._escaped))
 
-    def _places(self, token: Token, begin: int) -> list[int]:
-        """Where each character of a paragraph stands in the file, and where it ends; none if it cannot be found."""
+    def _places(self, token: Token, begin: int, is_cell: bool) -> list[int]:
+        """Return the position in the file of each character of a paragraph, and its end; nothing if it is not found."""
         places: list[int] = []
-        assert token.map
-        for number, line in enumerate(token.content.split("\n"), token.map[0]):
+        for number, line in enumerate(token.content.split("\n"), (token.map or [0])[0]):
             first, last = self._lines[number]
-            found = self.content.find(line, max(first, begin), last)
+            last = first + token.meta["end"] if token.meta else last
+            bare = line.lstrip(" \t")  # of which the parser may have written other ones
+            raw = bare.replace("|", r"\|") if is_cell else bare
+            found = (self._shown.find if is_cell else self._shown.rfind)(raw, max(first, begin), last)
             if found < 0:
                 return []
-            places += range(found, found + len(line) + 1)
+            characters = re.finditer(r"\\\||." if is_cell else ".", raw)
+            places += (
+                [found] * (len(line) - len(bare)) + [found + each.start() for each in characters] + [found + len(raw)]
+            )
         return places
 
-    def _texts(self, token: Token, places: Sequence[int]) -> list[list[Part[Where]]]:
-        """The texts of a paragraph, which hard breaks and footnotes part; if its pieces do not look as they should, all
-        of it as words.
-        """
-        texts, begin, end = [list[Part[Where]]()], 0, 0
-        kept = [*_KEPT.finditer(token.content)][::-1]
-        pieces = iter(token.children or ())
-        for piece in pieces:
-            found = re.compile(_look(piece), re.DOTALL).match(token.content, end)
-            if found is None:
-                return [[Part("words", (places[0], places[-1]), token.content)]]
-            begin, end = max(begin, end), found.end()
-            while kept and kept[-1].start() < end:
-                one = kept.pop()
-                if one.start() >= begin and piece.type not in _WHOLE and piece.markup != "autolink":
-                    words = Part("words", (places[begin], places[one.start()]), token.content[begin : one.start()])
-                    single = Part("single", (places[one.start()], places[one.end()]))
-                    texts += [[*texts.pop(), words], [single]] if one["note"] else [[*texts.pop(), words, single]]
-                    begin = one.end()
-            if piece.type == "image" and found["alt"]:
-                self.add_inner((places[found.start("alt")], places[found.end("alt")]), found["alt"])
-            if piece.markup == "autolink":
-                next(pieces)  # its text
-                next(pieces)  # its end
-            if piece.type == "hardbreak":
-                texts.append([])
-            elif begin < end:
-                words = " " if piece.type == "softbreak" else piece.content[begin - end :]
-                texts[-1].append(Part(_kind(piece), (places[begin], places[end]), words))
-        return texts
+    def _add_texts(self, content: str, places: Sequence[int]) -> None:
+        """Add the texts of a paragraph, which hard breaks and lines of tags divide."""
+        parts, end, place, opened = list[Part[Where]](), 0, 0, list[int]()
+        tags = _compiled(rf"^[ \t]*{_COMPONENTS}$|(?<=>)$(?=\n[ \t]*<[A-Z])", re.MULTILINE).finditer(content)
+        breaks = {place for found in tags for place in (found.start() - 1, found.end())}
+        for piece in self._parser.inline.parse(content, self._parser, self._references, []):
+            if piece.type == "text":
+                place += len(piece.content)
+                continue
+            begin, after = piece.map or (place, place + len(piece.markup or "["))
+            begin = place if piece.type == "link_close" else begin  # its map begins where the link does
+            if end < begin:
+                parts.append(Part("words", (places[end], places[begin]), content[end:begin]))
+            kind: Any = _KINDS.get(piece.type.rpartition("_")[2], "single")
+            where, is_image = (places[begin], places[after]), piece.type == "image"
+            if piece.type in ("link_open", "mark_open"):
+                opened.append(after)
+            elif is_image or (piece.type in ("link_close", "mark_close") and opened):
+                label, label_end = (begin + 2, begin + 2 + len(piece.content)) if is_image else (opened.pop(), begin)
+                is_name = content[label_end:after] == "][]" or (label_end + 1 == after and piece.type != "mark_close")
+                named = (places[label], places[after if is_name else label_end]) if is_image else where
+                if is_name:
+                    name = re.sub(r"\s*\n[\s>]*", " ", self.content[places[label] : places[label_end]])
+                    self.ends[named] = f"][{name}]"
+                if is_image:
+                    self.add_inner(named, piece.content)
+            if piece.type == "hardbreak" or begin in breaks:
+                self.add(parts)
+                parts = []
+            elif kind == "close" and parts and parts[-1].kind == "open":  # with nothing between
+                parts[-1] = Part("single", (parts[-1].piece[0], where[1]))
+            else:
+                parts.append(Part(kind, where, " " if piece.type == "softbreak" else piece.content))
+            end = place = after
+        self.add([*parts, Part("words", (places[end], places[-1]), content[end:])])
 
 
-def _look(piece: Token) -> str:
-    """What a piece of a paragraph looks like, as a regular expression."""
-    if piece.markup == "autolink":
-        return r"<[^<>]*>"
-    return _LOOKS.get(piece.type, re.escape(piece.markup or piece.content))
+def _reason(token: Token) -> str:
+    """Return why the words of a token are left, or nothing if they are translated or there are none."""
+    if token.nesting == 1 and token.level >= _MOST_NESTED - 1:
+        return "it is nested too deeply"
+    if token.type == "inline" and len(_MARK.findall(token.content)) > _MOST_MARKS:
+        return "it has too much markup"
+    if token.type == "html_block" and has_words(_NO_WORDS.sub(" ", token.content)):
+        return "it is in a block of HTML"
+    return token.info if token.type == "raw" else ""
 
 
-def _kind(piece: Token) -> Literal["words", "open", "close", "single"]:
-    if piece.type in ("text", "text_special", "softbreak"):
-        return "words"
-    if piece.type == "html_inline" and not piece.content.endswith("/>"):
-        return "close" if piece.content.startswith("</") else "open"
-    if piece.markup != "autolink" and piece.type.endswith(("_open", "_close")):
-        return "open" if piece.type.endswith("_open") else "close"
-    return "single"
+def _parser(with_components: bool) -> MarkdownIt:
+    md = MarkdownIt("commonmark", {"maxNesting": _MOST_NESTED}).enable(["table", "strikethrough"]).disable("inline")
+    md.use(deflist_plugin).use(footnote_plugin, inline=False, move_to_end=False)
+    md.disable(["code", "html_block"] if with_components else [])
+    lines = _compiled(rf"(?:{_LINES}{f'|{_COMPONENTS}' * with_components})[ \t]*$", re.MULTILINE)
+    interrupted = ["paragraph", "reference", "blockquote", "list"]
+    md.block.ruler.before("fence", "lines", partial(_lines, lines), {"alt": interrupted})
+    kept, inline = _compiled(_KEPT + "|BRACES" * with_components, re.DOTALL | re.IGNORECASE), md.inline.ruler
+    inline.before("escape", "kept", partial(_keep, kept))
+    inline.after("link", "marks", partial(_keep, _compiled(_MARKS)))
+    for name, rule in zip(inline.get_active_rules(), inline.getRules(""), strict=True):
+        inline.at(name, partial(_locate, rule))
+    md.inline.terminator_re = re.compile(f"{md.inline.terminator_re.pattern}|https?://")
+    return md
+
+
+@cache
+def _compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    for name, part in _PARTS.items():
+        pattern = pattern.replace(name, part)
+    return re.compile(pattern, re.VERBOSE | flags)
+
+
+def _lines(pattern: re.Pattern[str], state: Any, line: int, end: int, silent: bool) -> bool:
+    """Take out lines of a pattern, or the end of a directive. What is indented after an admonition is text again."""
+    begin, opened = state.bMarks[line] + state.tShift[line], state.env.setdefault("opened", [])
+    closes = opened and re.compile(rf"{opened[-1]}+[ \t]*$", re.MULTILINE).match(state.src, begin)
+    found = closes or pattern.match(state.src, begin, state.eMarks[end - 1])
+    if found is None or state.is_code_block(line):
+        return False
+    groups = {name: words for name, words in found.groupdict().items() if words}
+    title = next((name for name in groups if name[0] == "t"), None)
+    last = body = line + 1 + found[0].count("\n")
+    while "indented" in groups and last < end and (state.isEmpty(last) or state.sCount[last] >= state.sCount[line] + 4):
+        last += 1
+    if silent or ("indented" in groups and title is None and all(map(state.isEmpty, range(body, last)))):
+        return silent
+    opened[len(opened) - bool(closes) :] = [groups["fence"]] if "fence" in groups else []
+    token = state.push("raw", "", 0)
+    token.map, token.info = [line, body], next((_REASONS[name] for name in groups if name in _REASONS), "")
+    if title:
+        token = state.push("inline", "", 0)
+        token.content, token.map = groups[title], [line, line + 1]
+        token.meta = {"end": found.end(title) - state.src.rfind("\n", 0, begin) - 1}
+    if body < last:
+        state.push("body_open", "", 1)
+        outer, state.blkIndent, state.lineMax = (state.blkIndent, state.lineMax), state.sCount[line] + 4, last
+        state.md.block.tokenize(state, body, last)
+        state.blkIndent, state.lineMax = outer
+        state.push("body_close", "", -1)
+    state.line = last
+    return True
+
+
+def _keep(pattern: re.Pattern[str], state: Any, silent: bool) -> bool:
+    found = pattern.match(state.src, state.pos, state.posMax)
+    if found is None or (silent and pattern is _compiled(_MARKS)):  # labels of links count brackets
+        return False
+    if not silent:
+        kind = found.lastgroup or ""
+        state.push(kind if kind.endswith(("_open", "_close")) else "kept", "", 0)
+    state.pos = found.end()
+    return True
+
+
+def _locate(rule: Callable[[Any, bool], bool], state: Any, silent: bool) -> bool:
+    """Run a rule, and give the last token that it pushes the beginning and end of what it read as its `map`."""
+    begin, count, is_found = state.pos, len(state.tokens), rule(state, silent)
+    if is_found and len(state.tokens) > count and state.tokens[-1].type != "text":
+        state.tokens[-1].map = [begin, state.pos]
+    return is_found
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Markdown:
-    """A text in Markdown and its paragraphs."""
-    return Markdown(*decoded(content, path))
+    """Read a text in Markdown, or in MDX if its name says so."""
+    return Markdown(*decoded(content, path), with_components=without_packing(path).suffix.lower() == ".mdx")

@@ -32,7 +32,7 @@ class Format(NamedTuple):
 
 FORMATS = {
     "html": Format("html", (".html", ".htm", ".xhtml")),
-    "markdown": Format("markdown", (".md", ".markdown")),
+    "markdown": Format("markdown", (".md", ".markdown", ".mdx")),
     "subtitles": Format("subtitles", (".srt", ".vtt")),
     "catalogue": Format("catalogue", (".po", ".pot")),
     "json": Format("json_texts", (".json",)),
