@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from small import parse
 
 from dragoman import config
-from dragoman.config import SettingFacts, Settings, check, describe, flatten, override, render
+from dragoman.config import SettingFacts, Settings, as_overrides, check, describe, flatten, override, render
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
 from dragoman.runs.recipe import Recipe
@@ -116,7 +116,10 @@ def test_overrides_reach_into_groups_and_the_last_one_counts() -> None:
 
 @pytest.mark.parametrize(
     ("value", "label"),
-    [("'steam'", "steam"), ("steam engine", "steam engine"), ("", ""), ("a=b", "a=b"), ('"a # b"', "a # b")],
+    [
+        *(("'steam'", "steam"), ("steam engine", "steam engine"), ("", ""), ("a=b", "a=b"), ('"a # b"', "a # b")),
+        *(("1\nloud = true", "1\nloud = true"), ("1979-05-27T07:32:00Z", "1979-05-27T07:32:00Z")),
+    ],
 )
 def test_bare_words_are_text_because_shells_remove_quotes(value: str, label: str) -> None:
     assert read("wheels = 4", f"label={value}").label == label
@@ -185,6 +188,22 @@ def test_hostile_toml_is_refused_with_its_origin() -> None:
 def test_text_that_is_not_utf_8_is_refused_in_words() -> None:
     with pytest.raises(ConfigError, match="^here holds text that is not UTF-8"):
         check({"wheels": 4, "label": "\udcff"}, "here", Train)
+
+
+@given(value=st.text(max_size=20) | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), max_size=3))
+@example(value="😀 Ciao")
+@example(value="\"\\\n\x7f\x00\r\u2028= # '")
+@example(value=["😀", "1\nwheels = 7"])
+def test_a_given_setting_comes_back_unchanged(value: str | list[str]) -> None:
+    key = "label" if isinstance(value, str) else "engine.names"
+    overrides = as_overrides({key: value, "loud": None})
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        with pytest.raises(ConfigError, match="half of a surrogate pair"):
+            read("wheels = 4", *overrides)
+        return
+    train = read("wheels = 4", *overrides)
+    assert (train.label if isinstance(value, str) else [*train.engine.names]) == value
+    assert train.wheels == 4
 
 
 def test_one_text_is_no_list_of_overrides() -> None:

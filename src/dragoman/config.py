@@ -9,6 +9,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, time
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from types import NoneType, UnionType
@@ -106,13 +107,15 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
 
 
 def as_overrides(given: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[str]:
-    """Values by the setting that each stands for, as `dotted.key=value`; None is not given. The `overrides` come last,
-    so that they win.
+    """Return settings that were given by key as `dotted.key=value`; None is not given. The `overrides` come last, so
+    that they win.
     """
     if isinstance(overrides, str):
         override({}, overrides)  # refuses it
-    chosen = [f"{key}={json.dumps(value, default=str)}" for key, value in given.items() if value is not None]
-    return [*chosen, *overrides]
+    given = {
+        key: json.dumps(value, default=str, ensure_ascii=False) for key, value in given.items() if value is not None
+    }
+    return [*(f"{key}={text}".replace("\x7f", "\\u007f") for key, text in given.items()), *overrides]  # JSON as TOML
 
 
 def check(tables: Mapping[str, Any], origin: str, schema: type[S]) -> S:
@@ -281,11 +284,12 @@ def _names_a_group(text: str, schema: type[Settings]) -> bool:
 
 
 def _value(text: str) -> Any:
-    """A TOML value. A bare word counts as a string, because shells remove quotes."""
+    """Parse a TOML value. All else is a string, because shells remove quotes; so are dates and further lines."""
     try:
-        return parse_toml(f"value = {text}")["value"]
+        value, *others = parse_toml(f"value = {text}").values()
     except TOMLDecodeError:
         return text
+    return text if others or isinstance(value, date | time) else value
 
 
 def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str], prefix: str) -> None:

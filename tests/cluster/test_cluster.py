@@ -206,6 +206,41 @@ def test_records_keep_their_columns(tmp_path, cluster) -> None:
 
 
 @pytest.mark.thorough
+def test_results_of_another_job_are_not_taken(tmp_path, cluster) -> None:
+    texts, out = tmp_path / "a.jsonl", tmp_path / "out"
+
+    def write_texts(english: str) -> None:
+        texts.write_text(json.dumps({"english": english, "text": "Two coffees, please."}) + "\n")
+
+    def run(*arguments: str) -> BaseException | None:
+        return CliRunner().invoke(app, [*arguments, "--ray", cluster]).exception
+
+    plain = ["translate", str(MODEL), "--input", str(texts), "--output", str(out)]
+    command = [*plain, "--only", "english"]
+    write_texts("Where is the station?")
+    assert run(*command) is None
+    asked, made = (path.read_bytes() for path in (out / "asked.json", out / "00000-00000.jsonl"))
+    for changed in (plain, [*command, "--format", "json"], [*command, "--beam-size", "2"]):
+        with pytest.raises(DataError, match="holds results of another"):
+            raise run(*changed) or AssertionError(changed)
+    write_texts("Where is the theatre?")
+    assert isinstance(error := run(*command), DataError) and f"shards.{texts}" in str(error)
+    assert (asked, made) == tuple(path.read_bytes() for path in (out / "asked.json", out / "00000-00000.jsonl"))
+    (out / "asked.json").unlink()
+    assert isinstance(error := run(*command), DataError) and "holds files already" in str(error)
+
+    pairs = tmp_path / "p.tsv"
+    pairs.write_text("Where is the station?\tDov'è la stazione?\n")
+    command = ["score", str(MODEL), str(pairs), "--output", str(tmp_path / "scored")]
+    command += ["--set", "data.source_language=en", "--set", "data.target_language=it"]
+    assert run(*command, "--at-least", "-9") is None
+    for changed in (["--at-least", "-8"], [], ["--at-least", "-9", "--format", "json"]):
+        with pytest.raises(DataError, match="holds results of another"):
+            raise run(*command, *changed) or AssertionError(changed)
+    assert run(*command, "--at-least", "-9", "--set", "decode.batch_tokens=500") is None
+
+
+@pytest.mark.thorough
 def test_the_commands_work_on_a_cluster(tmp_path, cluster) -> None:
     rows = [f"Where is the station?\tDov'è la stazione numero {number}?" for number in range(30)]
     path = write_parts(tmp_path / "parts", rows, 2)

@@ -2,7 +2,8 @@
 
 import subprocess
 import sys
-from itertools import product
+from collections.abc import Callable
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,10 +14,12 @@ from families import Trained
 import dragoman
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.references import own_test_pairs
-from dragoman.exporting import Target, proof
+from dragoman.exporting import Target, export, proof, translate_script
 from dragoman.exporting.portable_tokenizer import names, portable
 from dragoman.inference.options import SearchOptions
+from dragoman.run_folder import RunFolder
 from dragoman.store.folder import load_model
+from dragoman.text.placeholders import PLACEHOLDERS
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
@@ -86,14 +89,76 @@ def test_the_script_beside_an_export_translates_without_us(target: Target, tied:
     model = make(tmp_path / "model", {"preset": "paper", "tied": tied, "output_bias": True})
     texts = [pair.source for pair in phrases("new_patterns")[:4]]
     out = dragoman.export(model, target, tmp_path / "out", texts).folder
+    assert f"{target}: en to it" in (out / "README.md").read_text("utf-8")
+    assert (out / "placeholders.txt").read_text("utf-8") == "", "nobody knows what it was trained on"
+    (out / "placeholders.txt").write_text("".join(PLACEHOLDERS), "utf-8")
     asked = [sys.executable, str(out / "translate.py"), "1"]
-    lines = "".join(f"{text}\n" for text in [*texts, ""])
-    said = subprocess.run(asked, input=lines, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    lines = "".join(f"{text}\n" for text in [*texts, "", "Room 25."])
+    done = subprocess.run(asked, input=lines, capture_output=True, text=True, check=True, cwd=tmp_path)
+    said = done.stdout.removesuffix("Room 25.\n")
+    assert said != done.stdout and "line 6 is left as it was" in done.stderr, "random weights copy nothing"
     options = SearchOptions(beam_size=1, split="never", length_ratio=2.0, length_extra=20)
     found = dragoman.Translator.load(model, "cpu", "float32").translate(texts, options)
     begun = [each.text[:20] for each in found]  # random weights find no end, and the script's limit is another
     assert [line[:20] for line in said.split("\n")[:4]] == begun
     assert said.split("\n")[4:] == ["", ""]
+
+
+def said_by_script(
+    search: Callable[[str], list[str]], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool = True
+) -> None:
+    """Runs the script with another search for a model that knows all placeholders, or none."""
+    (tmp_path / "placeholders.txt").write_text("".join(PLACEHOLDERS) if known else "", "utf-8")
+    monkeypatch.setattr(translate_script, "__file__", str(tmp_path / "translate.py"))
+    monkeypatch.setattr(translate_script, "_transformers", lambda *_: lambda text, _: search(text))
+    monkeypatch.setattr(sys, "argv", ["translate.py"])
+    monkeypatch.setattr(sys, "stdin", [f"{line}\n"])
+    translate_script.main()
+
+
+PIECES = [
+    *("25", "7:30", "1,234.50", "12/25/2026", "3.5", "42", "5km", "25°C"),
+    *(
+        "https://example.org/a?b=1",
+        "anna@example.org",
+        "{count}",
+        "%s",
+        "%(name)s",
+        "<b>",
+        "`make test`",
+        PLACEHOLDERS[3],
+    ),
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_the_script_hides_a_piece_from_the_model_and_puts_it_back(
+    piece: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"It costs {piece}, or {piece}."
+    said_by_script(lambda text: ["lost", text.upper()], line, tmp_path, monkeypatch)
+    assert capsys.readouterr() == (f"IT COSTS {piece}, OR {piece}.\n", "")
+    said_by_script(lambda text: [text[:10]], line, tmp_path, monkeypatch)
+    out, err = capsys.readouterr()
+    assert out == f"{line}\n" and f"line 1 is left as it was: each translation lacks a piece of {[piece] * 2}" in err
+    said_by_script(lambda _: ["It costs much."], line, tmp_path, monkeypatch, known=False)
+    out, err = capsys.readouterr()
+    assert out == "It costs much.\n" and f"line 1: the translation lacks {[piece] * 2}" in err
+
+
+def test_a_hostile_line_takes_the_script_no_longer_than_another() -> None:
+    for line in ("http://" * 9_000, "a@" * 50_000, "{" * 10**5, "<a" * 50_000, "1." * 50_000, "`a" * 50_000):
+        assert translate_script.masked(line, "")[0] == line
+
+
+def test_sentences_that_prove_an_export_are_evenly_spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = RunFolder(tmp_path).split("test")
+    test.parent.mkdir()
+    test.touch()
+    monkeypatch.setattr(export, "own_test_pairs", lambda _: [(str(number), "") for number in range(100)])
+    texts = [int(text) for text in export.own_texts(tmp_path)]
+    assert len(texts) == 64 and texts[0] == 0 and texts[-1] >= 98
+    assert {after - before for before, after in pairwise(texts)} == {1, 2}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "word"])

@@ -105,7 +105,7 @@ def test_what_was_done_is_kept_and_gone_on_with(tmp_path: Path) -> None:
         (
             LINES,
             {"decode": {"beam_size": 1}, "model": "abc"},
-            r"another model or other options \(decode.beam_size: 4 then, 1 now\); give the same ones to go on, or use",
+            r"another model, options or document \(decode.beam_size: 4 then, 1 now\); give the same to go on, or",
         ),
         (LINES, {"decode": {"beam_size": 4}, "model": "abd"}, "model: 'abc' then, 'abd' now"),
     ],
@@ -347,6 +347,35 @@ def test_a_signal_says_how_to_go_on(
         assert main(command(run_folder, source, out)) == 3
     assert "; nothing was written" in capsys.readouterr().err and out.read_bytes() == whole.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.en", "out", "whole"]
+
+
+PARAGRAPHS = [f"the gatt {number}" for number in range(15)]
+KEYS = json.dumps({"a": PARAGRAPHS, "b": ["the asin"]})
+MARKDOWN, ROWS = "\n\n".join(PARAGRAPHS), "\n".join(f"{text},5" for text in ["name,n", *PARAGRAPHS])
+DOCUMENTS = {
+    "in.json": (KEYS, ["--only", "a"], KEYS, ["--only", "a", "--only", "b"]),
+    "in.md": (MARKDOWN, [], MARKDOWN, ["--document-format", "text"]),
+    "in.csv": (ROWS, [], f"{ROWS[:-1]}6", []),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_of_which_something_changed_is_not_gone_on_with(
+    name: str, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, options, after, others = DOCUMENTS[name]
+    document, out = tmp_path / name, tmp_path / f"out{Path(name).suffix}"
+    document.write_text(before, "utf-8")
+    monkeypatch.setattr(segments, "LINES", 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "translate", signalled(Translator.translate, call=2))
+        assert main(command(run_folder, document, out, *options)) == 3
+    assert "10 lines are done" in capsys.readouterr().err
+    document.write_text(after, "utf-8")
+    assert main(command(run_folder, document, out, *others)) == 2
+    assert "document: [" in capsys.readouterr().err and not out.exists()
+    document.write_text(before, "utf-8")
+    assert main(command(run_folder, document, out, *options)) == 0
 
 
 def signalled(function: Callable[..., Any], call: int) -> Callable[..., Any]:

@@ -1,12 +1,14 @@
 """What nobody asked for is chosen from what is known, with a reason, and never against what was asked."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from small import parse
 
 from dragoman.config import reasons_in, render
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError
+from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import (
     Draft,
     Start,
@@ -16,8 +18,9 @@ from dragoman.runs.choices import (
     choose_by_text,
     choose_by_vocabularies,
 )
-from dragoman.runs.lookup import find_recipe, library
+from dragoman.runs.lookup import RunOptions, find_recipe, library
 from dragoman.runs.recipe import Recipe
+from dragoman.runs.resolving import resolve_run
 from dragoman.runs.steps import choose_length, limit_of
 
 JOINT = Vocabularies(500, 500, joint=True)
@@ -54,6 +57,25 @@ def resolved(
 def with_steps(tables: dict[str, Any], steps: int, continued_from: int | None = None) -> Resolved:
     tables = {**tables, "train": {**tables.get("train", {}), "steps": steps}}
     return resolved(tables, length={"continued_from": continued_from})
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({}, "model.positions must be 'sinusoidal', but is 'rotary'"),
+        ({"model": {"preset": "paper", "norm": "rms"}}, "model.norm must be 'layer', but is 'rms'"),
+        ({"model": {"preset": "paper"}}, None),
+        ({"task": "classify"}, None),
+    ],
+)
+def test_a_model_that_transformers_cannot_hold_is_named_before_text_is_read(
+    asked: dict[str, Any], named: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing = {"data": {"path": str(tmp_path / "missing.tsv")}}
+    with caplog.at_level("INFO", "dragoman"), pytest.raises(DataError):
+        resolve_run(RunFolder(tmp_path / "run"), {**asked, **missing}, RunOptions())
+    said = [message for message in caplog.messages if "transformers" in message]
+    assert (not said) if named is None else (len(said) == 1 and named in said[0] and "preset=paper" in said[0])
 
 
 def test_sizes_grow_with_the_data() -> None:

@@ -59,6 +59,13 @@ def test_a_language_that_is_not_named_is_detected(client: Any):
         client.translate_text("Wo ist denn heute Abend der Bahnhof?", target_lang="IT")
 
 
+def test_texts_in_other_languages_are_left_as_they_are(client: Any):
+    texts = ["Wo ist denn heute\nder Bahnhof?", STATION, "Dov'è la stazione,\nper favore?"]
+    found = client.translate_text(texts, target_lang="IT", split_sentences="nonewlines")
+    assert [each.text for each in found] == [texts[0], "Dov'è la stazione?", texts[2]]
+    assert [each.detected_source_lang for each in found] == ["DE", "EN", "IT"]
+
+
 def test_everything_that_changes_nothing_here_is_taken(client: Any):
     plain = client.translate_text(STATION, source_lang="EN-GB", target_lang="IT")
     for model_type, used in (

@@ -65,6 +65,24 @@ def test_a_list_is_answered_by_lists(http: httpx.Client):
     assert found["alternatives"][0]
 
 
+def test_texts_of_a_list_in_other_languages_are_left_as_they_are(http: httpx.Client):
+    texts = [STATION, "Wo ist denn heute der Bahnhof?", "Dov'è la stazione, per favore?", "Thank you."]
+    found = posted(http, "/translate", q=texts, source="auto", target="it", alternatives=1)
+    assert found["translatedText"] == ["Dov'è la stazione?", *texts[1:3], "Grazie."]
+    assert [each["language"] for each in found["detectedLanguage"]] == ["en", "de", "it", "en"]
+    assert found["alternatives"][1:3] == [[], []]
+    alone = posted(http, "/translate", q=texts[2], source="auto", target="it")
+    assert (alone["translatedText"], alone["detectedLanguage"]["language"]) == (texts[2], "it")
+    refused = http.post("/translate", json={"q": [texts[1]] * 2, "source": "auto", "target": "it"})
+    assert refused.status_code == 400 and "seems to be in German" in refused.json()["error"]
+
+
+def test_the_language_of_html_is_that_of_its_words(http: httpx.Client):
+    texts = [f"<p>{STATION}</p>", '<div class="container"><p>Wo ist denn heute der Bahnhof?</p></div>']
+    found = posted(http, "/translate", q=texts, source="auto", target="it", format="html")
+    assert found["translatedText"] == ["<p>Dov'è la stazione?</p>", texts[1]]
+
+
 def test_a_text_is_answered_by_a_text_and_only_what_was_asked_for(http: httpx.Client):
     assert posted(http, "/translate", q=STATION, source="en", target="it") == {"translatedText": "Dov'è la stazione?"}
     found = posted(http, "/translate", q=STATION, source="auto", target="it", alternatives=1, format="text", api_key="")

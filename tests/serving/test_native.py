@@ -101,6 +101,19 @@ def test_a_language_that_is_not_named_is_detected(client: TestClient):
     assert told["source"] == told["detected"]["language"] == "en" and 50 < told["detected"]["confidence"] <= 100
 
 
+def test_a_text_in_another_language_is_left_and_says_so(client: TestClient):
+    texts = ["Wo ist denn heute der Bahnhof?", "Where is the station?", "Dov'è la stazione, per favore?"]
+    found = client.post("/v1/translate", json={"text": texts, "target": "it"}).json()["translations"]
+    assert [told["text"] for told in found] == [texts[0], "Dov'è la stazione?", texts[2]]
+    assert [told["source"] for told in found] == ["de", "en", "it"]
+    assert [told["translated"] for told in found] == [False, True, False]
+    assert [[flag["name"] for flag in told["flags"]] for told in found] == [["language"], [], ["language"]]
+    asked = {"text": texts[2], "target": "it", "stream": True}
+    assert f"event: translation\ndata: {json.dumps(found[2])}" in client.post("/v1/translate", json=asked).text
+    asked = {"text": texts[0], "target": "it", "stream": True}
+    assert "seems to be in German" in refused(client.post("/v1/translate", json=asked))
+
+
 def test_terms_are_used_and_told(client: TestClient):
     terms = {"station": ["fermata"], "coffees": ["tè"], "passport": ["documento"]}
     (told,) = translated(client, text=TEXT, terms=terms)

@@ -31,9 +31,11 @@ from dragoman.cli.options import (
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.cli.work import Flags, Work, meanings, printed
 from dragoman.errors import ConfigError, GateFailed
-from dragoman.files import check_output
+from dragoman.files import check_output, sha256
+from dragoman.text.lines import stored_in
 
 if TYPE_CHECKING:
+    from dragoman.config import Content
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag
     from dragoman.inference.translator import Translator
@@ -161,7 +163,8 @@ def translate(
         flags = work.compare(*pair)
     elif input_file is not None and output is not None and resumes:
         document = read_document(input_file, languages, document_format, only or ()) if is_document else None
-        asked = what_decides([model, *(ensemble or ())], adapter, translator, options, output_format)
+        facts = [document_format or input_file.suffix, only, sha256(stored_in(input_file))] if is_document else None
+        asked = what_decides([model, *(ensemble or ())], adapter, work, facts)
         flags = work.complete(input_file, document, output, asked, fresh, total)
     elif input_file is not None:
         flags = work.translate_all(read(input_file), output, total)
@@ -295,19 +298,9 @@ def test_pair(run: Path, item: int) -> tuple[str, str]:
     return pairs[item - 1]
 
 
-def what_decides(
-    models: Sequence[Path], adapter: Path | None, translator: "Translator", options: "SearchOptions", output_format: str
-) -> dict[str, Any]:
-    """Everything that decides what is printed for a line. `batch_tokens` does not."""
-    from dragoman.files import MANIFEST, sha256
-    from dragoman.store.description import find_model
+def what_decides(models: Sequence[Path], adapter: Path | None, work: Work, document: list[Any] | None) -> "Content":
+    """Return the identity of a translation. A `document` is known by its format, its chosen columns and its SHA-256."""
+    from dragoman.inference.resumable import identity
 
-    return {
-        "dragoman": dragoman.__version__,
-        "model": [sha256(find_model(model) / MANIFEST) for model in models],
-        "adapter": None if adapter is None else sha256(find_model(adapter) / MANIFEST),
-        "device": translator.device,
-        "precision": translator.precision,
-        "decode": options.model_dump(mode="json", exclude={"batch_tokens"}),
-        "format": output_format,
-    }
+    place = {"device": work.translator.device, "precision": work.translator.precision}
+    return identity(models, adapter, work.options, **place, as_json=work.as_json, document=document)

@@ -23,19 +23,21 @@ from dragoman.cluster.shards import (
     numbered,
     parts_of,
     read_shard,
+    refuse_full,
     size_of,
     write_shard,
 )
-from dragoman.config import choose, differences
+from dragoman.config import check, choose, differences
 from dragoman.errors import DataError
 from dragoman.evaluating.pairs import ScoredPair, open_scored, score_pairs
-from dragoman.files import MANIFEST, sha256
+from dragoman.files import sha256
 from dragoman.inference.options import SearchOptions
+from dragoman.inference.resumable import identity
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress, silent
-from dragoman.serialization import parse_json
-from dragoman.store.description import find_model
+from dragoman.serialization import parse_json, read_object
+from dragoman.store.description import GENERATION, find_model
 from dragoman.text.addresses import Address
 from dragoman.text.formats import format_of, open_table
 from dragoman.text.kinds import refuse_document
@@ -113,7 +115,7 @@ def translate_shards(
 
     Raises:
         ConfigError: no cluster answers, or Ray is not installed.
-        DataError: nothing matches, or `folder` holds the results of something else.
+        DataError: nothing matches, or `folder` holds the results of another job.
     """
     work = _Translating(_model(model, **options), suffix, column, write)
     return _in_bulk(work, texts, folder, ray, as_progress(progress))
@@ -195,13 +197,10 @@ class _Scoring(Work):
 
 def _in_bulk(work: Work, data: Address, folder: str, ray: str, progress: Progress) -> tuple[int, Counter[str]]:
     shards, folder = list_shards(data), str(everywhere(folder))
-    asked = {
-        "model": sha256(find_model(work.model.path) / MANIFEST),
-        "options": json.loads(json.dumps([*work.model[1:4], *work.model[5:]])),
-        "shards": [[*parts_of(shard), size_of(shard)] for shard in shards],
-    }
     with connected(ray), progress.track(folder, unit="lines") as advance:
-        before = read_shard(f"{folder}/{ASKED}")
+        if (before := read_shard(f"{folder}/{ASKED}")) is None:
+            refuse_full(folder)  # results without it may be those of any job
+        asked = _identity(work, shards)
         if before is None:
             write_shard(f"{folder}/{ASKED}", f"{json.dumps(asked)}\n".encode())
         elif changes := differences(parse_json(before), asked):
@@ -214,6 +213,31 @@ def _in_bulk(work: Work, data: Address, folder: str, ray: str, progress: Progres
             counts.update(json.loads(made["counts"]))
             advance(made["lines"])
     return lines, counts
+
+
+def _identity(work: Work, shards: Sequence[Address]) -> dict[str, Any]:
+    """Return what decides the results. The cluster reads every shard once for its SHA-256."""
+    import ray
+
+    def content(shard: Address) -> tuple[str, list[str]]:
+        with fetched(shard) as here:  # no file of a set on the hub
+            return " ".join(parts_of(shard)), [sha256(part) for part in parts_of(here) if Path(part).is_file()]
+
+    contents = dict(ray.get([ray.remote(content).remote(shard) for shard in shards]))
+    model, how = work.model, vars(work) | {"write": _described(vars(work)["write"])}
+    usual = check(read_object(find_model(model.adapter or model.path) / GENERATION), model.path, SearchOptions)
+    options = choose(SearchOptions, "decode", model.overrides, usual.but(**model.settings))
+    how |= {"device": model.device, "precision": model.precision, "shards": contents}
+    return identity([model.path], model.adapter, options, **how)
+
+
+def _described(function: Any) -> list[Any]:
+    """Return what tells a function from another: its name, its code, and the arguments that are bound to it."""
+    if isinstance(function, partial):
+        return [*_described(function.func), function.args, function.keywords]
+    code = getattr(function, "__code__", _described.__code__)  # of a class, only the name is known
+    values = [value for value in code.co_consts if isinstance(value, str | float | int)]
+    return [getattr(function, "__qualname__", type(function).__qualname__), code.co_code.hex(), values]
 
 
 def _made(work: Work, shards: Sequence[Address], folder: str) -> "Dataset":

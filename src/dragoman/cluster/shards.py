@@ -125,15 +125,21 @@ def new_shards(folder: str) -> Generator[str]:
         with new_folder(folder) as aside:
             yield str(aside.absolute())
         return
-    files, name = _at(folder)
-    if files.exists(name) and files.find(name):
-        raise DataError(f"{folder} holds files already; name another folder or move them away")
+    refuse_full(folder)
     try:
         yield folder
     except BaseException:
+        files, name = _at(folder)
         if files.exists(name):
             files.rm(name, recursive=True)
         raise
+
+
+def refuse_full(folder: str) -> None:
+    """Raise a `DataError` if a folder holds files."""
+    files, name = _at(folder)
+    if files.exists(name) and files.find(name):
+        raise DataError(f"{folder} holds files already; name another folder or move them away")
 
 
 def _at(address: str) -> Any:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dragoman.config import check
 from dragoman.errors import ConfigError
-from dragoman.exporting.ctranslate2_script import text_rules
 from dragoman.exporting.portable_tokenizer import names, portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
-from dragoman.files import new_folder, write_file
+from dragoman.exporting.translate_script import text_rules
+from dragoman.files import write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.store.description import StoredModel
@@ -34,7 +34,7 @@ _ACTIVATIONS = {
 _ROTARY_ALL = 0
 """How many features of a head CTranslate2 rotates; 0 stands for all."""
 
-TOKENIZER, TARGET_TOKENIZER, SCRIPT = "tokenizer.json", "target_tokenizer.json", "translate.py"
+TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
 _FEWEST_POSITIONS = 512
 
 
@@ -133,12 +133,11 @@ def _sinusoids(positions: int, config: ModelConfig) -> NDArray[np.float32]:
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(positions, -1)
 
 
-def export_ctranslate2(stored: StoredModel, to: Path, texts: Sequence[str]) -> Proof:
-    """Writes a folder that CTranslate2 translates with, after the proof that it does so as our model does.
+def export_ctranslate2(stored: StoredModel, folder: Path, texts: Sequence[str]) -> Proof:
+    """Write what CTranslate2 translates with into a folder, and prove that it does so as our model does.
 
     Raises:
         ConfigError: CTranslate2 cannot hold something of this model; it is named. Or the proof failed.
-        DataError: `to` exists already.
     """
     if reasons := list(obstacles(stored)):
         raise ConfigError(f"{stored.folder} cannot become a folder of CTranslate2: {'; '.join(reasons)}")
@@ -153,13 +152,11 @@ def export_ctranslate2(stored: StoredModel, to: Path, texts: Sequence[str]) -> P
     facts.decoder_start_token, facts.eos_token = symbols[framing.target_start], symbols[framing.target_end]
     facts.bos_token, facts.unk_token = facts.decoder_start_token, symbols[target.unknown]
     facts.add_source_bos = facts.add_source_eos = False  # the tokenizer adds them
-    with new_folder(to) as aside:
-        spec.validate()
-        spec.optimize()
-        spec.save(str(aside))
-        _write_tokenizers(aside, stored.tokenizers, framing)
-        write_file(aside / SCRIPT, Path(__file__).with_name("ctranslate2_script.py").read_text("utf-8"))
-        return prove(stored, Exported(aside, stored), texts, "CTranslate2")
+    spec.validate()
+    spec.optimize()
+    spec.save(str(folder))
+    _write_tokenizers(folder, stored.tokenizers, framing)
+    return prove(stored, Exported(folder, stored), texts, "CTranslate2")
 
 
 def _write_tokenizers(folder: Path, tokenizers: Tokenizers, framing: Framing) -> None:

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from dragoman.errors import ConfigError, optional
-from dragoman.evaluating.references import own_test_pairs
+from dragoman.evaluating.references import evenly_spread, own_test_pairs
 from dragoman.exporting import Target
 from dragoman.exporting.huggingface import export_huggingface
 from dragoman.exporting.proof import Proof
+from dragoman.files import new_folder, write_file
 from dragoman.run_folder import RunFolder
+from dragoman.store.description import StoredModel
 from dragoman.store.folder import check_new_model, load_model
+from dragoman.text.conventions import UNKNOWN_CONVENTIONS
 from dragoman.text.phrasebook import read_phrasebook
 
 SENTENCES = 64
@@ -51,12 +54,23 @@ def export(
     if stored.config.family != "encoder_decoder":
         raise ConfigError(f"{model} does not translate, and only models that do can be exported")
     texts = own_texts(model) if texts is None else texts
-    if target == "huggingface":
-        proof, notes = export_huggingface(stored, out, texts)
-        return Export(out, proof, tuple(notes))
-    with optional("ctranslate2", "ctranslate2"):
-        from dragoman.exporting.ctranslate2 import export_ctranslate2
-    return Export(out, export_ctranslate2(stored, out, texts))
+    with new_folder(out) as aside:
+        write_guide(stored, target, aside)
+        if target == "huggingface":
+            proof, notes = export_huggingface(stored, aside, texts)
+            return Export(out, proof, tuple(notes))
+        with optional("ctranslate2", "ctranslate2"):
+            from dragoman.exporting.ctranslate2 import export_ctranslate2
+        return Export(out, export_ctranslate2(stored, aside, texts))
+
+
+def write_guide(stored: StoredModel, target: Target, folder: Path) -> None:
+    """Write what people without Dragoman need: a README, a script that translates, and the placeholders it may use."""
+    conventions, here = stored.files.conventions or UNKNOWN_CONVENTIONS, Path(__file__)
+    write_file(folder / "placeholders.txt", conventions.learnt_placeholders)
+    write_file(folder / "translate.py", here.with_name("translate_script.py").read_text("utf-8"))
+    guide = here.with_name("guide.md").read_text("utf-8")
+    write_file(folder / "README.md", guide.format(target=target, stored=stored, source=conventions.source))
 
 
 def own_texts(model: Path | str) -> list[str]:
@@ -65,4 +79,4 @@ def own_texts(model: Path | str) -> list[str]:
         sources = [source for source, _ in own_test_pairs(model)]
     else:
         sources = [sentence.source for sentence in read_phrasebook().test]
-    return sources[:: max(1, len(sources) // SENTENCES)][:SENTENCES]
+    return evenly_spread(sources, SENTENCES)

@@ -17,7 +17,8 @@ from dragoman.config import check
 from dragoman.errors import ConfigError, optional
 from dragoman.exporting.portable_tokenizer import came_from_marian, portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
-from dragoman.files import new_folder, write_file
+from dragoman.exporting.translate_script import load_transformers
+from dragoman.files import write_file
 from dragoman.inference.options import DRAWS, SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.serialization import write_json
@@ -42,7 +43,7 @@ from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 
-LIBRARY, TARGET, SCRIPT = "tokenizer.json", "target_tokenizer", "translate.py"
+LIBRARY, TARGET = "tokenizer.json", "target_tokenizer"
 POSITIONS = 512
 """`max_position_embeddings` of OPUS-MT, and the fewest that are written; a model with sinusoids may have more."""
 
@@ -57,20 +58,18 @@ class Form:
     generation: dict[str, Any]
     notes: list[str]
     write_tokenizers: Callable[[Path], None]
-    load_tokenizers: Callable[[Path], tuple[Any, Any]]
 
 
-def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> tuple[Proof, list[str]]:
-    """Writes a folder that transformers loads, after the proof that it translates as our model does. Returns that, and
-    what a person should know.
+def export_huggingface(stored: StoredModel, folder: Path, texts: Sequence[str]) -> tuple[Proof, list[str]]:
+    """Write what transformers loads into a folder. Return the proof that it translates as our model does, and what a
+    person should know.
 
     Raises:
         ConfigError: `MarianMTModel` cannot hold something of this model; it is named. Or the proof failed.
-        DataError: `to` exists already.
         MissingExtra: transformers is not installed.
     """
     back = came_from_marian(stored)
-    if reasons := list(obstacles(stored)):
+    if reasons := [*obstacles(stored.config), *tokenizer_obstacles(stored)]:
         kind = "Marian folder" if back else "folder of transformers"
         raise ConfigError(f"{stored.folder} cannot become a {kind}: {'; '.join(reasons)}")
     with optional("transformers", "huggingface"):
@@ -78,19 +77,16 @@ def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> t
     options = check(stored.files.generation, str(stored.folder), SearchOptions)
     form = marian_form(stored, options) if back else own_form(stored, options)
     weights = to_marian(named_weights(stored.model), stored.config, form.rows)
-    with new_folder(to) as aside:
-        write_json(aside / CONFIG, {**_config(stored.config, form), **form.symbols})
-        write_json(aside / GENERATION, form.generation)
-        write_file(aside / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
-        form.write_tokenizers(aside)
-        never = never_written(stored.tokenizers, stored.files.framing)
-        exported = Exported(aside, form.load_tokenizers(aside), form.rows, never)
-        return prove(stored, exported, texts, "transformers"), form.notes
+    write_json(folder / CONFIG, {**_config(stored.config, form), **form.symbols})
+    write_json(folder / GENERATION, form.generation)
+    write_file(folder / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
+    form.write_tokenizers(folder)
+    never = never_written(stored.tokenizers, stored.files.framing)
+    return prove(stored, Exported(folder, form.rows, never), texts, "transformers"), form.notes
 
 
-def obstacles(stored: StoredModel) -> Iterator[str]:
-    """What `MarianMTModel` cannot hold, in the words of the settings."""
-    config = stored.config
+def obstacles(config: ModelConfig) -> Iterator[str]:
+    """Yield what `MarianMTModel` cannot hold of an architecture, in the words of the settings."""
     wanted: dict[str, Any] = {
         "positions": "sinusoidal",
         "position_base": 10_000.0,
@@ -108,7 +104,6 @@ def obstacles(stored: StoredModel) -> Iterator[str]:
         yield f"model.activation must be relu, gelu or silu, but is {config.activation!r}"
     if config.kv_heads not in (None, config.heads):
         yield f"model.kv_heads must be as many as model.heads, but is {config.kv_heads}"
-    yield from tokenizer_obstacles(stored)
 
 
 def _config(config: ModelConfig, form: Form) -> dict[str, Any]:
@@ -164,14 +159,6 @@ def own_form(stored: StoredModel, options: SearchOptions) -> Form:
         if not stored.tokenizers.joint:
             (folder / TARGET).mkdir()
             _write_tokenizer(folder / TARGET, stored.tokenizers.target, framing)
-        write_file(folder / SCRIPT, Path(__file__).with_name("huggingface_script.py").read_text("utf-8"))
-
-    def load_tokenizers(folder: Path) -> tuple[Any, Any]:
-        from transformers import PreTrainedTokenizerFast
-
-        source = PreTrainedTokenizerFast.from_pretrained(folder)
-        separate = folder / TARGET
-        return source, PreTrainedTokenizerFast.from_pretrained(separate) if separate.exists() else source
 
     return Form(
         rows=Vocabularies(*(range(tokenizer.size) for tokenizer in stored.tokenizers)),
@@ -180,7 +167,6 @@ def own_form(stored: StoredModel, options: SearchOptions) -> Form:
         generation=generation,
         notes=[],
         write_tokenizers=write_tokenizers,
-        load_tokenizers=load_tokenizers,
     )
 
 
@@ -229,11 +215,6 @@ def marian_form(stored: StoredModel, options: SearchOptions) -> Form:
         }
         write_json(folder / TOKENIZER, facts)
 
-    def load_tokenizers(folder: Path) -> tuple[Any, Any]:
-        from transformers import MarianTokenizer
-
-        return (MarianTokenizer.from_pretrained(folder),) * 2
-
     return Form(
         rows=Vocabularies(*rows),
         positions=max(POSITIONS, options.max_source_tokens + 1, generation["max_length"]),
@@ -247,7 +228,6 @@ def marian_form(stored: StoredModel, options: SearchOptions) -> Form:
         generation=generation,
         notes=notes,
         write_tokenizers=write_tokenizers,
-        load_tokenizers=load_tokenizers,
     )
 
 
@@ -260,11 +240,8 @@ def _ids(tokenizer: SentencePieceTokenizer, padding: int) -> dict[str, int]:
 class Exported:
     """A folder as transformers loads it, in terms of our ids."""
 
-    def __init__(self, folder: Path, tokenizers: tuple[Any, Any], rows: Vocabularies, never: Sequence[int]) -> None:
-        import transformers
-
-        self.model: Any = transformers.MarianMTModel.from_pretrained(folder).eval()
-        self.source, self.target = tokenizers
+    def __init__(self, folder: Path, rows: Vocabularies, never: Sequence[int]) -> None:
+        self.model, self.source, self.target = load_transformers(folder)
         self.rows = rows
         self.never = [row for id_ in never if (row := rows.target[id_]) is not None]
         self.ours = [{row: id_ for id_, row in enumerate(side)} for side in rows]

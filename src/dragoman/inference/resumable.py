@@ -22,10 +22,13 @@ from typing import IO, Any
 
 import pydantic
 
-from dragoman.config import Settings, differences, read_json_as
+import dragoman
+from dragoman.config import Content, Settings, differences, read_json_as
 from dragoman.errors import DataError, Interrupted
 from dragoman.files import check_output, flush_file, growing_file, is_plain_file, remove, remove_partial
+from dragoman.inference.options import SearchOptions
 from dragoman.serialization import write_json
+from dragoman.store.description import model_hash
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +38,29 @@ FRESH = "use --fresh to start again"
 MOVE = "move it away, or name another file to write"
 
 
+def identity(
+    models: Sequence[Path | str], adapter: Path | str | None, options: SearchOptions, **others: Any
+) -> Content:
+    """Return what decides the results of a resumable job, as plain JSON. Results of another identity are not its own.
+
+    `others` are device and precision, the content of the input, how it is read and how results are written.
+    """
+    facts = {
+        **others,
+        "dragoman": dragoman.__version__,
+        "model": [model_hash(model) for model in models],
+        "adapter": adapter and model_hash(adapter),
+        "decode": options.model_dump(mode="json", exclude={"batch_tokens"}),
+    }
+    return json.loads(json.dumps(facts, default=str))
+
+
 class Record(Settings):
     """How far a file is."""
 
     format: int = FORMAT
     asked: dict[str, Any]
-    """All that decides what is made of a line."""
+    """The `identity` of the job."""
     lines: int = 0
     """Lines of input for which the file holds a result."""
     sha256: str = hashlib.sha256().hexdigest()
@@ -143,7 +163,7 @@ def resumable_file(
     or what `convert` makes of its lines does.
 
     When the block raises, `path.part` stays with what is done, for a later call; if that is nothing, nothing stays.
-    `asked` is all that decides what is made of a line. With `fresh`, what an earlier call left is thrown away.
+    `asked` is the `identity` of the job. With `fresh`, what an earlier call left is thrown away.
 
     Raises:
         DataError: an earlier call was asked something else, or what stands at `path.part` is not what it left.
@@ -232,7 +252,7 @@ def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -
         _write_record(part, record)
     elif changes := differences(record.asked, asked):
         raise DataError(
-            f"{part} was begun with another model or other options ({changes}); give the same ones to go on, or {FRESH}"
+            f"{part} was begun with another model, options or document ({changes}); give the same to go on, or {FRESH}"
         )
     return record, written
 

@@ -10,6 +10,7 @@ from typing import Any
 from dragoman import system
 from dragoman.config import check, reasons_in, render
 from dragoman.errors import ConfigError, DataError
+from dragoman.exporting.huggingface import obstacles
 from dragoman.files import write_file
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import (
@@ -94,6 +95,9 @@ def _resolve_new(run: RunFolder, asked: dict[str, Any], options: RunOptions, wor
     choose_before_text(draft, world.size, look_at_start(draft.recipe), prepared)
     task = task.of(draft.recipe)
     refuse_too_large(task.recipe.model, task.device, task.recipe.tuning is not None)  # reading the text may take hours
+    is_new = (task.recipe.task, task.recipe.start) == ("translation", None)
+    if world.is_first and is_new and (why := next(obstacles(task.recipe.model), "")):
+        log.info("transformers cannot hold this model (%s), but CTranslate2 can; both hold model.preset=paper", why)
     _prepare(task, options.anyway, world)
     choose_by_text(draft, task.text_facts())
     precision, reason = world.share(lambda: system.choose_precision(task.recipe.train.precision, task.device))

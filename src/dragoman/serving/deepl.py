@@ -254,7 +254,7 @@ async def translate(request: Request) -> dict[Literal["translations"], list[Tran
         "translations": [
             Translated(
                 detected_source_language=base_language(answer.source).upper(),
-                text=answer.translation.text,
+                text=answer.translation.text if answer.translated else text,
                 billed_characters=len(text) if asked.show_billed_characters else None,
                 model_type_used=asked.model_type and asked.model_type.removeprefix("prefer_"),
                 tag_handling_version=asked.tag_handling_version if is_marked_up else None,

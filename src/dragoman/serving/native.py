@@ -24,7 +24,7 @@ from dragoman.serving.fields import Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.rewriting import other_words, rewritten
 from dragoman.serving.server import server_of
-from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer, Service, joined, refusing
+from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer, OtherLanguage, Service, joined, refusing
 from dragoman.serving.shared_search import Job
 from dragoman.system import use_threads
 
@@ -185,11 +185,15 @@ def streamed(service: Service, asked: Asked, job: Job) -> Iterator[str]:
     """The translation of one text as server-sent events. Without an event, it is refused as `translated`."""
     if not isinstance(asked.text, str):
         raise Refused(400, "stream is for one text, not for a list")
-    if asked.prefix or asked.format == "html":
+    try:
+        found = prepared(service, asked, asked.text, job, **asked.settings)
+    except OtherLanguage:
+        found = None  # left as it is, or refused below
+    if found is None or asked.prefix or asked.format == "html":
         (told,) = translated(service, asked, job)
         yield event("piece", {"text": told["text"]}) + event("translation", told)
         return
-    translator, options, answer = prepared(service, asked, asked.text, job, **asked.settings)
+    translator, options, answer = found
     has_begun = False
     try:
         with refusing():
@@ -224,12 +228,13 @@ def event(name: str, data: dict[str, Any]) -> str:
 
 def facts(service: Service, asked: Asked, answer: Answer) -> dict[str, Any]:
     """A translation in plain values."""
-    translation, source, target, detected = answer
+    translation, source, target, detected, was_translated = answer
     terms = compiled(asked.settings.get("terms", service.terms))
     found = dict.fromkeys(terms.sources[number] for _, number in terms.found(translation.source))
     told = {
         "source": source,
         "target": target,
+        "translated": was_translated,
         "detected": detected and {"language": detected.language, "confidence": round(100 * detected.confidence, 1)},
         "tokens": [
             {"token": token, "log_prob": log_prob}

@@ -9,6 +9,7 @@ Models load one after another. Calls come from any number of threads; all reques
 """
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ ONCE = ("flags", "unknown_words", "rewritten", "lost", "unused_terms")
 """What a translation says of its parts: one after another, or each thing once."""
 DOCUMENT_SUFFIXES = (".txt", *(suffix for kind in FORMATS.values() for suffix in kind.suffixes))
 """How the names of documents end that a server translates."""
+_TAG = re.compile(r"<[^<>]{1,1000}>")
 
 
 class Answer(NamedTuple):
@@ -53,6 +55,14 @@ class Answer(NamedTuple):
     target: str
     detected: Guess | None
     """What the language was detected as, if the client did not name it."""
+    translated: bool = True
+    """False of a text in another language than the models read, which is left as it was."""
+
+
+class OtherLanguage(Refused):
+    """A text is in a language that no model translates into the target."""
+
+    detected: Guess
 
 
 @dataclass(eq=False)
@@ -237,18 +247,28 @@ class Service:
         kept_tags: Collection[str] | None = None,
         **settings: Any,
     ) -> list[Answer]:
-        """One answer for each text, in order; a text of several lines keeps its lines. `source` may be `auto`.
+        """Return one answer for each text, in order; a text of several lines keeps its lines. `source` may be `auto`:
+        a text that is in the target language, or in one that no model reads, is left as it is then.
         `kept_tags` makes HTML XML, and names the tags in which nothing is translated. `settings` are those of
         `SearchOptions`.
 
         Raises:
-            Refused: too much is asked for (400, 413), no model has this direction (400), or as in `SharedSearch`.
+            Refused: too much is asked for (400, 413), no model has this direction or reads any of the texts (400), or
+                as in `SharedSearch`.
         """
         self.limits.check(list(texts), alternatives, beam_size or 1)
-        routes = [self.route(text, source, target) for text in texts]
         answers: dict[int, Answer] = {}
-        for model, goal in dict.fromkeys(route[:2] for route in routes):
-            numbers = [number for number, route in enumerate(routes) if route[:2] == (model, goal)]
+        routes: dict[int, tuple[Model, str, Guess | None]] = {}
+        for number, text in enumerate(texts):
+            try:
+                routes[number] = self.route(_TAG.sub(" ", text) if is_html else text, source, target)
+            except OtherLanguage as error:
+                left, guess = Translation(text, text, flags=("language",)), error.detected
+                answers[number] = Answer(left, guess.language, target or "", guess, translated=False)
+                if len(answers) == len(texts) and not any(_alike(one.source, one.target) for one in answers.values()):
+                    raise
+        for model, goal in dict.fromkeys(route[:2] for route in routes.values()):
+            numbers = [number for number, route in routes.items() if route[:2] == (model, goal)]
             translator = self.translator(model, job)
             options = self.options(model, goal, alternatives, beam_size, **settings)
             self.limits.check(list(texts), alternatives, options.beam_size)
@@ -321,11 +341,13 @@ class Service:
         if other := detector.other(text):
             name = english_name(other)
             known = ", ".join(detector.languages)
-            raise Refused(
+            error = OtherLanguage(
                 400,
                 f"the text seems to be in {name} ({other}), but only {known} can be translated; "
                 f"name its source if that is wrong",
             )
+            error.detected = LanguageDetector([*detector.languages, other]).guesses(text)[0]
+            raise error
         guesses = detector.guesses(text) or [Guess(language, 0.0) for language in detector.languages]
         if not guesses:
             return *self.model(source, target), None  # refused, because no model has this target

@@ -8,7 +8,7 @@ import pydantic
 
 from dragoman.config import Settings, read_json_as
 from dragoman.errors import CheckpointError
-from dragoman.files import CONFIG, MANIFEST, nearest
+from dragoman.files import CONFIG, MANIFEST, nearest, sha256
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
@@ -198,6 +198,11 @@ def find_model(path: Path | str) -> Path:
     if kind := foreign(path):
         raise CheckpointError(f"{path} is {kind}")
     raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")
+
+
+def model_hash(path: Path | str) -> str:
+    """Return the SHA-256 of the manifest of a model or an adapter, which lists that of every file."""
+    return sha256(find_model(path) / MANIFEST)
 
 
 def verify_model(folder: Path) -> None:
