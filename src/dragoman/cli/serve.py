@@ -60,7 +60,7 @@ def serve(
             "--set",
             metavar="KEY=VALUE",
             help="Change one limit of requests: texts, characters, alternatives, beam_size, work, body_bytes, "
-            "document_bytes, requests, documents, seconds; repeatable.",
+            "document_bytes, document_memory, document_texts, requests, documents, seconds; repeatable.",
         ),
     ] = None,
     device: Device = "auto",

@@ -35,6 +35,7 @@ from dragoman.files import check_output, sha256
 from dragoman.text.lines import stored_in
 
 if TYPE_CHECKING:
+    from dragoman.documents.document import Document
     from dragoman.config import Content
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag
@@ -118,13 +119,14 @@ def translate(
 ) -> None:
     """Translate text: one line in, one line out."""
     from dragoman.config import choose
-    from dragoman.documents.reading import read_document
     from dragoman.inference.terms import read_terms
 
     progress = open_screen(quiet)
     refuse_contradictions(text, input_file, item, output, fresh)
     refused = flags_named(fail_on or ())
-    overrides = search_overrides(beam_size, length_penalty, settings, target_language)
+    for_documents = [text for text in settings or () if text.strip().startswith("document.")]
+    others = [text for text in settings or () if text not in for_documents]
+    overrides = search_overrides(beam_size, length_penalty, others, target_language)
     given = {
         "n_best": n_best,
         "align": align or None,
@@ -162,8 +164,8 @@ def translate(
     if pair is not None:
         flags = work.compare(*pair)
     elif input_file is not None and output is not None and resumes:
-        document = read_document(input_file, languages, document_format, only or ()) if is_document else None
-        facts = [document_format or input_file.suffix, only, sha256(stored_in(input_file))] if is_document else None
+        whole = (input_file, languages, document_format, only or (), for_documents)
+        document, facts = read_whole(*whole) if is_document else (None, None)
         asked = what_decides([model, *(ensemble or ())], adapter, work, facts)
         flags = work.complete(input_file, document, output, asked, fresh, total)
     elif input_file is not None:
@@ -173,6 +175,17 @@ def translate(
     else:
         flags = work.translate_all(text or standard_input(), output)
     refuse_flags(flags, refused)
+
+
+def read_whole(
+    path: Path, languages: tuple[str, str], document_format: str | None, only: Sequence[str], settings: Sequence[str]
+) -> "tuple[Document, list[Any]]":
+    """Return a document, read within the limits of `document.key=value`, and all that its texts depend on."""
+    from dragoman.config import choose
+    from dragoman.documents.reading import DocumentLimits, read_document
+
+    document = read_document(path, languages, document_format, only, choose(DocumentLimits, "document", settings))
+    return document, [document_format or path.suffix, only, sha256(stored_in(path))]
 
 
 def refuse_contradictions(

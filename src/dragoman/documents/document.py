@@ -4,7 +4,9 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +18,24 @@ Where = tuple[int, int]
 WHITE = " \t\n\r\f"
 _LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
 _LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
+
+
+_check = ContextVar[Callable[[], object]]("check", default=lambda: None)
+
+
+@contextmanager
+def cancellable(check: Callable[[], object]) -> Iterator[None]:
+    """Within the block, readers call `check` again and again, which stops them by raising an error."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def check_cancelled() -> None:
+    """Call the check of `cancellable`. Readers do this for each piece of a file."""
+    _check.get()()
 
 
 class Left(NamedTuple):
@@ -96,6 +116,7 @@ class Spliced(Document):
 
     def add(self, parts: Sequence[Part[Where]]) -> None:
         """Adds a text, which stands behind all others, if it has words; of links side by side, as in a menu, each."""
+        check_cancelled()
         ends = [
             place
             for place, part in enumerate(parts)

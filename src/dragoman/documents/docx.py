@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
 
-from dragoman.documents.document import Document
+from dragoman.documents.document import Document, check_cancelled
 from dragoman.documents.inline import Inline, Part, trimmed
-from dragoman.documents.reading import MOST_PACKED, xml_bytes, xml_tree
+from dragoman.documents.reading import xml_bytes, xml_tree
 from dragoman.errors import DataError, optional
 from dragoman.inference.sentences import has_words
 
@@ -20,8 +20,6 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _BREAKS = frozenset(f"{_W}{name}" for name in ("br", "cr", "tab"))
 _AROUND = frozenset(f"{_W}{name}" for name in "bdo customXml dir fldSimple hyperlink ins moveTo sdt smartTag".split())
-LARGEST_UNPACKED = 300_000_000
-"""Most bytes of a document and its pictures."""
 _DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
 _UNSEEN = re.compile(rf"{re.escape(_W)}(?:(\w+Start)|\w+End|annotationRef|commentReference|del|moveFrom)")
 """Elements that take no space on the page; those that match the group begin something."""
@@ -96,6 +94,7 @@ def _is_of_notes(part: Any) -> bool:
 
 def _paragraph(element: Any) -> Paragraph | None:
     """What is translated of a paragraph; None if nothing is."""
+    check_cancelled()
     letters = Counter[str]()
     formats: dict[str, Any] = {}
     for run in _runs(element):
@@ -301,9 +300,6 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
         PartFactory.part_type_for[f"application/vnd.{kind}.main+xml"] = DocumentPart
     try:
         archive = ZipFile(BytesIO(content))
-        size = sum(part.file_size for part in archive.infolist())
-        if size > min(LARGEST_UNPACKED, MOST_PACKED * len(content)):
-            raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
         for name in {"_rels/.rels", "word/document.xml"}.intersection(archive.namelist()):
             if b"http://purl.oclc.org/ooxml/" in archive.open(name).read(4_000):
                 raise DataError(f"{path} is a Strict Open XML document; save it as an ordinary Word document (*.docx)")

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
-from dragoman.documents.document import Left, Spliced, Where, line_of
+from dragoman.documents.document import Left, Spliced, Where, check_cancelled, line_of
 from dragoman.documents.inline import Part
 from dragoman.documents.reading import decoded
 from dragoman.inference.sentences import has_words
@@ -92,6 +92,7 @@ class Markdown(Spliced):
         self._escaped = {ord(mark): f"\\{mark}" for mark in re.findall(r"\\([${}~^=])", content)}
         self._parser, self._references, above = _parser(with_components), dict[str, Any](), ""
         for token in self._parser.parse(self._shown[end:], self._references):
+            check_cancelled()
             reason = _reason(token)
             if token.type == "inline" and not reason:
                 if places := self._places(token, end, is_cell=above in ("td_open", "th_open")):

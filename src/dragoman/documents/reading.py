@@ -2,22 +2,31 @@
 
 import codecs
 import re
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
 
+import pydantic
+
+from dragoman.config import Settings
 from dragoman.documents.document import Document
 from dragoman.errors import ConfigError, DataError, optional
 from dragoman.text.encodings import advice
+from dragoman.text.kinds import ZIP
 from dragoman.text.languages import UNKNOWN_LANGUAGE, base_language, english_name
 from dragoman.text.lines import open_bytes, without_packing
 
 LARGEST = 100_000_000
 """Most bytes of a document, which is read as a whole."""
-MOST_PACKED = 100
-"""Most bytes that a byte of an archive may unpack to. Those of Word and Excel have up to 30, bombs 1,000."""
+BYTES_A_BYTE = 8
+"""Bytes of memory for each byte of a file, unpacked."""
+_AT_ONCE = 1 << 20
 MOST_LETTERS = 50_000_000
 """Most letters of all texts of a document, those that it repeats by reference included."""
 _DECLARED = re.compile(rb"\b(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})")
@@ -28,23 +37,69 @@ class Format(NamedTuple):
 
     module: str
     suffixes: tuple[str, ...]
+    sign: bytes
+    """A regular expression for the signs that divide a file into pieces."""
+    bytes_a_sign: int
+    """Bytes of memory that reading and writing takes for each sign, in the worst case of benchmarks/documents.py."""
 
 
 FORMATS = {
-    "html": Format("html", (".html", ".htm", ".xhtml")),
-    "markdown": Format("markdown", (".md", ".markdown", ".mdx")),
-    "subtitles": Format("subtitles", (".srt", ".vtt")),
-    "catalogue": Format("catalogue", (".po", ".pot")),
-    "json": Format("json_texts", (".json",)),
-    "xliff": Format("xliff", (".xlf", ".xliff")),
-    "docx": Format("docx", (".docx", ".docm", ".dotx", ".dotm")),
-    "xlsx": Format("workbook", (".xlsx", ".xlsm", ".xltx", ".xltm")),
-    "csv": Format("table", (".csv", ".tsv", ".tab")),
-    "text": Format("plain", ()),
+    "html": Format("html", (".html", ".htm", ".xhtml"), rb"[<&]", 1_000),
+    "markdown": Format("markdown", (".md", ".markdown", ".mdx"), rb"[^\w\s.,;'\"()-]|\n", 1_000),
+    "subtitles": Format("subtitles", (".srt", ".vtt"), rb"[<\n]", 700),
+    "catalogue": Format("catalogue", (".po", ".pot"), rb"\n", 700),
+    "json": Format("json_texts", (".json",), rb'"', 700),
+    "xliff": Format("xliff", (".xlf", ".xliff"), rb"<", 900),
+    "docx": Format("docx", (".docx", ".docm", ".dotx", ".dotm"), rb"<", 400),
+    "xlsx": Format("workbook", (".xlsx", ".xlsm", ".xltx", ".xltm"), rb"<", 400),
+    "csv": Format("table", (".csv", ".tsv", ".tab"), rb"[,;|\t\n]", 700),
+    "text": Format("plain", (), rb"\n", 500),
 }
 """By the name that `document_format` takes."""
 SELECTIVE = ("json", "csv", "xlsx")
 """Formats of which only some keys or columns may be translated."""
+
+
+class DocumentLimits(Settings):
+    """The limits of one document, at the command line and in a server."""
+
+    memory: int = pydantic.Field(default=2**30, ge=2**20, le=2**50)
+    """Most bytes of memory that a document may take in the worst case, as its bytes and signs suggest."""
+    texts: int = pydantic.Field(default=500_000, ge=1, le=10**10)
+    """Most texts of a document."""
+
+    def check_memory(self, content: bytes, path: Path, kind: Format) -> None:
+        """Raise a DataError if reading a file of this kind may take too much memory; an archive is not unpacked."""
+        needed = 0
+        for size, pieces in _parts(content):
+            if (needed := needed + BYTES_A_BYTE * size) <= self.memory:
+                needed += sum(len(re.findall(kind.sign, piece)) for piece in pieces) * kind.bytes_a_sign
+            if needed > self.memory:
+                raise DataError(
+                    f"{path} may take more than {self.memory >> 20:,} MiB of memory, too much for one document; divide "
+                    "it, or raise document.memory"
+                )
+
+    def check_texts(self, texts: int, path: Path) -> None:
+        """Raise a DataError if a document has too many texts."""
+        if texts > self.texts:
+            raise DataError(f"{path} has {texts:,} texts; divide it, or raise document.texts ({self.texts:,})")
+
+
+def _parts(content: bytes) -> Iterator[tuple[int, Iterable[bytes]]]:
+    """Yield the size of each file of XML in an archive, or of a file, and its content in pieces.
+
+    Raises:
+        BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error: the archive is damaged.
+    """
+    if not content.startswith(ZIP):
+        yield len(content), (content[begin : begin + _AT_ONCE] for begin in range(0, len(content), _AT_ONCE))
+        return
+    with ZipFile(BytesIO(content)) as archive:
+        for part in archive.infolist():
+            is_xml = part.filename.lower().endswith((".xml", ".rels"))
+            with archive.open(part) if is_xml else nullcontext(BytesIO()) as file:
+                yield part.file_size, iter(partial(file.read, _AT_ONCE), b"")
 
 
 def format_of(path: Path) -> str | None:
@@ -54,14 +109,18 @@ def format_of(path: Path) -> str | None:
 
 
 def read_document(
-    path: Path, languages: tuple[str, str], document_format: str | None = None, only: Sequence[str] = ()
+    path: Path,
+    languages: tuple[str, str],
+    document_format: str | None = None,
+    only: Sequence[str] = (),
+    limits: DocumentLimits | None = None,
 ) -> Document:
     """A file as the texts in it, which are translated from one of these languages into the other; of a table `only`
     these columns, or of JSON these keys, each a name or a pattern such as `*.title`.
 
     Raises:
         ConfigError: there is no such format, the name of the file tells none, or it takes no `only`.
-        DataError: the file cannot be read, is larger than `LARGEST` bytes or is damaged.
+        DataError: the file cannot be read, is damaged, larger than `LARGEST` bytes, or over a limit.
         MissingExtra: what reads the format is not installed.
     """
     name = document_format or format_of(path)
@@ -76,9 +135,12 @@ def read_document(
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
-    return import_module(f"dragoman.documents.{FORMATS[name].module}").read(
-        content, path, languages, *([only] if only else [])
-    )
+    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.documents.{FORMATS[name].module}")
+    with suppress(BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error):  # the reader says what is wrong
+        limits.check_memory(content, path, FORMATS[name])
+    document = reader.read(content, path, languages, *([only] if only else []))
+    limits.check_texts(len(document.texts), path)
+    return document
 
 
 def check_languages(path: Path, source: str | None, target: str | None, languages: tuple[str, str]) -> None:

@@ -9,7 +9,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from dragoman.documents.document import Document, Left, Where, line_of
+from dragoman.documents.document import Document, Left, Where, check_cancelled, line_of
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
 from dragoman.documents.reading import check_languages, decoded
 from dragoman.errors import DataError
@@ -165,6 +165,7 @@ def _goes_on(lines: Sequence[Line], line: Line, is_marked: bool, language: str) 
 def _lines(content: str, begin: int, end: int, cue: re.Match[str]) -> list[Line]:
     """Return the lines of a cue between two places of a file."""
     lines = list[Line]()
+    check_cancelled()
     for row in _ROW.finditer(content, begin, end):
         parts = _parts(row[0])
         first, last = trimmed(parts) if len(parts) > 1 else (0, 1)

@@ -6,7 +6,7 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.documents.document import Document, Where, line_of, lines_in, with_lines
+from dragoman.documents.document import Document, Where, check_cancelled, line_of, lines_in, with_lines
 from dragoman.documents.reading import decoded
 from dragoman.documents.values import Value, selected
 from dragoman.errors import DataError
@@ -84,6 +84,7 @@ class Table(Document):
             row.append(Cell(found.span(1 if is_quoted else 2), is_quoted, text, len(row) + 1))
             place = found.end()
             if found[3] != self._delimiter:
+                check_cancelled()
                 yield row
                 row = []
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from dragoman.documents.document import Document, Left, lines_in, with_lines
-from dragoman.documents.reading import MOST_PACKED, check_letters, xml_bytes, xml_tree
+from dragoman.documents.document import Document, Left, check_cancelled, lines_in, with_lines
+from dragoman.documents.reading import check_letters, xml_bytes, xml_tree
 from dragoman.documents.values import Value, selected
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
@@ -33,8 +33,6 @@ _NAMED = ("sheet", "definedName")
 """The elements, some with their attribute, that hold formulas, texts with which cells are compared, and names."""
 _STRING = re.compile(r"'(?:[^']|'')*+'|\"((?:[^\"]|\"\")*+)\"")  # of a formula; in '…' it names a sheet
 _SEARCHED = re.compile(r"(?:SEARCH|FIND)B?\( ?\"((?:[^\"]|\"\")*+)\"", re.IGNORECASE)
-LARGEST_UNPACKED = 200_000_000
-"""Most bytes of a workbook and its pictures."""
 
 
 class Cell(NamedTuple):
@@ -158,6 +156,7 @@ def _values(rows: Sequence[Sequence[Cell]]) -> Iterator[Value]:
 
 def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -> Iterator[Cell]:
     """Yield the cells of a row with text, but not those with formulas."""
+    check_cancelled()
     for element in row.iter("{*}c"):
         name = f"{posixpath.basename(part).removesuffix('.xml')}!{element.get('r', '')}"
         if element.find("{*}f") is not None:
@@ -209,9 +208,6 @@ def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[
     """
     try:
         archive = ZipFile(BytesIO(content))
-        size = sum(part.file_size for part in archive.infolist())
-        if size > min(LARGEST_UNPACKED, MOST_PACKED * len(content)):
-            raise DataError(f"{path} unpacks to {size // 1_000_000:,} MB, too much for one document")
         if damaged := archive.testzip():
             raise BadZipFile(f"its part {damaged}")
         if not any(map(_SHEET.fullmatch, archive.namelist())):

@@ -5,7 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dragoman.documents.document import Document
+from dragoman.documents.document import Document, check_cancelled
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.json_texts import BRANCHES
 from dragoman.documents.reading import check_languages, xml_bytes, xml_tree
@@ -79,6 +79,7 @@ class Xliff(Document):
 
 def _units(element: Any) -> Iterator[Unit]:
     """The unit of an element, if there is something to translate."""
+    check_cancelled()
     source, target = element.find("{*}source"), element.find("{*}target")
     above = (node.get("translate") for node in (element, *element.iterancestors()))
     if source is None or next(filter(None, above), "") == "no":

@@ -32,6 +32,10 @@ class Limits(Settings):
     """Most bytes of a request's body."""
     document_bytes: int = pydantic.Field(default=10 * 2**20, ge=1, le=2**40)
     """Most bytes of a document."""
+    document_memory: int = pydantic.Field(default=2**29, ge=2**20, le=2**50)
+    """Most bytes of memory that reading and writing a document may take."""
+    document_texts: int = pydantic.Field(default=100_000, ge=1, le=10**10)
+    """Most texts of a document."""
     requests: int = pydantic.Field(default=128, ge=1, le=10_000)
     """Most requests under way, those that wait included; further ones are answered 503 at once."""
     documents: int = pydantic.Field(default=4, ge=1, le=1_000)

@@ -19,9 +19,9 @@ from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple
 
-from dragoman.documents.document import Document, lines_in, with_lines
+from dragoman.documents.document import Document, cancellable, lines_in, with_lines
 from dragoman.documents.html import Html
-from dragoman.documents.reading import FORMATS, decoded, format_of, read_document
+from dragoman.documents.reading import FORMATS, DocumentLimits, decoded, format_of, read_document
 from dragoman.errors import Error
 from dragoman.explaining.recording import Recorder
 from dragoman.inference.options import SearchOptions
@@ -307,11 +307,15 @@ class Service:
             kind = format_of(path) or "text"
             if kind == "text":
                 refuse_document(path, decoded(path.read_bytes(), path)[0].splitlines())
+            limits = DocumentLimits(memory=self.limits.document_memory, texts=self.limits.document_texts)
+            read = partial(read_document, path, document_format=kind, limits=limits)
             if source == "auto":
-                beginning = read_document(path, ("und", target or "und"), kind)
+                with cancellable(job.check):
+                    beginning = read(("und", target or "und"))
                 source = self.route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source
             model, goal = self.model(source, target)
-            document: Document = read_document(path, (model.source, goal), kind)
+            with cancellable(job.check):
+                document: Document = read((model.source, goal))
             texts = document.texts
             job.deadline += SECONDS_A_TEXT * len(texts)
             job.share = SHARE_OF_DOCUMENT
