@@ -350,7 +350,11 @@ def test_each_of_many_repeated_variables_is_counted():
     assert missing("È " + "%d " * 9, form.kept, form.plain, "it") == ["%d"] * 2
 
 
-def test_a_term_inside_an_identifier_or_of_several_is_a_term():
+def test_words_do_not_stand_for_a_placeholder_that_was_left_out():
+    assert missing("Sono due.", {NUMBER: "2", ONE: "&"}, f"It is {NUMBER} {ONE}.", "it") == ["2", "&"]
+
+
+def test_a_term_that_is_an_identifier_is_a_term():
     form = PROTECTING.form("Is the MP3 in it, or COVID-19?", terms=compiled((("MP3", "mp3"),)))
     assert form is not None and form.plain == f"Is the MP3 in it, or {ONE}?"
 

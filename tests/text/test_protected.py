@@ -43,6 +43,7 @@ CODE += [
     "{ -brand }",
     "{n, plural, one {# dog} other {# dogs}}",
     "[[my name]]",
+    "{{{raw}}}",
     "<%= x %>",
     "Ctrl + Shift + P",
 ]
@@ -205,7 +206,7 @@ def test_a_sign_belongs_to_its_number(text):
         "Capitolo [12.3], Kapitel [2.4], versión [3.1], règle [7.1], regola [7.1], Seite [1.2]",
         "#[3.2] is it",
         "It costs 3.50 euros, 2.5 km, 1,234.5, not 3.14 and now 2.5 at 192.168.0.1.",
-        "They announced 3.5 tonight.",
+        "They announced 3.5 tonight. At 3.5 we rest. The python [3.11] or Ubuntu [24.04] is no 2.5.",
     ],
 )
 def test_a_number_that_is_a_label_has_no_decimal_point(text):
@@ -226,7 +227,7 @@ def test_a_version_in_code_shows_that_other_numbers_are_versions():
     [
         "The dog [🐶] sleeps, a tea [🍵].",
         "I [❤️] Rome, [🇮🇹] and [👩‍👩‍👧] or [👍🏽] [1️⃣]",
-        "sea [&] beach, [#] and [*], [AT&T], [C++], [C#], [Windows®]",
+        "sea [&] beach, [#] and [*], [AT&T], drag[&]drop, [C++], [C#], [Windows®]",
         "5 [→] 6 (a) it's and/or - 7 – no: yes; “ok” 5% x*y",
     ],
 )

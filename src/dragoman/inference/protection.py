@@ -57,13 +57,12 @@ class Protection:
         """The same for identifiers, names, numbers, and signs that the training text lacks, outside of `terms`, in a
         text from which code is `kept` already. Without training text, no name is known to be one.
         """
-        literal = found_by([re.escape(key) for key in kept if key not in PLACEHOLDERS], text)
-        code = [*literal, *protected.identifiers_in(text)]
-        names = self._names.unknown(text) if self._conventions.sentences else []
-        signs = protected.signs_in(text, self._conventions.knows)
+        literal = found_by([re.escape(key) for key in kept if key not in PLACEHOLDERS], text) if kept else []
+        signs, numbers = protected.signs_in(text, self._conventions.knows), protected.quantities_in(text)
         in_words = [span for span in signs if text[span.begin].isalnum()]
-        spans = apart(text, terms, code, in_words, names, protected.quantities_in(text), signs)
-        labels = protected.labels_in(text, [span for span in spans if span.kind == "number"], " ".join(kept.values()))
+        names = self._names.unknown(text) if self._conventions.sentences else []
+        spans = apart(text, terms, literal, protected.identifiers_in(text), in_words, names, numbers, signs)
+        labels = protected.labels_in(text, numbers, " ".join(kept.values())) if numbers else []
         return self._placed(text, [span for span in spans if span.kind != "term"], kept, labels)
 
     def _placed(self, text: str, spans: Sequence[Span], kept: Kept, labels: Collection[Span] = ()) -> tuple[str, Kept]:
@@ -151,14 +150,15 @@ def missing(text: str, kept: Kept, read: str, language: str) -> list[str]:
     """Return what a translation into a language should keep of the text that was `read` and does not, as often as it is
     lacking; a repeated name may be a pronoun. A number inside another is no match; signs and small ones may be words.
 
-    >>> missing("Costa 177 euro.", {"17": "17", "{x}": "{x}", "€": "€", "2": "2"}, "{x} and {x} for 17, 2", "it")
-    ['17', '{x}', '{x}', '2']
+    >>> missing("Costa 330 euro.", {"30": "30", "{x}": "{x}", "€": "€", "2": "2"}, "{x} and {x} for 30, 2", "it")
+    ['30', '{x}', '{x}', '2']
     """
     lost: list[str] = []
     for key, written in sorted(kept.items(), key=lambda item: -len(item[1])):  # a name may be part of a longer one
         read, count = re.subn(_literal(key), " ", read)
         needed = 1 if key in PLACEHOLDERS or key[0].isalpha() or key in _SAID else max(1, count)
-        text, count = re.subn(_pattern(written, language), " ", text, count=needed, flags=re.IGNORECASE)
+        pattern = _pattern(written, None if key in PLACEHOLDERS else language)
+        text, count = re.subn(pattern, " ", text, count=needed, flags=re.IGNORECASE)
         lost += [written] * (needed - count)
     return sorted(lost, key=[*kept.values()].index)
 
@@ -169,18 +169,17 @@ def _literal(written: str) -> str:
     return before + re.escape(written) + (r"(?![.,:/]?\d)" if written[-1].isdigit() else "")
 
 
-def _pattern(written: str, language: str) -> str:
-    """An expression for what counts as kept: a number with any marks between its thousands, or another decimal mark."""
-    if written in _SAID:
+def _pattern(written: str, language: str | None) -> str:
+    """An expression for what counts as kept: in a language also words, and a number with other marks in it."""
+    if language and written in _SAID:
         return f"{re.escape(written)}|{_SAID[written]}"
-    if not re.fullmatch(r"\d+(?:[.,:\u00a0\u202f'’]\d+)*", written):
+    if not language or not re.fullmatch(r"\d+(?:[.,:\u00a0\u202f'’]\d+)*", written):
         return f"(?-i:{_literal(written)})"
     whole, *groups = re.findall(r"\d+", written)
     between = r"[.,\s'’]?" if all(len(group) == 3 for group in groups) else r"[.,:\s'’]"
     pattern = rf"(?<!\d)(?<!\d[.,:/]){between.join((whole, *groups))}(?![.,:/]?\d)"
     words = [*_IN_WORDS.get(language.partition("-")[0], "").split(), *[""] * _LARGEST_WORD]  # "" is in every text
-    is_word = not groups and int(whole) <= _LARGEST_WORD
-    return rf"{pattern}|\b(?:{words[int(whole)]})" if is_word else pattern
+    return rf"{pattern}|\b(?:{words[int(whole)]})" if not groups and int(whole) <= _LARGEST_WORD else pattern
 
 
 def hide(text: str, kept: Kept) -> str:

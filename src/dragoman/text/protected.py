@@ -36,7 +36,7 @@ _CODE = re.compile(
             r"<<[A-Za-z][^<>]{0,500}>>|</?[A-Za-z@#:!?%][^<>]{0,500}>",  # markup
             r"&(?:[A-Za-z]{2,10}|#\d{1,7}|#x[0-9A-Fa-f]{1,6});",
             r"`[^`\n]{1,200}`|\*\*",
-            r"\{\{[^{}\n]{0,100}\}\}|[$%#@]?\{(?>[^{}\n]{1,100}|\{[^{}\n]{0,100}\}){0,20}\}",  # variables
+            r"\{{2,3}[^{}\n]{0,100}\}{2,3}|[$%#@]?\{(?>[^{}\n]{1,100}|\{[^{}\n]{0,100}\}){0,20}\}",  # variables
             r"%\(\w{1,60}\)[-+#0]?\d{0,3}(?:\.\d{1,2})?[diouxXeEfFgGcrs]|\$(?:[A-Za-z]\w{0,60})?\([^()\s]{1,100}\)",
             rf"%(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<![\w%])(?:(?!%[-+#0']*[ %]){PRINTF})+(?!\w)",
             r"(?<![\w%])%\d{1,2}(?!\w)|%[A-Za-z_]\w{1,60}%|%[A-Z]{3}[A-Z_]{0,60}|%%|(?<!\w)\$[A-Za-z_]\w{1,60}",
@@ -78,10 +78,14 @@ _MEASURED = re.compile(
     r"point|pun[kt]t?)\w{0,3}(?!\w))"
 )
 """Follows a number that counts or measures something. Beginnings of words in five languages."""
+_PRODUCTS = (
+    "Access Android Edge Excel Java Linux Node Opera PHP Python Ruby Rust Safari Swift Ubuntu Windows Word".split()
+)
+"""Names of programs, which may be words too."""
 _LABEL = re.compile(
-    r"(?<!\w)(?:(?:(?:version|release|revision|build|section|figure|chapter|page|rule|room|table|step|article|clause|part|"
-    r"paragraph|exercise|example|theorem|equation|appendix|item|line|level|number|kapitel|abbildung|seite|regel|raum|"
-    r"artikel|chapitre|règle|chambre|salle|tableau|numéro|sección|capítulo|página|regla|sala|artículo|número)[ens]?s?|"
+    rf"(?<!\w)(?:(?:(?:{'|'.join(_PRODUCTS)}|version|release|revision|build|section|figure|chapter|page|rule|room|table|"
+    r"step|article|clause|part|paragraph|exercise|example|theorem|equation|appendix|item|line|level|number|kapitel|seite|"
+    r"abbildung|regel|artikel|chapitre|règle|salle|tableau|numéro|sección|capítulo|página|regla|artículo|número)[ens]?s?|"
     r"(?:versi|sezion|figur|capitol|pagin|regol|stanz|camer|tabell|articol|numer|abschnitt|zimmer|nummer)\w{0,2}|see|"
     r"(?:sec|fig|ver|no|nr|pp?|ch|vol|art|abb)\.)(?: (?:number|is|are|was|(?:low|high|old|new|lat|earli)er|than)){0,3}|"
     r"(?:at|until|before|after|since)(?=.(?:[01]?\d|2[0-4])\.[0-5]\d(?!\d))) (?=\d)|"
@@ -96,15 +100,13 @@ _PICTURES, _OF_A_PICTURE = "\u2190-\u2bff\U0001f000-\U0001faff", "\ufe0f\u200d\u
 _HINT_OF_SIGN = re.compile(rf"[{_PICTURES}\u20e3#*&@+=<>|~^§%°×÷$€£©®™]")
 _SIGN = re.compile(
     rf"(?:[{_PICTURES}]|[\d#*]\ufe0f?\u20e3)[{_PICTURES}{_OF_A_PICTURE}]*+"
-    r"|(?<![^\s(\[])[#*&@+=<>~|^§%°×÷$€£]++(?![^\s)\],.;:!?])|(?<!\w)\w{1,20}&\w{1,20}(?!\w)"
+    r"|(?<![^\s(\[])[#*&@+=<>~|^§%°×÷$€£]++(?![^\s)\],.;:!?])|(?<!\w)[A-Z]{1,4}&[A-Z]{1,4}(?!\w)|&"
     r"|(?<!\w)[A-Z]\w{0,30}(?:\+\+?|#|[©®™])(?!\w)"
 )
 _WORD = re.compile(r"(?<!\w)[^\W\d_](?:[^\W_]|[\u0300-\u036f])*(?:['’-][^\W\d_](?:[^\W_]|[\u0300-\u036f])*)*(?!\w)")
 _POSSESSIVE = re.compile(r"['’](?:s|S)?$")
 _VERSION = re.compile(rf"[ -]\d++(?:[.,]\d+)*+(?![\w:/-])(?!{_GAP}(?:{_CURRENCY}|[%°])|{_MEASURED.pattern})")
 """Follows a name and is a part of it: Windows 11, LibreOffice 7.3, Covid-19."""
-_PRODUCTS = frozenset("Access Edge Excel Java Opera Python Ruby Rust Safari Swift Windows Word".split())
-"""Names of programs that are also words."""
 _BEGINNING = re.compile(r"(?:\A\W*|[.!?…:]\W+|[\"“”„«»(])\Z")  # of a sentence
 _CAPITALS_FOR_NOUNS = ("de", "lb")
 _DECIMAL_POINT = frozenset(
@@ -149,9 +151,8 @@ def code_in(text: str) -> list[Span]:
 
 
 def identifiers_in(text: str) -> list[Span]:
-    """Return runs of letters and digits that are no word: of standards, products, flights, hashes. In each, a digit
-    directly follows a letter, or a digit and a word in capitals are neighbours. Numbers with a unit, ordinals and
-    compounds such as *10-minute*, *mid-1990s* and the *3-Year-Old* of titles are words.
+    """Return runs in which a digit follows a letter directly or is next to capitals: products, flights, hashes. Units,
+    ordinals and compounds such as *10-minute*, *mid-1990s*, and *3-Year-Old* in a title, are words.
 
     >>> text = "ISO-9001, A320-200, a1b2c3d and COVID-19-related, but 25°C, 3D, 19th-century, 20-Year or a 20-YEAR"
     >>> [text[begin:end] for begin, end, _ in identifiers_in(text)]
@@ -188,10 +189,9 @@ def labels_in(text: str, numbers: Sequence[Span], context: str = "") -> list[Spa
     version with several points, or 1.10 next to 1.1.
     """
     pointed = {span: found[1] for span in numbers if (found := _ONE_POINT.fullmatch(text, *span[:2]))}
-    typed = set(pointed.values())
-    is_numbering = bool(pointed) and (
-        _SEVERAL_POINTS.search(f"{text} {context}") is not None or len({*map(float, typed)}) < len(typed)
-    )
+    typed = {*pointed.values()}
+    version = _SEVERAL_POINTS.search(f"{text} {context}") if pointed else None
+    is_numbering = version is not None or len({*map(float, typed)}) < len(typed)
     labelled = {match.end() for match in _LABEL.finditer(text)} if pointed else set[int]()
     labels: list[Span] = []
     for span in pointed:
