@@ -17,15 +17,18 @@ from dragoman.text.protected import Names, Span, apart, code_in, localised, repl
 
 _SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1")})
 _IN_WORDS = {
-    "en": r"zero one|an?\b|first two|second|both three|third four fi six seven eight nin ten eleven twel",
-    "it": "zero un|prim du|second tre|terz quatt|quart cinqu|quint se[is]|sest sett ott nov|non diec|decim undic dod",
-    "de": "null ein|erst zwei|beide drei|dritt vier fünf sechs sieb acht neun zehn elf zwölf",
-    "fr": "zéro une?|premi deux|second trois quatr cinq six sept huit neu[fv] di[xz] onz douz",
-    "es": "cero un|primer dos|segund tres|tercer cuatr cinc|quint seis|sext siete|sépt och|oct nuev|nov die once doce",
+    "en": r"zero one|an?\b|first two|second|both three|third four fi six seven eight nin ten eleven twel thirt fourt "
+    "fift sixt sevent eighte ninet twent",
+    "it": "zero un|prim du|second tre|terz quatt|quart cinqu|quint se[is]|sest sett ott nov|non diec|decim undic dod "
+    "tredic quatto quindi sedic diciass diciott diciann vent",
+    "de": "null ein|erst zwei|beide drei|dritt vier fünf sechs sieb acht neun zehn elf zwölf dreiz vierz fünfz sechz "
+    "siebz achtz neunz zwanz",
+    "fr": "zéro une?|premi deux|second trois quatr cinq six sept huit neu[fv] di[xz] onz douz treiz quator quinz seiz "
+    "dix-s dix-h dix-n vingt",
+    "es": "cero un|primer dos|segund tres|tercer cuatr cinc|quint seis|sext siete|sépt och|oct nuev|nov die once doce "
+    "trece cator quinc dieciséi diecisi diecio diecin veint",
 }
-"""Beginnings of words for the numbers from 0 to 12, by language."""
-_LARGEST_WORD = 20
-"""Languages often write numbers up to this in words."""
+"""Beginnings of words for the numbers from 0 to 20, which languages often write in words."""
 _SAID = {"$": "d.l+ar", "€": "eur", "£": "p.und|ster|li.r", "%": "p..?r ?c|proz", "°": "gr", "&": r"\b(and|[eyu])"}
 """Signs, and beginnings of words for them."""
 _SECONDS = 2
@@ -178,8 +181,8 @@ def _pattern(written: str, language: str | None) -> str:
     whole, *groups = re.findall(r"\d+", written)
     between = r"[.,\s'’]?" if all(len(group) == 3 for group in groups) else r"[.,:\s'’]"
     pattern = rf"(?<!\d)(?<!\d[.,:/]){between.join((whole, *groups))}(?![.,:/]?\d)"
-    words = [*_IN_WORDS.get(language.partition("-")[0], "").split(), *[""] * _LARGEST_WORD]  # "" is in every text
-    return rf"{pattern}|\b(?:{words[int(whole)]})" if not groups and int(whole) <= _LARGEST_WORD else pattern
+    words = _IN_WORDS.get(language.partition("-")[0], "").split() or [""] * 21  # "" is in every text
+    return rf"{pattern}|\b(?:{words[int(whole)]})" if not groups and int(whole) < len(words) else pattern
 
 
 def hide(text: str, kept: Kept) -> str:
