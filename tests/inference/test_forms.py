@@ -8,10 +8,12 @@ from small_translators import SOURCES, TARGETS, asked, stored
 
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.forms import Forms
+from dragoman.inference.protection import missing
 from dragoman.inference.segments import read_segments
+from dragoman.inference.terms import compiled
 from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
-from dragoman.text.conventions import Conventions, PairConventions
+from dragoman.text.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
 from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
@@ -247,6 +249,25 @@ ONE, TWO, NUMBER = WORDS[0], WORDS[1], NUMBERS[0]
         ("Give it to {name}!!", f"Give it to {ONE}!", f"Dallo a {ONE}!", "Dallo a {name}!!"),
         ("“{name} is Nakamura’s.”", f"{ONE} is {TWO}'s.", f"{ONE} è di {TWO}.", "“{name} è di Nakamura.”"),
         ("{a} is in %s, not {a}.", f"{ONE} is in {TWO}, not {WORDS[2]}.", f"{TWO} {WORDS[2]} {ONE}", "%s {a} {a}"),
+        (
+            "I paid $3.50, 20 €, or 5% to #12.",
+            f"I paid {NUMBER}, {NUMBERS[1]}, or {NUMBERS[2]} to {NUMBERS[3]}.",
+            f"A {NUMBERS[3]} {NUMBER}, {NUMBERS[1]}, {NUMBERS[2]}.",
+            "A #12 $3,50, 20 €, 5%.",
+        ),
+        (
+            "It is section 3.2, at 7.30.",
+            f"It is section {NUMBER}, at {NUMBERS[1]}.",
+            f"{NUMBER} {NUMBERS[1]}",
+            "3.2 7.30",
+        ),
+        (
+            "The A320-200 is on the cat 🐶 & table.",
+            f"The {ONE} is on the cat {TWO} {WORDS[2]} table.",
+            f"Il {ONE} {TWO} {WORDS[2]}.",
+            "Il A320-200 🐶 &.",
+        ),
+        ("Windows 11 is in the London.", f"{ONE} is in the London.", f"{ONE} è a Londra.", "Windows 11 è a Londra."),
         ("It is 3.5 to 1,000!", f"It is {NUMBER} to {NUMBERS[1]}!", f"Da {NUMBER} a {NUMBERS[1]}!", "Da 3,5 a 1.000!"),
         ("WHERE IS {x}?", f"Where is {ONE}?", f"Dov'è {ONE}?", "DOV'È {x}?"),
         ("where is {x}", f"Where is {ONE}.", f"Dov'è {ONE}?", "dov'è {x}"),
@@ -287,6 +308,60 @@ def test_forms_that_the_training_text_has_often_enough_are_left_to_the_model():
     form = forms.form("“Where is it?”")
     assert form is not None
     assert into("it", *target).restored(form, "Dov'è?") == "«Dov'è?»"
+
+
+@pytest.mark.parametrize(
+    ("typed", "translation", "lost"),
+    [
+        ("Is it {a} or {a}?", "È {a}?", ["{a}"]),
+        ("Is it {a} or {ab}?", "È {ab}?", ["{a}"]),
+        ("Is it COVID-19 or %1$s?", "È COVID-19 %1$s?", []),
+        ("Is it COVID-19 or %1$s?", "È COVID 19?", ["%1$s", "COVID-19"]),
+        ("I know 3 cats.", "Conosco tre gatti.", []),
+        ("I know 3 cats.", "Conosco 3 gatti.", []),
+        ("I know 3 cats.", "Conosco i gatti.", ["3"]),
+        ("I know 1 cat.", "Conosco un gatto.", []),
+        ("I know 15 cats, and 17.", "Conosco quindici gatti.", ["17"]),
+        ("I know 7 cats.", "Conosco 17 gatti, 7,5 cani.", ["7"]),
+        ("Give $20 to Tom.", "Dai 20 dollari a Tom.", []),
+        ("Give $30 to Tom.", "Dai 30 a Tom.", ["$"]),
+        ("Give 5% or 25 °C to Tom.", "Dai a Tom.", ["5", "%", "25", "°"]),
+        ("Give 5% or 25 °C to Tom.", "Dai il 5 per cento o 25 gradi a Tom.", []),
+        ("It is 3,000 or 7:30.", "Sono 3000 o le 7.30.", []),
+        ("It is 1,000.50.", "Sono 100050.", ["1.000,50"]),
+        ("Is the cat 🐶 & dog * on it?", "È il gatto su?", ["🐶", "&", "*"]),
+        ("Is the cat 🐶 & dog on it?", "È 🐶 il gatto e il cane?", []),
+        ("Nakamura is in Nakamura.", "Nakamura è qui.", []),
+    ],
+)
+def test_what_is_lost_without_placeholders_is_named(typed, translation, lost):
+    form = FROM_ENGLISH.form(typed)
+    assert form is not None and form.plain == typed
+    assert missing(translation, form.kept, form.plain, "it") == lost
+    unknown = Forms(UNKNOWN_CONVENTIONS.source, UNKNOWN_CONVENTIONS.target, ("en", "it")).form(typed)
+    if "Nakamura" not in typed:
+        assert unknown is not None and missing(translation, unknown.kept, unknown.plain, "it") == lost
+
+
+def test_each_of_many_repeated_variables_is_counted():
+    form = PROTECTING.form("Is it " + " or ".join(["%d"] * 11) + "?")
+    assert form is not None
+    assert not missing("È " + "%d " * 11, form.kept, form.plain, "it")
+    assert missing("È " + "%d " * 9, form.kept, form.plain, "it") == ["%d"] * 2
+
+
+def test_words_do_not_stand_for_a_placeholder_that_was_left_out():
+    assert missing("Sono due.", {NUMBER: "2", ONE: "&"}, f"It is {NUMBER} {ONE}.", "it") == ["2", "&"]
+
+
+def test_a_term_that_is_an_identifier_is_a_term():
+    form = PROTECTING.form("Is the MP3 in it, or COVID-19?", terms=compiled((("MP3", "mp3"),)))
+    assert form is not None and form.plain == f"Is the MP3 in it, or {ONE}?"
+
+
+def test_signs_that_the_training_text_has_are_left_to_the_model():
+    knowing = Forms(Conventions.learn([*ENGLISH, "The cat & Tom → London."]), Conventions.learn(ITALIAN), ("en", "it"))
+    assert knowing.form("Is the cat & Tom → London?") is None
 
 
 @pytest.mark.parametrize(
@@ -363,7 +438,7 @@ def test_a_kind_of_placeholder_that_the_training_text_hardly_needed_is_not_used(
     text = [("Is Tom in London?", "Tom è a Londra?")] * 60 + [("It is 17.", "Sono 17.")] * 40
     learnt = PairConventions.learn(text).counted(text, "en").model_copy(update={"placeholders": True})
     assert learnt.learnt_placeholders == "".join(WORDS)
-    form = Forms(learnt.source, learnt.target, ("en", "it"), learnt.learnt_placeholders).form("Is Ann 25?")
+    form = Forms(learnt.source, learnt.target, ("en", "it"), learnt.learnt_placeholders).form("Is 25 Ann?")
     assert form is not None and form.plain == f"Is {ONE} {TWO}?"  # a word may stand for a number
     assert not learnt.model_copy(update={"placeholders": False}).learnt_placeholders
 

@@ -5,12 +5,26 @@ from collections.abc import Sequence
 from time import process_time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.text.casing import Truecaser
 from dragoman.text.placeholders import PLACEHOLDERS
-from dragoman.text.protected import Names, Span, alike, apart, code_in, localised, numbers_in, replaced
+from dragoman.text.protected import (
+    PRINTF,
+    Names,
+    Span,
+    alike,
+    apart,
+    code_in,
+    identifiers_in,
+    labels_in,
+    localised,
+    numbers_in,
+    quantities_in,
+    replaced,
+    signs_in,
+)
 
 WORDS = "the a went to met and she he of house in we are like is Tom Mary London gravel on sing it".split()
 NAMES = Names(Truecaser(WORDS, "en"), "en")
@@ -20,10 +34,24 @@ CODE = r"""
 https://a.org/b?c=d&e http://x www.a.it a.b@c.org example.com docs.python.org/3/ /etc/passwd ~/notes ./run ../a/b
 C:\Users\me report.pdf a_b foo() --help --name=x #tag @tom
 %PRODUCTNAME $(ARG1) __init__ %c%s icons/arrow-left.svg
+:name :Name :tada: :+1: @:a.key @.lower:key $t(a.key) ${$x} #{count} %{total} %name %1$@ %#@cats@ %2$#@cats@ <%=x%>
+[b] [/url] [url=https://a.org] [X6X] [name] [sic] [[Name]] <<name>> <:smile:12> <@123456> <#987> <!--x--> <?php?>
+\\server\share Ctrl+S Alt+F4 Ctrl-C Strg+Umschalt+P \n
 """.split()
+CODE += [
+    "{ $x }",
+    "{ -brand }",
+    "{n, plural, one {# dog} other {# dogs}}",
+    "[[my name]]",
+    "{{{raw}}}",
+    "<%= x %>",
+    "Ctrl + Shift + P",
+]
 NO_CODE = """
-50% and/or e.g. i.e. 5 % C# #1 a@ A&B AT&T x<y don't T-shirt 3/4 p.m. -- - -I … U.S. Mr. (a) [b] won't.it 1990s
+50% and/or e.g. i.e. 5 % C# #1 a@ A&B AT&T x<y don't T-shirt 3/4 p.m. -- - -I … U.S. Mr. (a) won't.it 1990s
+said:yes a:b 1:2:3 :) :D 7:30 $5 100%. [1] [T]he file[s] 100%ig Control-freak Alt-Right 2+2
 """.split()
+NO_CODE += ["Note: this", "[see below]", "5 % of", "100 %ige", "[x] done", "a : b", "Tom: yes", "[Tom]: yes"]
 
 
 def parts(text: str, spans: Sequence[Span]) -> list[str]:
@@ -35,6 +63,10 @@ def parts(text: str, spans: Sequence[Span]) -> list[str]:
 def test_code_is_found_without_the_marks_around_it(code, around):
     text = around.replace("{}", code, 1)
     assert code in parts(text, code_in(text))
+
+
+def test_commands_of_tex_are_code():
+    assert parts("so \\textbf{x} is", code_in("so \\textbf{x} is")) == ["\\textbf", "{x}"]
 
 
 @pytest.mark.parametrize("number", ["+39 06 6982", "0171 2345678", "(212) 555-0199", "1-800-555-0100"])
@@ -86,7 +118,10 @@ def test_a_sentence_begins_with_a_name_unless_it_may_be_another_form_of_a_known_
         ("Tom and Zoë", ["Zoë"]),
         ("She likes iPhone", ["iPhone"]),
         ("We like LibreOffice 7.3.", ["LibreOffice 7.3"]),
-        ("We like Nakamura 7.", ["Nakamura"]),
+        ("We like Nakamura 7.", ["Nakamura 7"]),
+        ("Nakamura-19 is here, and Windows 11 is.", ["Nakamura-19", "Windows 11"]),
+        ("We paid Nakamura 5 euros, or Zoë 20%, or Zoë 7:30.", ["Nakamura", "Zoë", "Zoë"]),
+        ("In 11 we met Tom 3 on Sing 4. The 11, Mary 2 is.", []),
         ("Gravelly is it.", []),
         ("I'm in. We're in. She met O'Hara.", ["O'Hara"]),
         ("SHE MET NAKAMURA", []),
@@ -96,6 +131,116 @@ def test_a_sentence_begins_with_a_name_unless_it_may_be_another_form_of_a_known_
 )
 def test_a_name_is_a_word_with_a_capital_that_the_training_text_lacks(text, names):
     assert parts(text, NAMES.unknown(text)) == names
+
+
+def test_a_name_that_both_languages_have_is_kept_only_with_its_number():
+    names = Names(Truecaser(WORDS, "en"), "en", ["London"])
+    text = "We met in London 12, Tom 12, not in London."
+    assert parts(text, names.unknown(text)) == ["London 12"]
+
+
+IDENTIFIERS = """
+ISO-9001 A320-200 S00120126FR-3 P2C.WA COVID-19 LH-404 F-16 3-D B2B MP3 H2O 4x4 1920x1080 a1b2c3d v2.3.1 R2-D2 sha256
+550e8400-e29b-41d4-a716-446655440000 123e4567-abcd-efab-cdef-426614174000 00:1A:2B:3C:4D:5E WPA2 12AB-7 i18n #a1b2c3
+""".split()
+
+
+@pytest.mark.parametrize("around", ["Look at {}.", "{} is here", "({}), then", "the {}-related non-{} thing"])
+@pytest.mark.parametrize("identifier", IDENTIFIERS)
+def test_an_identifier_is_kept_whole(identifier, around):
+    text = around.format(identifier, identifier)
+    assert parts(text, identifiers_in(text)) == [identifier] * around.count("{}")
+
+
+NUMBER = st.sampled_from("3 10 20 100 1990 2.5 1,000 19th 21st 20th 1990s".split())
+SMALL = st.sampled_from(
+    "ten mid early late pre post anti well old year minute day week century storey fold inch".split()
+)
+COMPOUND = st.lists(st.one_of(NUMBER, SMALL), min_size=2, max_size=4).map("-".join)
+
+
+def titled(compound: str) -> str:
+    return "-".join(part[:1].upper() + part[1:] for part in compound.split("-"))
+
+
+@settings(max_examples=500)
+@given(COMPOUND, st.sampled_from([str, str.capitalize, titled]))
+def test_compounds_and_ordinals_are_no_identifiers(compound, case):
+    text = f"{case(compound)} is it, a {compound} thing."
+    assert not identifiers_in(text)
+
+
+@pytest.mark.parametrize(
+    "unit", "5km 2.5km 25°C 3D 5GB 100W 10AM 20th 1990s 3-Year-Old 20-Year 20-YEAR Covid-19 Mid-1990s".split()
+)
+def test_units_ordinals_and_title_case_are_no_identifiers(unit):
+    assert not identifiers_in(f"It is {unit} here.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I paid [$20] and [€30], [US$ 5.50], [20 €] or [5€].",
+        "It was [5%], [5 %], [25°C], [-5 °C], [5 m²], [2.5 km], [5 kg] and [3 GB].",
+        "[1] of [#1234], [§ 3] and [±2]; [1/2] of [7:30], [3]-year, the [42]nd",
+        "C# [5] in A-[5], [20] $x [5] in [5] people",
+    ],
+)
+def test_a_sign_belongs_to_its_number(text):
+    plain = re.sub(r"[\[\]]", "", text)
+    assert parts(plain, quantities_in(plain)) == re.findall(r"\[(.*?)\]", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See section [3.2], figures [2.10] and [2.11], or no. [4.2].",
+        "If it fails with versions lower than [0.85].",
+        "The room number is [2.014].",
+        "The train leaves at [7.30] in the morning, not at 7.5 km or at 7.50 euros.",
+        "We leave on [24.12]. at night.",
+        "It opens [7.30] pm.",
+        "Rule [1.1] is not [1.10], which 2.5 km shows.",
+        "Use [10.0] or [3.11] and 2.3.1, for 3.50 euros.",
+        "Release 4.2 million books, section 2.5 km.",
+        "Capitolo [12.3], Kapitel [2.4], versión [3.1], règle [7.1], regola [7.1], Seite [1.2]",
+        "#[3.2] is it",
+        "It costs 3.50 euros, 2.5 km, 1,234.5, not 3.14 and now 2.5 at 192.168.0.1.",
+        "They announced 3.5 tonight. At 3.5 we rest. The python [3.11] or Ubuntu [24.04] is no 2.5.",
+    ],
+)
+def test_a_number_that_is_a_label_has_no_decimal_point(text):
+    plain = re.sub(r"[\[\]]", "", text)
+    assert [part.lstrip("#") for part in parts(plain, labels_in(plain, quantities_in(plain)))] == re.findall(
+        r"\[(.*?)\]", text
+    )
+
+
+def test_a_version_in_code_shows_that_other_numbers_are_versions():
+    text = "We use 3.11 here."
+    assert not labels_in(text, numbers_in(text))
+    assert labels_in(text, numbers_in(text), "v2.3.1") == numbers_in(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The dog [🐶] sleeps, a tea [🍵].",
+        "I [❤️] Rome, [🇮🇹] and [👩‍👩‍👧] or [👍🏽] [1️⃣]",
+        "sea [&] beach, [#] and [*], [AT&T], drag[&]drop, [C++], [C#], [Windows®]",
+        "5 [→] 6 (a) it's and/or - 7 – no: yes; “ok” 5% x*y",
+    ],
+)
+def test_a_sign_or_picture_in_a_sentence_is_one_piece(text):
+    plain = re.sub(r"[\[\]]", "", text)
+    assert parts(plain, signs_in(plain)) == re.findall(r"\[(.*?)\]", text)
+    assert not signs_in(plain, lambda _: True)
+
+
+@pytest.mark.parametrize("text", ["[%d]cm", "[% d] a", "[%'d] [%*d]", "[%1$s][%%]", "[%.2f]%", "[%ld]x[%zu]"])
+def test_conversions_of_printf_are_found_wherever_they_stand(text):
+    plain = re.sub(r"[\[\]]", "", text)
+    assert [match[0] for match in re.finditer(PRINTF, plain)] == re.findall(r"\[(.*?)\]", text)
 
 
 def test_german_nouns_are_no_names():
@@ -141,7 +286,7 @@ def test_a_number_is_written_as_the_target_language_has_it(number, languages, wr
 
 @given(st.text(alphabet=st.sampled_from("aB1 .,:<>{}%$@/\\#&;'’-_" + PLACEHOLDERS[0]), max_size=60))
 def test_what_is_replaced_can_be_put_back(text):
-    spans = apart(text, code_in(text), NAMES.unknown(text), numbers_in(text))
+    spans = apart(text, code_in(text), identifiers_in(text), NAMES.unknown(text), quantities_in(text), signs_in(text))
     hidden = replaced(text, spans, [f"⟦{number}⟧" for number, _ in enumerate(spans)])
     for number, part in enumerate(parts(text, spans)):
         hidden = hidden.replace(f"⟦{number}⟧", part, 1)
@@ -149,13 +294,56 @@ def test_what_is_replaced_can_be_put_back(text):
 
 
 @pytest.mark.parametrize(
-    "unit", ["<a", "{", "a@", "%", "a.", "/a", "1 ", "1.", "`", "&a", "A'", "-a", "_", "a-", "{a ", "$a"]
+    "unit",
+    [
+        *(
+            "<a",
+            "{",
+            "a@",
+            "%",
+            "a.",
+            "/a",
+            "1 ",
+            "1.",
+            "`",
+            "&a",
+            "A'",
+            "-a",
+            "_",
+            "a-",
+            "{a ",
+            "$a",
+            ":",
+            ":a",
+            "[",
+            "[a",
+        ),
+        *(
+            "a1",
+            "A-1-",
+            "{a}",
+            "\\",
+            "Ctrl+",
+            "Ctrl+a",
+            "☕\u200d",
+            "€ ",
+            "1€",
+            "1.1 ",
+            "version 1.1 ",
+            "A& ",
+            "+",
+            "@:",
+            "1️⃣",
+        ),
+    ],
 )
 def test_a_hostile_line_takes_linear_time(unit):
     def work(count):
         text = unit * count
         started = process_time()
-        apart(text, code_in(text), NAMES.unknown(text), numbers_in(text))
+        numbers = quantities_in(text)
+        apart(text, code_in(text), identifiers_in(text), NAMES.unknown(text), numbers, signs_in(text))
+        labels_in(text, numbers)
         return process_time() - started
 
     work(100)

@@ -14,6 +14,7 @@ from dragoman.inference.terms import Terms
 from dragoman.text.casing import SHORT, Truecaser, begins_small, capitalised, lower, title, upper, words_in
 from dragoman.text.conventions import Conventions, requoted
 from dragoman.text.forms import END_MARKS, QUOTES, Peeled, peel
+from dragoman.text.protected import Names
 
 Case = Literal["usual", "capitals", "title", "small", "small beginning"]
 """How letters were typed. In a title, short words may be small."""
@@ -46,12 +47,13 @@ class Forms:
         """Given the conventions of this language and of the one on the other side, both languages, and the
         placeholders that the model knows.
         """
-        self._conventions, self._others, self._language = conventions, others, languages[0]
-        self._protection = Protection(self._truecaser, languages, placeholders)
+        self._conventions, self._others, self.language = conventions, others, languages[0]
+        names = Names(self._truecaser, self.language, self._names.intersection(conventions.words))
+        self._protection = Protection(names, conventions, languages, placeholders)
 
     @cached_property
     def _truecaser(self) -> Truecaser:
-        return Truecaser(self._conventions.words, self._language)
+        return Truecaser(self._conventions.words, self.language)
 
     @cached_property
     def _names(self) -> set[str | None]:
@@ -69,7 +71,8 @@ class Forms:
         conventions = self._conventions
         without_code, kept = self._protection.code(text, protect)
         if not conventions.sentences:
-            return Form(conventions.normalised(without_code), Peeled("", text, ""), kept=kept)
+            checked, kept = self._protection.words(without_code, kept)
+            return Form(conventions.normalised(checked), Peeled("", text, ""), kept=kept)
         peeled = peel(without_code, conventions.around_known, self._is_name)
         core, kept = self._protection.words(
             peeled.core, kept, [span for span, _ in terms.found(peeled.core)] if terms else []
@@ -93,7 +96,7 @@ class Forms:
         if case == "usual":
             return text
         plain = self._truecaser.recased(text) if case != "small beginning" or text.islower() else text
-        return capitalised(plain, self._language) if self._conventions.begins_with_capitals else plain
+        return capitalised(plain, self.language) if self._conventions.begins_with_capitals else plain
 
     def _typed_case(self, text: str, is_sentence: bool) -> Case:
         if text.islower() or begins_small(text):
@@ -122,7 +125,7 @@ class Forms:
 
     def _remarked(self, text: str, form: Form) -> tuple[str, Form]:
         """The translation without its mark, and the form with the typed marks as this language writes them."""
-        is_greek = self._language.startswith("el")
+        is_greek = self.language.startswith("el")
         others = "".join(END_MARKS - {"."}) + ";" * is_greek
         bare = text.rstrip(others if text[-1] in others else ".")  # the stop of p.m.! stays
         space, mark = text[len(bare.rstrip()) : len(bare)], text[len(bare) :]
@@ -139,12 +142,12 @@ class Forms:
     def _in_case(self, text: str, form: Form) -> str:
         match form.case:
             case "capitals":
-                return upper(text, self._language)
+                return upper(text, self.language)
             case "title":
                 keep_short = any(word[0].islower() for word in form.peeled.core.split()[1:])
-                return title(text, self._language, keep_short)
+                return title(text, self.language, keep_short)
             case "small":
-                return lower(text, self._language)
+                return lower(text, self.language)
             case "small beginning":
                 first = next(iter(words_in(text)), "")
                 usual = self._truecaser.usual(first) or first.lower()

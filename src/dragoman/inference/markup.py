@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 
 from dragoman.inference.words import places_of_words
-from dragoman.text.protected import apart, code_in, numbers_in
+from dragoman.text.protected import apart, code_in, identifiers_in, quantities_in
 from dragoman.text.tags import ACCELERATORS, CLOSING, MARKS, SPACED, TOUCHES_BEFORE, TOUCHES_BEHIND, Markup, Pair, Range
 
 
@@ -48,7 +48,7 @@ class _Placing:
         self._source, self._target = source, target
         self._words, places = places_of_words(target), places_of_words(source)
         self._begins, self._ends = [begin for begin, _ in places], [end for _, end in places]
-        code = apart(target, code_in(target), numbers_in(target))
+        code = apart(target, code_in(target), identifiers_in(target), quantities_in(target))
         for number, (begin, end) in enumerate(self._words):  # what stands in code is no word of its own
             last = bisect_left(code, (end,)) - 1
             if last >= 0 and code[last].end > begin:

@@ -5,18 +5,32 @@ its training text lacks. Of a model without placeholders, translations are only 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dragoman.errors import DecodeError
 from dragoman.inference.sentences import spaceless
-from dragoman.text.casing import Truecaser
+from dragoman.text import protected
+from dragoman.text.conventions import Conventions
 from dragoman.text.forms import END_MARKS
 from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
-from dragoman.text.protected import Names, Span, apart, code_in, localised, numbers_in, replaced
+from dragoman.text.protected import Names, Span, apart, code_in, localised, replaced
 
 _SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1")})
-_LARGEST_WORD = 20
-"""Languages often write numbers up to this in words."""
+_IN_WORDS = {
+    "en": r"zero one|an?\b|first two|second|both three|third four fi six seven eight nin ten eleven twel thirt fourt "
+    "fift sixt sevent eighte ninet twent",
+    "it": "zero un|prim du|second tre|terz quatt|quart cinqu|quint se[is]|sest sett ott nov|non diec|decim undic dod "
+    "tredic quatto quindi sedic diciass diciott diciann vent",
+    "de": "null ein|erst zwei|beide drei|dritt vier fünf sechs sieb acht neun zehn elf zwölf dreiz vierz fünfz sechz "
+    "siebz achtz neunz zwanz",
+    "fr": "zéro une?|premi deux|second trois quatr cinq six sept huit neu[fv] di[xz] onz douz treiz quator quinz seiz "
+    "dix-s dix-h dix-n vingt",
+    "es": "cero un|primer dos|segund tres|tercer cuatr cinc|quint seis|sext siete|sépt och|oct nuev|nov die once doce "
+    "trece cator quinc dieciséi diecisi diecio diecin veint",
+}
+"""Beginnings of words for the numbers from 0 to 20, which languages often write in words."""
+_SAID = {"$": "d.l+ar", "€": "eur", "£": "p.und|ster|li.r", "%": "p..?r ?c|proz", "°": "gr", "&": r"\b(and|[eyu])"}
+"""Signs, and beginnings of words for them."""
 _SECONDS = 2
 """Longest time that an expression may take for one text."""
 
@@ -28,10 +42,10 @@ Kept = Mapping[str, str]
 class Protection:
     """Protects the texts of one language that are translated into another."""
 
-    def __init__(self, words: Truecaser, languages: tuple[str, str], placeholders: str) -> None:
-        """Given the words that the training text has, without rare names, and the placeholders that the model knows."""
+    def __init__(self, names: Names, conventions: Conventions, languages: tuple[str, str], placeholders: str) -> None:
+        """Given the names and conventions of the training text, and the placeholders that the model knows."""
+        self._names, self._conventions = names, conventions
         self._languages, self._placeholders = languages, placeholders
-        self._names = Names(words, languages[0])
 
     def code(self, text: str, protect: tuple[str, ...] = ()) -> tuple[str, Kept]:
         """The text with placeholders for addresses, variables and the like, and for what the regular expressions of
@@ -43,21 +57,32 @@ class Protection:
         return self._placed(text, apart(text, found_by(protect, text), code_in(text)), {})
 
     def words(self, text: str, kept: Kept, terms: Sequence[Span] = ()) -> tuple[str, Kept]:
-        """The same for names and numbers outside of `terms`, in a text from which code is `kept` already."""
-        spans = apart(text, terms, self._names.unknown(text), numbers_in(text))
-        return self._placed(text, [span for span in spans if span.kind != "term"], kept)
+        """The same for identifiers, names, numbers, and signs that the training text lacks, outside of `terms`, in a
+        text from which code is `kept` already. Without training text, no name is known to be one.
+        """
+        literal = found_by([re.escape(key) for key in kept if key not in PLACEHOLDERS], text) if kept else []
+        signs, numbers = protected.signs_in(text, self._conventions.knows), protected.quantities_in(text)
+        in_words = [span for span in signs if text[span.begin].isalnum()]
+        names = self._names.unknown(text) if self._conventions.sentences else []
+        spans = apart(text, terms, literal, protected.identifiers_in(text), in_words, names, numbers, signs)
+        labels = protected.labels_in(text, numbers, " ".join(kept.values())) if numbers else []
+        return self._placed(text, [span for span in spans if span.kind != "term"], kept, labels)
 
-    def _placed(self, text: str, spans: Sequence[Span], kept: Kept) -> tuple[str, Kept]:
+    def _placed(self, text: str, spans: Sequence[Span], kept: Kept, labels: Collection[Span] = ()) -> tuple[str, Kept]:
+        """The text with placeholders for spans, and what it keeps; `labels` are numbers that stay as they are."""
         if not spans:
             return text, kept
         keys, found = [], dict(kept)
         for span in spans:
             typed = text[span.begin : span.end]
-            usable = (*span.placeholders, *WORDS)  # a number may stand as a word, if there is nothing better
-            free = (one for one in usable if one in self._placeholders and one not in found)
-            keys.append(next(free, typed))
-            if keys[-1] in PLACEHOLDERS or not _may_be_words(typed):
-                found[keys[-1]] = localised(typed, *self._languages) if span.kind == "number" else typed
+            # a word may stand for a number, if there is nothing better; and often an article for 1
+            usable = (*span.placeholders, *WORDS) if typed != "1" else ()
+            keys.append(next((one for one in usable if one in self._placeholders and one not in found), typed))
+            languages = self._languages if span.kind == "number" and span not in labels else ("", "")
+            if keys[-1] in PLACEHOLDERS:
+                found[keys[-1]] = localised(typed, *languages)
+            else:
+                found |= {part: localised(part, *languages) for part in _parts(span.kind, typed)}
         return replaced(text, spans, keys), found
 
 
@@ -124,14 +149,40 @@ def _is_word(character: str) -> bool:
     return character in PLACEHOLDERS or (character.isalnum() and not spaceless(character))
 
 
-def missing(text: str, kept: Kept) -> list[str]:
-    """What a translation should hold and does not. A number inside of another is not there.
+def missing(text: str, kept: Kept, read: str, language: str) -> list[str]:
+    """Return what a translation into a language should keep of the text that was `read` and does not, as often as it is
+    lacking; a repeated name may be a pronoun. A number inside another is no match; signs and small ones may be words.
 
-    >>> missing("Costa 177 euro.", {"17": "17", "{x}": "{x}"})
-    ['17', '{x}']
+    >>> missing("Costa 330 euro.", {"30": "30", "{x}": "{x}", "€": "€", "2": "2"}, "{x} and {x} for 30, 2", "it")
+    ['30', '{x}', '{x}', '2']
     """
-    found = (rf"(?<!\d){re.escape(written)}(?!\d)" for written in kept.values())
-    return [written for written, pattern in zip(kept.values(), found, strict=True) if not re.search(pattern, text)]
+    lost: list[str] = []
+    for key, written in sorted(kept.items(), key=lambda item: -len(item[1])):  # a name may be part of a longer one
+        read, count = re.subn(_literal(key), " ", read)
+        needed = 1 if key in PLACEHOLDERS or key[0].isalpha() or key in _SAID else max(1, count)
+        pattern = _pattern(written, None if key in PLACEHOLDERS else language)
+        text, count = re.subn(pattern, " ", text, count=needed, flags=re.IGNORECASE)
+        lost += [written] * (needed - count)
+    return sorted(lost, key=[*kept.values()].index)
+
+
+def _literal(written: str) -> str:
+    """An expression for a text that is no part of a longer number."""
+    before = r"(?<!\d)(?<!\d[.,:/])" if written[0].isdigit() else ""
+    return before + re.escape(written) + (r"(?![.,:/]?\d)" if written[-1].isdigit() else "")
+
+
+def _pattern(written: str, language: str | None) -> str:
+    """An expression for what counts as kept: in a language also words, and a number with other marks in it."""
+    if language and written in _SAID:
+        return f"{re.escape(written)}|{_SAID[written]}"
+    if not language or not re.fullmatch(r"\d+(?:[.,:\u00a0\u202f'’]\d+)*", written):
+        return f"(?-i:{_literal(written)})"
+    whole, *groups = re.findall(r"\d+", written)
+    between = r"[.,\s'’]?" if all(len(group) == 3 for group in groups) else r"[.,:\s'’]"
+    pattern = rf"(?<!\d)(?<!\d[.,:/]){between.join((whole, *groups))}(?![.,:/]?\d)"
+    words = _IN_WORDS.get(language.partition("-")[0], "").split() or [""] * 21  # "" is in every text
+    return rf"{pattern}|\b(?:{words[int(whole)]})" if not groups and int(whole) < len(words) else pattern
 
 
 def hide(text: str, kept: Kept) -> str:
@@ -148,5 +199,7 @@ def shown(text: str) -> str:
     return text.translate(_SHOWN)
 
 
-def _may_be_words(number: str) -> bool:
-    return number.isdecimal() and int(number) <= _LARGEST_WORD
+def _parts(kind: str, typed: str) -> list[str]:
+    """What a translation may have in several places: a number and its signs, as in *20 dollars*."""
+    signs = [sign for sign in typed if sign in _SAID]
+    return [*re.findall(r"\d.*\d|\d", typed), *signs] if kind == "number" and (signs or " " in typed) else [typed]

@@ -44,7 +44,7 @@ MEANINGS: dict[Flag, str] = {
     "doubtful": "the model finds it unlikely: the mean log-probability of its tokens is below decode.doubtful_below",
     "cleaned": "control characters or line separators in the output were replaced by spaces",
     "untranslatable": "there is text, but the tokenizer finds no token in it",
-    "lost": "a name, a number or code of the source does not stand in the translation",
+    "lost": "a name, a number, a sign or code of the source is not in the translation",
     "term": "the translation lacks a form of a term of the source, or holds it too seldom",
     "unknown": "the vocabulary does not hold a word of the source",
     "language": "the source, or a sentence of it, is in another language than the model reads",
@@ -78,7 +78,7 @@ class Translation:
             tags. Empty without `align`.
         word_log_probs: of each target word, the lowest log-probability of its tokens; 0 of one that was copied.
         rewritten: (as typed, as read) of each sentence that the model read in another form than it was typed in.
-        lost: names, numbers and code of the source that the translation should hold and does not.
+        lost: names, numbers, signs and code of the source that are not in the translation.
         unused_terms: terms of the source whose forms the translation lacks, or holds too seldom.
         alternatives: the next best translations, best first, as many as were asked for.
     """
@@ -235,7 +235,7 @@ class Writer:
             written
             for piece in pieces
             if piece.segment.form is not None
-            for written in missing(piece.text, piece.segment.form.kept)
+            for written in missing(piece.text, piece.segment.form.kept, piece.segment.form.plain, self.forms.language)
         )
         terms = compiled(options.terms)
         unused_terms = tuple(

@@ -4,12 +4,12 @@ variables and other code. Finds it in a text, and puts placeholders in its place
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
 from dragoman.text.casing import Truecaser
-from dragoman.text.placeholders import ANY_PLACEHOLDER, NUMBERS, WORDS
+from dragoman.text.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
 
 Kind = Literal["name", "number", "code", "term"]
 
@@ -21,6 +21,9 @@ _FILES = (
     "conf|csv|docx?|exe|gif|html?|ini|jpe?g|json|log|md|mp[34]|ods|odt|pdf|png|pptx?|py|sh|svg|tar|toml|txt|xlsx?|xml|"
     "ya?ml|zip"
 )
+PRINTF = r"%(?:\d{1,2}\$)?[-+#0 ']{0,3}(?:\d{1,3}|\*)?(?:\.(?:\d{1,2}|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcrsSp@%]"
+"""A conversion of `printf`, for `protect` if a text is known to have some (`c-format`): it also matches in "5 % of"."""
+_MODIFIERS = "Ctrl|Control|Alt|AltGr|Shift|Cmd|Command|Meta|Super|Win|Fn|Strg|Umschalt|Maj|Maiusc|Mayús"
 # Each repeats at most so many characters before it must fit, so that a hostile line takes no longer than any other.
 _CODE = re.compile(
     "|".join(
@@ -30,17 +33,23 @@ _CODE = re.compile(
             rf"www\.{_ADDRESS}",
             r"(?<![\w.@-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+",  # an e-mail address
             rf"(?<![\w.-])(?:[a-z0-9-]{{1,64}}\.){{1,8}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?",
-            r"</?[A-Za-z][^<>]{0,500}>",  # markup
+            r"<<[A-Za-z][^<>]{0,500}>>|</?[A-Za-z@#:!?%][^<>]{0,500}>",  # markup
             r"&(?:[A-Za-z]{2,10}|#\d{1,7}|#x[0-9A-Fa-f]{1,6});",
             r"`[^`\n]{1,200}`|\*\*",
-            r"\{\{[^{}\n]{0,100}\}\}|[$%#@]?\{[^\s{}][^{}\n]{0,100}\}|\{\}",  # variables
-            r"%\(\w{1,60}\)[-+#0]?\d{0,3}(?:\.\d{1,2})?[diouxXeEfFgGcrs]|\$\(\w{1,60}\)",
-            r"(?<![\w%])(?:%(?:\d{1,2}\$)?[-+#0]?\d{0,3}(?:\.\d{1,2})?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcrsSp@])+(?!\w)",
+            r"\{{2,3}[^{}\n]{0,100}\}{2,3}|[$%#@]?\{(?>[^{}\n]{1,100}|\{[^{}\n]{0,100}\}){0,20}\}",  # variables
+            r"%\(\w{1,60}\)[-+#0]?\d{0,3}(?:\.\d{1,2})?[diouxXeEfFgGcrs]|\$(?:[A-Za-z]\w{0,60})?\([^()\s]{1,100}\)",
+            rf"%(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<![\w%])(?:(?!%[-+#0']*[ %]){PRINTF})+(?!\w)",
             r"(?<![\w%])%\d{1,2}(?!\w)|%[A-Za-z_]\w{1,60}%|%[A-Z]{3}[A-Z_]{0,60}|%%|(?<!\w)\$[A-Za-z_]\w{1,60}",
+            r"(?<![\w%])(?<!\d )%[A-Za-z_]\w{1,60}",
+            r"(?<![\w:]):[\w+-]{1,40}:(?![\w:])|(?<![^\s\"'“‘«(\[{=>]):(?:[a-z_]\w{1,60}|[A-Z]\w{2,60})(?![\w:])",
+            r"@(?:\.[a-z]{1,20})?:(?:\([\w.-]{1,100}\)|\w[\w.-]{0,100}(?<=\w))",  # a linked message
+            r"\[\[[^\[\]\n]{1,100}\]\]|\[/\w{1,60}\]|(?<!\w)\[(?![xX]\]|[A-Z]\][a-z])[^\W\d][^\s\[\]]{0,100}\](?!\(|:\s)",
+            rf"(?<!\w)(?:{_MODIFIERS})(?: ?\+ ?(?:\w{{1,12}}|[^\w\s.,;:!?)])|-[A-Z](?!\w)){{1,4}}",
+            r"\\[A-Za-z]{2,30}(?=[{\\^_])|\\[nrt]",  # commands of TeX, and line breaks
             r"(?<![^\s(\[])--[A-Za-z][\w-]{1,60}(?:=\S+)?(?<=[\w-])(?=[\s,.;:)]|\Z)",  # an option of a command
             r"(?<![\w/])(?:~|\.{1,2})?/(?:[\w.+-]{1,100}/){1,50}[\w.+-]{0,100}(?<!\.)",  # paths
             r"(?<![\w/.])(?:~|\.{1,2})/[\w.+-]{1,100}(?<!\.)",
-            rf"(?<!\w)[A-Za-z]:\\{_ADDRESS}",
+            rf"(?<!\w)(?:[A-Za-z]:|\\)\\{_ADDRESS}",
             rf"(?<![\w.-])(?:[\w.-]{{1,100}}/){{0,9}}[\w-]{{1,100}}\.(?:{_FILES})(?!\w)",
             r"(?<![\w&/])[@#][A-Za-z_]\w{1,60}",
             r"(?<!\w)(?:[A-Za-z]\w{0,60}_|__)\w{1,60}|(?<!\w)[A-Za-z_]\w{0,60}\(\)",  # names of a program
@@ -52,10 +61,52 @@ _CODE = re.compile(
 )
 _ORDINAL = r"(?:st|nd|rd|th|s|[ºª])(?!\w)"  # of 21st, 1990s: not a part of what is kept
 _UNIT = rf"(?!{_ORDINAL})°?[^\W\d_]{{1,3}}(?!\w)"  # of 5km, 25°C, 3D
-_NUMBER = re.compile(rf"(?<![\w.,:/])\d++(?:[.,:/'’\u00a0\u202f–-]\d+)*+(?:{_UNIT}|(?={_ORDINAL})|(?!\w))")
+_DIGIT = re.compile(r"\d")
+_DIGITS = r"(?<![\w.,:/])\d++(?:[.,:/'’\u00a0\u202f–-]\d+)*+"
+_NUMBER = re.compile(rf"{_DIGITS}(?:{_UNIT}|(?={_ORDINAL})|(?!\w))")
+_CURRENCY, _GAP = "[$¢£¥€₦₩₪₫₱₴₹₺₽]", "[ \u00a0\u202f]?"
+_SYMBOL = r"(?:km/h|[kcdmµ]?m|[km]?g|[cdm]?l|[kMGT]i?[Bb]|[kM]?Wh?|[kMG]?Hz)(?!\w)"  # of a unit
+_QUANTITY = re.compile(
+    rf"(?:(?<!\w)(?:[A-Z]{{0,3}}{_CURRENCY}|[#№§±≈~≤≥]){_GAP}|(?<![^\s(\[])[-−+])?{_DIGITS}"
+    rf"(?:{_GAP}[^\W\d_]{{0,2}}(?:{_CURRENCY}|[%‰°′″²³Ω])[CFKX]?(?!\w)|{_GAP}{_SYMBOL}|{_UNIT}|(?={_ORDINAL})|(?!\w))"
+)
+_MEASURED = re.compile(
+    rf"{_GAP}-?(?:{_SYMBOL}|(?:mph|min|euro|dollar|dólar|cent|pound|sterlin|pfund|livre|libra|fran[ck]|yen|hundred|mil|"
+    r"thousand|mill?i(?:on|ard)|millon|per ?cent|prozent|pour ?cent|por c|degr|grad|met[er]|mètre|mile|meile|kilo\w*|"
+    r"f[eo][eo]t|inch|yard|lit[er]|gram|ton|ounce|se[cgk]o?und|second|minut|hour|or[ae]|stunde|heure|hora|day|giorn|tag|"
+    r"jour|día|week|settiman|woche|semain|month|mese|mesi|monat|mois|year|ann[io]|jahr|año|time|volt[ae]|mal|fois|vece|"
+    r"point|pun[kt]t?)\w{0,3}(?!\w))"
+)
+"""Follows a number that counts or measures something. Beginnings of words in five languages."""
+_PRODUCTS = (
+    "Access Android Edge Excel Java Linux Node Opera PHP Python Ruby Rust Safari Swift Ubuntu Windows Word".split()
+)
+"""Names of programs, which may be words too."""
+_LABEL = re.compile(
+    rf"(?<!\w)(?:(?:(?:{'|'.join(_PRODUCTS)}|version|release|revision|build|section|figure|chapter|page|rule|room|table|"
+    r"step|article|clause|part|paragraph|exercise|example|theorem|equation|appendix|item|line|level|number|kapitel|seite|"
+    r"abbildung|regel|artikel|chapitre|règle|salle|tableau|numéro|sección|capítulo|página|regla|artículo|número)[ens]?s?|"
+    r"(?:versi|sezion|figur|capitol|pagin|regol|stanz|camer|tabell|articol|numer|abschnitt|zimmer|nummer)\w{0,2}|see|"
+    r"(?:sec|fig|ver|no|nr|pp?|ch|vol|art|abb)\.)(?: (?:number|is|are|was|(?:low|high|old|new|lat|earli)er|than)){0,3}|"
+    r"(?:at|until|before|after|since)(?=.(?:[01]?\d|2[0-4])\.[0-5]\d(?!\d))) (?=\d)|"
+    r"(?<![\w.])(?=\d\d?\.\d\d(?: ?[ap]\.?m\b|\.(?: (?-i:[^\W\dA-Z])|[,;)])))",
+    re.IGNORECASE,
+)
+"""Precedes a number that names something: words in five languages, or the place of a time or a date."""
+_ONE_POINT = re.compile(r"[#№§]?[ \u00a0]?(\d+\.\d+)")
+_SEVERAL_POINTS = re.compile(r"(?<!\d)(?<!\d\.)\d{1,3}\.\d{1,3}\.\d{1,2}(?!\.?\d)")
+_JOINT = re.compile(r" ?(?:[,/–-]|,? (?:and|or|to|ed?|od?|und|oder|bis|et|ou|à|y|u))? ?")
+_PICTURES, _OF_A_PICTURE = "\u2190-\u2bff\U0001f000-\U0001faff", "\ufe0f\u200d\u20e3\U000e0020-\U000e007f"
+_HINT_OF_SIGN = re.compile(rf"[{_PICTURES}\u20e3#*&@+=<>|~^§%°×÷$€£©®™]")
+_SIGN = re.compile(
+    rf"(?:[{_PICTURES}]|[\d#*]\ufe0f?\u20e3)[{_PICTURES}{_OF_A_PICTURE}]*+"
+    r"|(?<![^\s(\[])[#*&@+=<>~|^§%°×÷$€£]++(?![^\s)\],.;:!?])|(?<!\w)[A-Z]{1,4}&[A-Z]{1,4}(?!\w)|&"
+    r"|(?<!\w)[A-Z]\w{0,30}(?:\+\+?|#|[©®™])(?!\w)"
+)
 _WORD = re.compile(r"(?<!\w)[^\W\d_](?:[^\W_]|[\u0300-\u036f])*(?:['’-][^\W\d_](?:[^\W_]|[\u0300-\u036f])*)*(?!\w)")
 _POSSESSIVE = re.compile(r"['’](?:s|S)?$")
-_VERSION = re.compile(r" \d+(?:\.\d+)+(?![\w%])")  # no decimal comma comes into LibreOffice 7.3
+_VERSION = re.compile(rf"[ -]\d++(?:[.,]\d+)*+(?![\w:/-])(?!{_GAP}(?:{_CURRENCY}|[%°])|{_MEASURED.pattern})")
+"""Follows a name and is a part of it: Windows 11, LibreOffice 7.3, Covid-19."""
 _BEGINNING = re.compile(r"(?:\A\W*|[.!?…:]\W+|[\"“”„«»(])\Z")  # of a sentence
 _CAPITALS_FOR_NOUNS = ("de", "lb")
 _DECIMAL_POINT = frozenset(
@@ -82,7 +133,12 @@ class Span(NamedTuple):
 
 
 # A text without any of these has no code.
-_HINT = re.compile(rf"[%&@#$<{{/\\_`~]|{ANY_PLACEHOLDER}|--|\*\*|\(\)|:\S|\.[a-z]|[\d)][ -]\(?\d")
+_HINT = re.compile(rf"[%&@#$<{{/\\_`~[+\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\*\*|\(\)|:\S|\.[a-z]")
+_PART = r"(?:[A-Za-z]*+\d[A-Za-z\d]*+|[A-Z]++(?![a-z\d]))"  # of an identifier
+_RUN = re.compile(
+    rf"(?<!\w)[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?!\w)|(?<!\w)#?{_PART}(?:(?:[-._]|::?){_PART})*+(?!\w)"
+)
+_MIXED = re.compile(r"[A-Za-z]\d|\d[A-Z](?![a-z])|[A-Z]-\d|\d-[A-Z]{1,3}(?![A-Z])")
 
 
 def code_in(text: str) -> list[Span]:
@@ -92,6 +148,14 @@ def code_in(text: str) -> list[Span]:
     ['{name}', 'https://a.org/b']
     """
     return [Span(*match.span(), "code") for match in _CODE.finditer(text)] if _HINT.search(text) else []
+
+
+def identifiers_in(text: str) -> list[Span]:
+    """Return runs in which a digit follows a letter directly or is next to capitals: products, flights, hashes. Units,
+    ordinals and compounds such as *10-minute*, *mid-1990s*, and *3-Year-Old* in a title, are words.
+    """
+    runs = _RUN.finditer(text) if _DIGIT.search(text) else ()
+    return [Span(*run.span(), "code") for run in runs if _MIXED.search(run[0]) and not _NUMBER.fullmatch(run[0])]
 
 
 def numbers_in(text: str) -> list[Span]:
@@ -105,12 +169,49 @@ def numbers_in(text: str) -> list[Span]:
     return [Span(*match.span(), "number") for match in _NUMBER.finditer(text) if match[0] != "1"]
 
 
+def quantities_in(text: str) -> list[Span]:
+    """Return all numbers, each with the currency or other sign that belongs to it.
+
+    >>> text = "1 of $20, 20 €, 5 %, -5°C, 5 m², #12"
+    >>> [text[begin:end] for begin, end, _ in quantities_in(text)]
+    ['1', '$20', '20 €', '5 %', '-5°C', '5 m²', '#12']
+    """
+    return [Span(*match.span(), "number") for match in _QUANTITY.finditer(text)] if _DIGIT.search(text) else []
+
+
+def labels_in(text: str, numbers: Sequence[Span], context: str = "") -> list[Span]:
+    """Return those of the `numbers` whose point is no decimal point: numbers of sections and versions, times and dates.
+    A word before such a number shows it, a number before that is one, or other numbers of the text or its `context`: a
+    version with several points, or 1.10 next to 1.1.
+    """
+    pointed = {span: found[1] for span in numbers if (found := _ONE_POINT.fullmatch(text, *span[:2]))}
+    typed = {*pointed.values()}
+    version = _SEVERAL_POINTS.search(f"{text} {context}") if pointed else None
+    is_numbering = version is not None or len({*map(float, typed)}) < len(typed)
+    labelled = {match.end() for match in _LABEL.finditer(text)} if pointed else set[int]()
+    labels: list[Span] = []
+    for span in pointed:
+        follows = bool(labels) and _JOINT.fullmatch(text, labels[-1].end, span.begin) is not None
+        is_label = is_numbering or follows or span.begin in labelled or not text[span.begin].isdigit()
+        if is_label and not _MEASURED.match(text, span.end):
+            labels.append(span)
+    return labels
+
+
+def signs_in(text: str, knows: Callable[[str], bool] = lambda _: False) -> list[Span]:
+    """Return pictures, signs apart from words, and words with a sign, such as *C++*, but none whose characters the
+    training text `knows`. Neighbouring pictures are one.
+    """
+    signs = _SIGN.finditer(text) if _HINT_OF_SIGN.search(text) else ()
+    return [Span(*sign.span(), "code") for sign in signs if not all(one.isalnum() or knows(one) for one in sign[0])]
+
+
 class Names:
     """Finds the names in texts of one language."""
 
-    def __init__(self, words: Truecaser, language: str) -> None:
-        """Given the words that the training text has, without rare names."""
-        self._words = words
+    def __init__(self, words: Truecaser, language: str, copied: Collection[str | None] = ()) -> None:
+        """Given the words that the training text has, without rare names, and the names that are `copied`."""
+        self._words, self._copied = words, {*_PRODUCTS, *copied}
         self._has_capitals_for_nouns = language.partition("-")[0] in _CAPITALS_FOR_NOUNS
 
     def unknown(self, text: str) -> list[Span]:
@@ -131,13 +232,15 @@ class Names:
         if self._has_capitals_for_nouns or text.isupper() or (len(large) > 1 and self._is_title(text)):
             return []
         found: list[Span] = []
+        has_digit = _DIGIT.search(text) is not None
         for match in large:
             begin, end = match.start(), match.end() - _ending(match[0])
-            if not self._may_be_name(text, begin, end) or not is_name(text[begin:end]):
+            version = _VERSION.match(text, end) if has_digit else None
+            is_copied = version is not None and text[begin:end] in self._copied
+            if not is_copied and not (self._may_be_name(text, begin, end) and is_name(text[begin:end])):
                 continue
             if found and text[found[-1].end : begin] == " ":
                 begin = found.pop().begin
-            version = _VERSION.match(text, end)
             found.append(Span(begin, version.end() if version else end, "name"))
         return found
 
@@ -146,7 +249,7 @@ class Names:
         longest = max(re.split("['’-]", word), key=len)
         if len(longest) < 2 or self._words.is_small(longest):
             return False
-        is_first = word[1:].islower() and _BEGINNING.search(text, 0, begin) is not None
+        is_first = word[1:].islower() and _BEGINNING.search(text, max(0, begin - 60), begin) is not None
         return not (is_first and self._words.usual(word) is None and self._is_like_a_word(word.lower()))
 
     def _is_like_a_word(self, word: str) -> bool:
@@ -168,16 +271,16 @@ def localised(number: str, source: str, target: str) -> str:
 
     >>> localised("1,234.50", "en", "it"), localised("1.234,50", "it", "en"), localised("1,000", "en", "fr")
     ('1.234,50', '1,234.50', '1\u202f000')
-    >>> [localised(number, "en", "it") for number in ("7:30", "1.2.3", "1,5,7", "2026", "2.5km")]
-    ['7:30', '1.2.3', '1,5,7', '2026', '2,5km']
+    >>> [localised(number, "en", "it") for number in ("7:30", "1.2.3", "1,5,7", "2026", "2.5km", "$3.50")]
+    ['7:30', '1.2.3', '1,5,7', '2026', '2,5km', '$3,50']
     """
     (thousands, decimal), (other_thousands, other_decimal) = _marks(source), _marks(target)
     spaces = " \u00a0\u202f.'’" if thousands != "," else ","
-    found = re.fullmatch(rf"(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?(\D*)", number)
+    found = re.fullmatch(rf"(\D*)(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?(\D*)", number)
     if found is None or (thousands, decimal) == (other_thousands, other_decimal):
         return number
-    whole = re.sub(rf"[{spaces}]", other_thousands, found[1])
-    return whole + ("" if found[2] is None else other_decimal + found[2]) + found[3]
+    whole = found[1] + re.sub(rf"[{spaces}]", other_thousands, found[2])
+    return whole + ("" if found[3] is None else other_decimal + found[3]) + found[4]
 
 
 def _marks(language: str) -> tuple[str, str]:
