@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.text.alignment import words_of
-from dragoman.text.detection import ColumnLanguage, LanguageDetector
+from dragoman.text.detection import ColumnLanguage, LanguageDetector, best_guess
 
 ENGLISH_ITALIAN = LanguageDetector(["en", "it"])
 
@@ -96,7 +96,7 @@ def test_real_text_short_or_long_is_hardly_ever_taken_for_a_strangers(shared_dat
 def column(told: str, texts: list[str]) -> ColumnLanguage:
     learnt = ColumnLanguage(told)
     for text in texts:
-        learnt.learn(text, words_of(text))
+        learnt.learn(best_guess(text), words_of(text))
     return learnt
 
 

@@ -4,16 +4,18 @@ from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
 from dragoman.runs.recipe import LABELLING_TASKS, Recipe
+from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
 OF_EVERY_TASK = frozenset({"path", "folder", "origin", "dev_path", "test_path", "encoding_errors"})
 """Settings of `[data]` that say where the text is; the others say what is in it, and have a use for some tasks only."""
 _OF_ROWS = frozenset({"format", "header", "dev_size", "test_size", "seed", "source_language", "target_language"})
-_OF_LABELS = _OF_ROWS | {"text_column", "label_column", "label_depth", "checks.drop_duplicates"}
+_LABELS = frozenset({"text_column", "label_column", "label_depth"})
+_OF_LABELS = _OF_ROWS | _LABELS | {"quoted", "checks.drop_duplicates"}
 _OF_TASK = {
-    "translation": _OF_ROWS | {"source_column", "target_column", "checks"},
+    "translation": frozenset(DataSettings.model_fields) - _LABELS,
     "classify": _OF_LABELS,
-    "tag": _OF_LABELS - {"header"},
+    "tag": _OF_LABELS - {"header", "quoted"},
     "fill": frozenset({"target_language", "text_column"}),
     "language_model": frozenset({"target_language", "text_column"}),
 }

@@ -14,8 +14,8 @@ sides speak for the same holds one language twice.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain, islice
+from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +28,11 @@ ONE_LANGUAGE = "rows that look like one language on both sides"
 LEARN_ROWS = 10_000
 """The number of rows, from the first of the training text, whose words are counted."""
 _ROUNDS = 5
-_LONGEST = 12
+LONGEST = 12
 """The number of words of a side, from the first, that are looked at."""
 _SEEN = 5
 """How often a word must occur to count as evidence."""
-_CLEAR = 6.0
+CLEAR = 6.0
 """By how many nats one side must be more probable for a text, over all its words."""
 
 _IN_CHARACTERS = re.compile(f"[{SPACELESS}\uac00-\ud7a3]")
@@ -88,7 +88,7 @@ class AlignmentDetector:
         """How many earlier rows are no longer kept."""
         self._suspicions = [_Suspicion(offset) for offset in (1, -1, 0)]
 
-    def see(self, source: str, target: str, words: tuple[Sequence[str], Sequence[str]], origin: str) -> None:
+    def see(self, source: str, target: str, words: Sequence[Words], origin: str) -> None:
         self._rows.append(_Row(len(source), len(target), _marks(source, words[0]), _marks(target, words[1]), origin))
         if len(self._rows) - self._judged > self.WINDOW:  # one more, to compare the last of the window with
             self._judge(len(self._rows) - 1)
@@ -249,40 +249,33 @@ class WordEvidence:
         >>> WordEvidence({"the": 3.0, "dog": 3.0, "il": -3.0, "cane": -3.0}).verdict(["il", "cane"], ["the", "dog"])
         'rows whose sides look exchanged'
         """
-        one, other = self._side(source), self._side(target)
-        if one < 0 < other:
+        leans = self.lean(source), self.lean(target)
+        if leans[0] < 0 < leans[1] and leans[1] - leans[0] >= 2 * CLEAR:
             return EXCHANGED
-        return ONE_LANGUAGE if one * other > 0 else None
-
-    def _side(self, words: Words) -> int:
-        """1 if the words are clearly of the source's language, -1 if of the target's, 0 if neither."""
-        total = self.lean(words)
-        return 0 if abs(total) < _CLEAR else 1 if total > 0 else -1
+        return ONE_LANGUAGE if min(leans) >= CLEAR or max(leans) <= -CLEAR else None
 
     def lean(self, words: Words) -> float:
         """By how many nats the words are more probable on the source side."""
-        return sum(filter(None, map(self._telling.get, words[:_LONGEST])))
+        return sum(filter(None, map(self._telling.get, words[:LONGEST])))
 
 
-def learn_evidence(pairs: Iterable[tuple[Words, Words]]) -> WordEvidence:
-    """Counts words on both sides in a few rounds; each round exchanges the rows that looked exchanged before.
+def learn_evidence(rows: Sequence[Sequence[Words]], exchanged: Sequence[bool | None] | None = None) -> WordEvidence:
+    """Count words on both sides in a few rounds; each round exchanges the rows that looked exchanged before.
 
-    If many rows are exchanged, each word is weak evidence at first, and stronger evidence in each round.
+    The first round exchanges the rows that are known to be `exchanged`, and leaves out those that may be (None). Where
+    nothing is known and many rows are exchanged, each word is weak evidence at first, and stronger in each round.
     """
-    once: dict[str, str] = {}  # equal words share memory
-    rows = [
-        tuple([once.setdefault(word, word) for word in words[:_LONGEST]] for words in pair)
-        for pair in islice(pairs, LEARN_ROWS)
-    ]
+    looks_exchanged: Sequence[bool | None] = exchanged or [False] * len(rows)
     telling: dict[str, float] = {}
     for _ in range(_ROUNDS):
-        evidence = WordEvidence(telling)
         counts = Counter[str](), Counter[str]()
-        for source, target in rows:
-            exchanged = evidence.lean(source) - evidence.lean(target) < -1
-            counts[exchanged].update(source)
-            counts[not exchanged].update(target)
+        for (source, target), is_exchanged in zip(rows, looks_exchanged, strict=True):
+            if is_exchanged is not None:
+                counts[is_exchanged].update(source)
+                counts[not is_exchanged].update(target)
         telling = _log_ratios(*counts)
+        evidence = WordEvidence(telling)
+        looks_exchanged = [evidence.lean(source) - evidence.lean(target) < -1 for source, target in rows]
     return WordEvidence({word: value for word, value in telling.items() if abs(value) > 1})
 
 

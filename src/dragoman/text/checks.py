@@ -7,6 +7,7 @@ changes its text; `alignment` judges many together, and `prepare_pairs` drops du
 import html
 import re
 from collections import Counter
+from contextlib import suppress
 
 from pydantic import Field
 
@@ -19,8 +20,9 @@ TOO_LONG = "too long"
 RATIO = "length ratio"
 COPY = "source copied to target"
 SPREADSHEET = "spreadsheet error such as #N/A"
-PLACEHOLDER = "one short text for many long ones, such as TODO"
-REPEATED = "one text for many longer ones"
+PLACEHOLDER = "one text for many that do not resemble each other, such as TODO"
+MISREAD = "UTF-8 that was read in another encoding, such as perchÃ©"
+HEADER = "names of the columns, repeated"
 DUPLICATE = "duplicate of an earlier pair"
 OTHER_LANGUAGE = "a side in another language than its column"
 
@@ -34,11 +36,6 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 # What spreadsheets show in the place of a value, in their many languages: #N/A, #REF!, #¿NOMBRE?, Err:502.
 _SPREADSHEET = re.compile(r"#(?:N/\w|Н/Д|NV|GETTING_DATA|[¡¿]?(?=[^a-z]+$)\w[\w/]*[!?])|Err:\d{3}|#{3,}")
-_STANDS_FOR_NOTHING = re.compile(
-    r"\W*(?:todo|tb[acd]|fixme|n/?a|null|nan|undefined|untranslated|lorem ipsum|x{2,}|"
-    r"(?:translation|text) (?:is )?(?:missing|pending|needed)|(?:not?|missing) (?:yet )?translat(?:ion|ed))?\W*",
-    re.IGNORECASE,
-)
 
 
 class CheckSettings(Settings):
@@ -54,6 +51,8 @@ class CheckSettings(Settings):
     """Drop pairs whose two sides are the same text: they teach a model to copy."""
     drop_duplicates: bool = True
     """Keep only the first of pairs that are equal on both sides."""
+    drop_placeholders: bool = True
+    """Drop pairs with a text that has ten or more partners that do not resemble each other, such as TODO."""
     drop_other_languages: bool = True
     """Drop pairs with a side of four words or more in another language than the rest of its column."""
 
@@ -79,15 +78,6 @@ def fault(source: str, target: str, checks: CheckSettings) -> str | None:
         if long > checks.max_ratio * max(short, SHORT_CHARACTERS):
             return RATIO
     return COPY if checks.drop_copies and source == target else None
-
-
-def content_length(text: str) -> int:
-    """The characters of a text, 8 at least; 4 if it says that a text is missing.
-
-    >>> [content_length(text) for text in ("[TODO]", "Translation missing", "???", "Yes.", "Nothing left.")]
-    [4, 4, 4, 8, 13]
-    """
-    return 4 if len(text) <= 40 and _STANDS_FOR_NOTHING.fullmatch(text) else max(8, len(text))
 
 
 def _has_control(text: str) -> bool:
@@ -131,3 +121,21 @@ def has_entity(text: str) -> bool:
     (True, False)
     """
     return "&" in text and any(html.unescape(entity) != entity for entity in _ENTITY.findall(text))
+
+
+_OTHER_ENCODINGS = ("cp1252", "latin-1", "mac_roman", "cp850", "cp437")
+
+
+def is_misread(text: str) -> bool:
+    """Return True if a run of characters would be UTF-8 in another encoding, for one Latin letter or mark, or several.
+
+    >>> [is_misread(text) for text in ("PerchÃ©", "Itâ€™s", "Perché «è»…", "„Spaß“")]
+    [True, True, False, False]
+    """
+    for run in () if text.isascii() else re.findall(r"[^\0-\x7f]{2,}", text):
+        for encoding in _OTHER_ENCODINGS:
+            with suppress(UnicodeError):
+                meant = run.encode(encoding).decode()
+                if len(meant) > 1 or meant < "\u0180" or "\u2000" <= meant < "\u2300":
+                    return True
+    return False

@@ -1,15 +1,18 @@
 """Which language a text is in, by py3langid. It knows how typical short pieces of text are of each of 139 languages."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
+from operator import eq
 from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 
 _LEAST_ROWS, _LEAST_WORDS = 20, 4  # fewer clear rows say nothing of a column; rows of fewer words are not judged
-_CHARACTERS = 500  # of a text, from the first, are looked at
+_FEWEST, _SMALLEST_SHARE = 5, 0.2  # of the rows must show which two languages a text is in
+_CHARACTERS, _FEW_CHARACTERS = 500, 50  # of a text, from the first, are looked at; the few tell two languages apart
 _LOADING = Lock()
 
 
@@ -52,7 +55,7 @@ class LanguageDetector:
         >>> [detector.other(text) for text in ("Wo ist der Bahnhof?", "Dov'è la stazione?", "OK")]
         ['de', None, None]
         """
-        if not self._labels or text.istitle() or _best(text)[0] in self._labels.values():
+        if not self._labels or text.istitle() or best_guess(text)[0] in self._labels.values():
             return None
         own, others = self._weights(text)
         best = max(others, key=others.__getitem__)
@@ -81,11 +84,10 @@ class ColumnLanguage:
         self._clear = Counter[str]()
         self._words = defaultdict[str, set[str]](set)
 
-    def learn(self, text: str, words: Sequence[str]) -> None:
-        """Learns from one of the first rows."""
-        label, probability = _best(text)
-        self._clear[label] += probability > 0.5
-        self._words[label].update(filter(str.isalpha, words))
+    def learn(self, guess: Guess, words: Sequence[str]) -> None:
+        """Learn from one of the first rows, whose language was guessed."""
+        self._clear[guess.language] += guess.confidence > 0.5
+        self._words[guess.language].update(filter(str.isalpha, words))
 
     @cached_property
     def name(self) -> str | None:
@@ -100,13 +102,41 @@ class ColumnLanguage:
         """
         if self.name is None or len(words) < _LEAST_WORDS:
             return False
-        if len(self._words[self.name].intersection(words)) >= len(words) / 2 or _best(text)[0] == self.name:
+        if len(self._words[self.name].intersection(words)) >= len(words) / 2 or best_guess(text)[0] == self.name:
             return False
         return LanguageDetector([self.name]).other(text) is not None
 
 
-def _best(text: str) -> tuple[str, float]:
-    return _library().classify(text[:_CHARACTERS])
+Direction = tuple[str, str]  # the languages of sources and targets, as py3langid names them
+
+
+def find_direction(named: Direction, rows: Sequence[tuple[Guess, Guess]]) -> tuple[Direction | None, list[bool | None]]:
+    """Return the languages of sources and targets, and for each row whether it is exchanged; None if that is unclear.
+
+    The two languages that most rows have on opposite sides, by the guesses, run as they are named, or else as in most
+    rows. If too few rows show them, the names are trusted, and so are the rows.
+    """
+    sides = [(source.language, target.language) for source, target in rows]
+    counts = Counter(pair for pair in sides if pair[0] != pair[1])
+    found = max(counts, key=lambda pair: counts[pair] + counts[pair[1], pair[0]], default=("", ""))
+    ways, (first, second) = [found, (found[1], found[0])], (labels := [_label(language) for language in named])
+    if sum(counts[way] for way in ways) < max(_FEWEST, _SMALLEST_SHARE * len(rows)):
+        return (first, second) if first and second and first != second else None, [False] * len(rows)
+    direction, back = sorted(ways, key=lambda way: (sum(map(eq, way, labels)), counts[way]), reverse=True)
+    return direction, [{direction: False, back: True}.get(pair) for pair in sides]
+
+
+def lean(text: str, languages: Direction) -> float:
+    """Return by how many nats a text is likelier in the first of two languages."""
+    weights = dict(_library().rank(text[:_FEW_CHARACTERS]))
+    first, second = (max(weights[language], 1e-9) for language in languages)
+    return math.log(first / second)
+
+
+def best_guess(text: str) -> Guess:
+    """Return the most probable of all languages, as py3langid names it, with its confidence rounded to 0 or 1."""
+    language, confidence = _library().classify(text[:_CHARACTERS])
+    return Guess(language, round(confidence))
 
 
 def prepare() -> None:

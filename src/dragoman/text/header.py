@@ -52,7 +52,7 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     if (known := _known(cells, naming)) is not None:
         return known
     kinds = {kind: cell for cell in cells if (kind := _kind(cell))}
-    below = _columns_below(len(cells), rows)
+    below = _columns_below(first, rows)
     named = f"it names {' and '.join(kinds)}"
     is_short = all(_is_short(cell, column) for cell, column in zip(cells, below, strict=True) if cell)
     if len(kinds) >= 2 and all(map(is_code, kinds.values())):
@@ -130,10 +130,10 @@ def _is_name(cell: str) -> bool:
     return " " not in cell or sum(not (role_of(word) or word.lower() in _JOINTS) for word in words) <= 1
 
 
-def _columns_below(width: int, rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The cells below each cell of the first row that hold text."""
-    whole = [row for row in rows if len(row) == width]
-    return [[text for row in whole if (text := row[column].strip())] for column in range(width)]
+def _columns_below(first: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the cells with text below each cell of the first row, which tables that were joined repeat."""
+    whole = [row for row in rows if len(row) == len(first) and row != first]
+    return [[text for row in whole if (text := row[column].strip())] for column in range(len(first))]
 
 
 def _of_codes(cells: Sequence[str], below: Sequence[Sequence[str]], naming: Naming, named: str) -> Header:

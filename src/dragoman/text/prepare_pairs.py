@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from sys import intern
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -25,28 +27,33 @@ from dragoman.files import remove, sha256
 from dragoman.progress import Progress
 from dragoman.run_folder import split_of
 from dragoman.text.alignment import (
+    CLEAR,
     EXCHANGED,
+    LEARN_ROWS,
+    LONGEST,
     ONE_LANGUAGE,
     AlignmentDetector,
     Misalignment,
     WordEvidence,
+    Words,
     learn_evidence,
     words_of,
 )
 from dragoman.text.checks import (
     DUPLICATE,
+    HEADER,
     LINE_BREAKS,
+    MISREAD,
     OTHER_LANGUAGE,
     PLACEHOLDER,
-    REPEATED,
     SPREADSHEET,
     CheckSettings,
-    content_length,
     fault,
     has_entity,
+    is_misread,
     mend,
 )
-from dragoman.text.detection import ColumnLanguage
+from dragoman.text.detection import ColumnLanguage, Direction, Guess, best_guess, find_direction, lean
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepared import parts_of
 from dragoman.text.readers import Pair, Reading
@@ -64,24 +71,23 @@ from dragoman.text.report import (
 from dragoman.text.settings import PHRASEBOOK, DataSettings, lasting
 from dragoman.text.split import (
     DEV,
-    FAR_LONGER,
-    LONGER,
     TEST,
     TRAIN,
     Keys,
     assign,
     first_occurrences,
     held_out_sizes,
-    many_longer,
     one_form,
+    repeating,
     sentence_key,
     shared_sentences,
     text_key,
+    words_key,
 )
 
-ENTITIES = "pairs with HTML entities"
-EMPTY_SOURCES = "empty sources in given sets"
-EMPTY_TARGETS = "empty references in given sets"
+ENTITIES = "HTML entities such as &amp;"
+EMPTY_SOURCES = "an empty source"
+EMPTY_TARGETS = "an empty reference"
 
 HELD_OUT = 0.05
 """Share of the pairs that is held out for dev, and the same again for test."""
@@ -93,12 +99,13 @@ SPLITS = {"train": TRAIN, "dev": DEV, "test": TEST}
 DROPPED = 255
 """The number of a pair that is in no split."""
 
-KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target")] + [("lengths", "<u4", 2)])
-"""What is kept of a pair: its file and line, a key of its text, and a key and the length of each sentence."""
-_PACKED_KEYS = struct.Struct("<4Q2I")
+KEYS = np.dtype([("place", "<u8"), ("text", "<u8"), ("keys", "<u8", 2), ("words", "<u8", 2), ("lengths", "<u4", 2)])
+"""What is kept of a pair: its file and line, a key of its text; of each side a key, a key of its words, its length."""
+_PACKED_KEYS = struct.Struct("<6Q2I")
 SWAPPED = "rows whose sides looked exchanged, swapped back"
-LISTED = (EXCHANGED, SWAPPED, ONE_LANGUAGE, OTHER_LANGUAGE, SPREADSHEET, LINE_BREAKS)
+LISTED = (EXCHANGED, SWAPPED, ONE_LANGUAGE, OTHER_LANGUAGE, SPREADSHEET, LINE_BREAKS, MISREAD)
 """Kinds of pairs whose lines are all reported."""
+CLEARLY = 3.0  # nats by which both sides of a row must be likelier in each other's language, as py3langid says
 ENOUGH = 50
 """Characters of a text that tell enough of its language."""
 LINE_BITS = 40
@@ -219,14 +226,13 @@ def split_pairs(
     dropped = dict(train.seen.faults)
     if repeated := len(kept) - int(kept.sum()):
         dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
-    times = train.many_longer() * kept
-    lacking = times >= FAR_LONGER
-    if lines := train.origins(lacking):
-        dropped[PLACEHOLDER] = Tally(pairs=len(lines), first=lines[0], lines=lines)
-        kept &= ~lacking
-    if doubtful := train.origins((times >= LONGER) & kept):
-        train.seen.notes[REPEATED] = Tally(pairs=len(doubtful), first=doubtful[0], lines=doubtful)
-    sources, targets = (keys[kept] if repeated or lines else keys for keys in train.sentences)
+    says_nothing = train.repeating() & kept
+    if settings.checks.drop_placeholders:
+        kept &= ~says_nothing
+    (dropped if settings.checks.drop_placeholders else train.seen.notes).update(train.tally(PLACEHOLDER, says_nothing))
+    for pairs in beside.values():
+        pairs.seen.notes.update(pairs.tally(PLACEHOLDER, pairs.repeating()))
+    sources, targets = (keys if kept.all() else keys[kept] for keys in train.sentences)
     wanted, origins = _what_is_held_out(settings, sets, dropped, len(sources))
     numbers = np.full(len(kept), DROPPED, np.uint8)
     sentences = [pairs.sentences for pairs in beside.values()]
@@ -276,7 +282,6 @@ def _report(
 ) -> DataReport:
     """The report on prepared pairs, with its warnings."""
     train = sets["train"]
-    noted = _merged_tallies(pairs.seen.notes for pairs in sets.values())
     repairs = Counter[str]()
     for pairs in sets.values():
         repairs.update(pairs.seen.repairs)
@@ -290,9 +295,9 @@ def _report(
         rows=train.seen.rows,
         dropped=dropped,
         kept_faults=_merged_tallies(pairs.seen.faults for name, pairs in sets.items() if name != "train"),
-        noted=noted,
+        noted=_merged_tallies(pairs.seen.notes for pairs in sets.values()),
         repairs=dict(sorted((+repairs).items())),
-        warnings=tuple(_warnings(sets, noted, wanted, splits)),
+        warnings=tuple(_warnings(sets, wanted, splits)),
         longest_source=_longest(pairs.seen.longest[0] for pairs in sets.values()),
         longest_target=_longest(pairs.seen.longest[1] for pairs in sets.values()),
         splits=splits,
@@ -345,6 +350,7 @@ class PairSet:
         self._checks, self._usual, self._keep_all, self._exchanged = checks, usual, keep_all, exchanged
         self._lines: defaultdict[str, list[str]] = defaultdict(list)
         self.names = [file.name for file in reading.files] or [Path(reading.name).name]
+        self._header = sorted(reading.columns[:2])
         self._places = {name: self.names.index(name) << LINE_BITS for name in self.names}
 
     def take_in(self, progress: Progress) -> None:
@@ -369,19 +375,20 @@ class PairSet:
     @property
     def sentences(self) -> tuple[Keys, Keys]:
         """A key of each pair's source and target sentence."""
-        keys = self.keys()
-        return keys["source"], keys["target"]
+        source, target = self.keys()["keys"].T
+        return source, target
 
-    def many_longer(self) -> np.ndarray:
-        """For each pair, how many times as long as usual the many partners of a text are; 0 if they are few."""
-        lengths = self.keys()["lengths"]
-        columns = (*self.sentences, lengths[:, 0], lengths[:, 1])
-        source, target, one, other = map(np.ascontiguousarray, columns)  # read in any order, which takes half the time
-        return np.maximum(many_longer(target, source, other, one), many_longer(source, target, one, other))
+    def repeating(self) -> np.ndarray:
+        """Return True for each pair with a text whose many partners do not resemble each other."""
+        # read in any order, which takes half the time
+        columns = (np.ascontiguousarray(self.keys()[name].T) for name in ("keys", "words", "lengths"))
+        (source, target), (source_words, target_words), (one, other) = columns
+        return repeating(source, target, target_words, one, other) | repeating(target, source, source_words, other, one)
 
-    def origins(self, chosen: np.ndarray) -> tuple[str, ...]:
-        """Where the pairs that are `chosen`, by True, stood in the input."""
-        return tuple(self.origin(int(row)) for row in np.flatnonzero(chosen))
+    def tally(self, kind: str, chosen: np.ndarray) -> dict[str, Tally]:
+        """Count the pairs that are `chosen`, by True, as a kind, unless there are none."""
+        lines = tuple(self.origin(int(row)) for row in np.flatnonzero(chosen))
+        return {kind: Tally(pairs=len(lines), first=lines[0], lines=lines)} if lines else {}
 
     def origin(self, index: int) -> str:
         """Where the pair number `index`, from 0, stood in the input."""
@@ -410,20 +417,24 @@ class PairSet:
         source = mend(pair.source, self.seen.repairs)
         target = mend(pair.target, self.seen.repairs)
         words = words_of(source), words_of(target)
-        detector.see(source, target, words, origin)
         reason = pair.fault or fault(source, target, self._checks)
+        if sorted((source, target)) == self._header:
+            reason = HEADER
         verdict = None if reason else self._usual.verdict(source, target, *words)
+        straight = (target, source, words[::-1]) if verdict == EXCHANGED else (source, target, words)
+        detector.see(*straight, origin)
         if verdict == OTHER_LANGUAGE and self._checks.drop_other_languages:
             reason = OTHER_LANGUAGE
         elif verdict == EXCHANGED and self._exchanged == "drop":
             reason = EXCHANGED
         elif verdict == EXCHANGED and self._exchanged == "swap":
-            source, target, verdict = target, source, SWAPPED
+            source, target, words, verdict = target, source, words[::-1], SWAPPED
         if reason:
             self._count(self.seen.faults, reason, origin)
         if self._keep_all or not reason:
             self._note(source, target, origin)
-            self._write(source, target, origin, lines, keys)
+            lines.write(_JSON.encode([source, target]).encode() + b"\n")
+            keys.write(self._keys(source, target, words, origin))
             self._measure(0, source, origin)
             self._measure(1, target, origin)
         if verdict and not reason:
@@ -438,6 +449,8 @@ class PairSet:
             self._count(self.seen.notes, EMPTY_SOURCES, origin)
         if has_entity(source) or has_entity(target):
             self._count(self.seen.notes, ENTITIES, origin)
+        if is_misread(source) or is_misread(target):
+            self._count(self.seen.notes, MISREAD, origin)
 
     def _count(self, counts: dict[str, Tally], kind: str, origin: str) -> None:
         before = counts.get(kind) or Tally(pairs=0, first=origin)
@@ -445,14 +458,12 @@ class PairSet:
         if kind in LISTED:
             self._lines[kind].append(origin)
 
-    def _write(self, source: str, target: str, origin: str, lines: IO[bytes], keys: IO[bytes]) -> None:
-        line = _JSON.encode([source, target])
-        lines.write(line.encode() + b"\n")
+    def _keys(self, source: str, target: str, words: Sequence[Sequence[str]], origin: str) -> bytes:
         name, _, number = origin.rpartition(":")
         place = self._places[name] | int(number)
-        plain = line if one_form(line) == line else _JSON.encode([one_form(source), one_form(target)])
-        lengths = content_length(source), content_length(target)
-        keys.write(_PACKED_KEYS.pack(place, text_key(plain), sentence_key(source), sentence_key(target), *lengths))
+        plain = _JSON.encode([one_form(source), one_form(target)])
+        keys = sentence_key(source), sentence_key(target), *(words_key(side[:LONGEST]) for side in words)
+        return _PACKED_KEYS.pack(place, text_key(plain), *keys, len(source), len(target))
 
     def _measure(self, side: int, text: str, origin: str) -> None:
         longest = self.seen.longest[side]
@@ -494,14 +505,18 @@ def _describe(reading: Reading, rows: int, sha256: dict[str, str]) -> InputRepor
 
 
 class Usual(NamedTuple):
-    """What the first rows tell of their sides: the words that are typical of each, and its language."""
+    """What the first rows tell of their sides: the words that are typical of each, and their languages."""
 
     words: WordEvidence
     languages: tuple[ColumnLanguage, ColumnLanguage]
+    direction: Direction | None
 
     def verdict(self, source: str, target: str, source_words: list[str], target_words: list[str]) -> str | None:
         """What looks wrong with the languages of a row, or None."""
         verdict = self.words.verdict(source_words, target_words)
+        is_unclear = self.words.lean(source_words) - self.words.lean(target_words) < CLEAR
+        if verdict is None and self.direction and is_unclear:
+            verdict = EXCHANGED if lean(target, self.direction) - lean(source, self.direction) > CLEARLY else None
         if verdict == EXCHANGED:
             return verdict
         one, other = self.languages
@@ -509,19 +524,20 @@ class Usual(NamedTuple):
 
 
 def learn_usual(reading: Reading, checks: CheckSettings) -> Usual:
-    """What the first usable rows tell."""
-    one, other = map(ColumnLanguage, reading.languages)
-
-    def words() -> Iterator[tuple[list[str], list[str]]]:
-        for pair in reading:
-            source, target = (mend(side, Counter()) for side in (pair.source, pair.target))
-            if not fault(source, target, checks):
-                found = words_of(source), words_of(target)
-                one.learn(source[:ENOUGH], found[0])
-                other.learn(target[:ENOUGH], found[1])
-                yield found
-
-    return Usual(learn_evidence(words()), (one, other))
+    """Learn from the first usable rows."""
+    rows, guesses, once = list[tuple[Words, Words]](), list[tuple[Guess, Guess]](), dict[tuple[Guess, Guess], Any]()
+    mended = ([mend(side, Counter()) for side in (pair.source, pair.target)] for pair in reading)
+    for source, target in islice((sides for sides in mended if not fault(sides[0], sides[1], checks)), LEARN_ROWS):
+        one, other = (tuple(map(intern, words_of(side)[:LONGEST])) for side in (source, target))
+        guess = best_guess(source[:ENOUGH]), best_guess(target[:ENOUGH])
+        rows.append((one, other))
+        guesses.append(once.setdefault(guess, guess))  # equal ones share memory, as interned words do
+    direction, exchanged = find_direction(reading.languages, guesses)
+    columns = ColumnLanguage(reading.languages[0]), ColumnLanguage(reading.languages[1])
+    for words, sides, is_exchanged in zip(rows, guesses, exchanged, strict=True):
+        for column, guess, text in zip(columns, sides, words, strict=True) if not is_exchanged else ():
+            column.learn(guess, text)
+    return Usual(learn_evidence(rows, exchanged), columns, direction)
 
 
 def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
@@ -593,21 +609,13 @@ def _merged_tallies(counts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
 
 
 def _warnings(
-    sets: Mapping[str, PairSet],
-    noted: Mapping[str, Tally],
-    wanted: Mapping[str, int],
-    splits: Mapping[str, SplitReport],
+    sets: Mapping[str, PairSet], wanted: Mapping[str, int], splits: Mapping[str, SplitReport]
 ) -> Iterator[str]:
     train = sets["train"].reading
     for pairs in sets.values():
         yield from pairs.reading.doubts
     for name, pairs in sets.items():
         yield from _of_input(name, pairs)
-    if entities := noted.get(ENTITIES):
-        yield (
-            f"pairs with HTML entities such as &amp;: {entities.pairs:,}, first at {entities.first}; "
-            "a model would learn to write them; replace them by the characters that they stand for"
-        )
     if UNKNOWN_LANGUAGE in train.languages:
         yield f"{train.name}: the languages are unknown ({UNKNOWN_LANGUAGE}): {train.reasons['languages']}"
     for name, size in wanted.items():
@@ -629,23 +637,22 @@ def _warnings(
 
 
 def _of_input(name: str, pairs: PairSet) -> Iterator[str]:
-    """Warnings of rows that do not belong together, and of empty sides in a given set, which keeps every pair so that
-    other files stay aligned with it.
-    """
+    """Yield warnings about the rows of a set; those of a given one are all kept, so that other files stay aligned."""
     yield from map(str, pairs.seen.misaligned[:MISALIGNED_SHOWN])
     if len(pairs.seen.misaligned) > MISALIGNED_SHOWN:
         yield f"{len(pairs.seen.misaligned) - MISALIGNED_SHOWN:,} more stretches of rows look misaligned"
-    for kind in (EXCHANGED, ONE_LANGUAGE):
+    is_train, unscored = name == "train", "it is left out of validation"
+    for kind, advice in {
+        EXCHANGED: "--set data.exchanged=swap turns them round, drop leaves them out" * is_train,
+        ONE_LANGUAGE: "",
+        PLACEHOLDER: "--set data.checks.drop_placeholders=true leaves them out" * is_train,
+        MISREAD: "write the file again, and read its original as UTF-8",
+        ENTITIES: "a model would learn to write them; replace them by the characters that they stand for",
+        EMPTY_SOURCES: unscored if name == "dev" else "its translation is empty",
+        EMPTY_TARGETS: unscored if name == "dev" else "any translation of it counts as wrong",
+    }.items():
+        what = kind if kind in (EXCHANGED, ONE_LANGUAGE) else f"{name} pairs have {kind}"
         tally = pairs.seen.notes.get(kind)
-        if tally and tally.pairs >= SIDES_SHARE * pairs.seen.rows:
-            advice = "; --set data.exchanged=swap turns them round, drop leaves them out" * (kind == EXCHANGED)
-            counts = f"{tally.pairs:,} of {pairs.seen.rows:,} {kind} (first at {tally.first})"
-            yield f"{counts}; all lines stand in {REPORT}{advice}"
-    for kind, side, scored in (
-        (EMPTY_SOURCES, "source", "its translation is empty"),
-        (EMPTY_TARGETS, "reference", "any translation of it counts as wrong"),
-    ):
-        if name != "train" and (tally := pairs.seen.notes.get(kind)):
-            what = "it is left out of validation" if name == "dev" else scored
-            counts = f"{tally.pairs:,} of {pairs.seen.rows:,} {name} pairs"
-            yield f"{counts} have an empty {side} (first at {tally.first}): {what}"
+        if tally and (what != kind or tally.pairs >= SIDES_SHARE * pairs.seen.rows):
+            counts = f"{tally.pairs:,} of {pairs.seen.rows:,} {what} (first at {tally.first})"
+            yield f"{counts}{': ' * bool(advice)}{advice}{f'; all lines stand in {REPORT}' * bool(tally.lines)}"

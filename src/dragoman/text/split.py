@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from zlib import crc32
 
 import numpy as np
 
@@ -26,12 +27,12 @@ FINAL_PUNCTUATION = " .,;:!?…。！？、，।؟"
 # sentence with its ninety renderings could be the whole test.
 LARGEST_PART = 0.05
 
-MANY = 10
-"""Different partners of a text that look like too many."""
-FAR_LONGER = 3
-"""How many times as long as usual they are if it is certain that they are too many."""
-LONGER = 1.5
-"""How many times as long if they only may be."""
+MANY, FAR_LONGER, SHORT = 10, 3, 8
+"""A text with this many different partners says nothing if they are this many times as long as usual. Shorter texts
+count as this many characters."""
+WORDY, LIKENESS = 3, 2
+"""It also says nothing if they have this many words, and in common less than this many times as many as random texts.
+Real partners of a text had 2.5 times as many or more."""
 MOST_HELD_OUT = 2_000
 """Rows in a held-out set by default, at most."""
 
@@ -144,21 +145,40 @@ def shared_sentences(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> t
     return source, target
 
 
-def many_longer(keys: Keys, others: Keys, lengths: np.ndarray, other_lengths: np.ndarray) -> np.ndarray:
-    """For each pair with a text that has at least `MANY` different partners, how many times as long most of them are as
-    texts of its length have elsewhere; 0 for other pairs, and below `LONGER`.
+def words_key(words: Iterable[str]) -> int:
+    """Return 64 bits, of which each word sets one by its first letters; the same in every process."""
+    return sum({1 << (crc32(word[:4].encode()) & 63) for word in words})
+
+
+def repeating(keys: Keys, others: Keys, words: Keys, lengths: np.ndarray, other_lengths: np.ndarray) -> np.ndarray:
+    """Return True for each pair with a text that has many different partners, which are far longer than texts of its
+    length have elsewhere, or do not resemble each other, by `words`, their `words_key`.
     """
-    found = np.zeros(len(keys), np.float32)
+    found = np.zeros(len(keys), bool)
     usual = other_lengths.sum() / max(1, lengths.sum())
+    frequency = _bits(words[:: len(words) // _PART + 1]).sum(axis=0, dtype=np.float64)
+    chance = (frequency**2).sum() / max(1, frequency.sum()) ** 2
     for places in _by_value(keys):
         _, number, counts = np.unique(keys[places], return_inverse=True, return_counts=True)
         in_order, ends = places[np.argsort(number, kind="stable")], counts.cumsum()
         for often in np.flatnonzero(counts >= MANY):
             rows = in_order[ends[often] - counts[often] : ends[often]]
-            times = np.median(other_lengths[rows]) / (usual * lengths[rows[0]])
-            if times >= LONGER and len(np.unique(others[rows])) >= MANY:
-                found[rows] = times
+            different = rows[np.unique(others[rows], return_index=True)[1]]
+            if len(different) >= MANY and lengths[rows[0]]:
+                far_longer = np.median(other_lengths[rows]) >= FAR_LONGER * usual * max(SHORT, lengths[rows[0]])
+                found[rows] = far_longer or _are_unlike(_bits(words[different]), chance)
     return found
+
+
+def _are_unlike(texts: np.ndarray, chance: float) -> bool:
+    """Return True if texts have hardly more bits in common than by chance, with which two bits of texts are equal."""
+    mean = texts.mean(axis=0)
+    common = (mean * (len(texts) * mean - 1)).sum() / (len(texts) - 1)
+    return mean.sum() >= WORDY and common < LIKENESS * chance * mean.sum() ** 2
+
+
+def _bits(keys: Keys) -> np.ndarray:
+    return np.unpackbits(np.ascontiguousarray(keys).view(np.uint8).reshape(-1, 8), axis=1)
 
 
 def _by_value(keys: Keys) -> Iterator[np.ndarray]:
