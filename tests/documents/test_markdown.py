@@ -131,7 +131,8 @@ def test_a_translation_has_the_structure_of_its_source(change: Callable[[str], s
         ("| a |\n|---|\n| b\\|c `d\\|e` |", "| aé |\n|---|\n| bé\\|cé `d\\|e` |"),
         ("*   one\n\ttwo", "*   oneé twoé"),
         ("1. 1 one", "1. 1 oneé"),
-        ("one\0 two", "oneé\ufffd twoé"),
+        ("[one][x] [one](javascript:x)\n\n[x]: javascript:y", "[oneé][x] [oneé](javascript:x)\n\n[x]: javascript:y"),
+        ("[one]({{< x \"y z\" >}}) ![two]({% x y %}/z)", "[oneé]({{< x \"y z\" >}}) ![twoé]({% x y %}/z)"),
     ],
 )
 def test_links_and_cells_keep_what_they_point_to(content: str, translation: str) -> None:
@@ -204,6 +205,13 @@ def test_components_stay_and_their_text_is_translated(tmp_path: Path) -> None:
     assert translation == re.sub(r"\b(one|two|three)\b", r"\1é", content)
 
 
+def test_attributes_that_stay_are_noted_once() -> None:
+    assert Markdown('one <img alt="two" src="x"> <b title="x">two</b>', "utf-8").notes == [
+        "attributes of tags, such as alt and title, stay as they are"
+    ]
+    assert Markdown("one <b>two</b>\n\n```x title='y'\n```", "utf-8").notes == []
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -214,6 +222,8 @@ def test_components_stay_and_their_text_is_translated(tmp_path: Path) -> None:
         ("| one\n| two", "drawn with characters"),
         ("> " * 30 + "one", "nested too deeply"),
         (10_001 * "[" + "one", "too much markup"),
+        ("![one [two](y)](x)", "text of a picture"),
+        ("one\0 two", "not found"),
     ],
 )
 def test_a_text_that_stays_is_reported_with_its_line(content: str, reason: str) -> None:

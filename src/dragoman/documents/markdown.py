@@ -28,9 +28,9 @@ _LINES = r"""  # lines that mark what follows, or stay
   | /{3,}[ ]*(?:html\b.*|[\w-]+(?:[ ]*\|[ ]*(?P<t6>.*))?)? | \[![\w|-]+\][+-]?(?:[ ]+(?P<t7>.*))?
   | \$\$(?!.*\$\$)SOME.*\$\$(?:[ ]*[({].*[)}])?[.,;]? | \\\\?\[(?!.*\\\])SOME.*\\\][.,;]?
   | \\begin\{(?P<env>[\w*]+)\}SOME.*\\end\{(?P=env)\}.* | \\[a-zA-Z]+\*?(?:ATTRIBUTES|\[LABEL\])*
-  | \{\{[<%][ ]*(?P<short>[\w-]*(?:code|highlight|math|mermaid)[\w-]*)SOME.*\{\{[<%][ ]*/[ ]*(?P=short)\b.*
-  | \{%-?[ ]*(?P<liquid>code|highlight|math|mermaid|comment)\bSOME.*\{%-?[ ]*end(?P=liquid)\b.*
-  | \{\{(?!.*\}\})SOME.*\}\} | \{%(?!.*%\})SOME.*%\}
+  | \{\{[<%][ ]*(?P<short>[\w-]*(?:code|highlight|math|mermaid)[\w-]*)(?:.*|SOME[ >]*)\{\{[<%][ ]*/[ ]*(?P=short)\b.*
+  | \{%-?[ ]*(?P<liquid>code|highlight|math|mermaid|comment)\b(?:.*|SOME[ >]*)\{%-?[ ]*end(?P=liquid)\b.*
+  | \{\{(?!.*\}\})(?:.*\n){1,9}?.*\}\} | \{%(?!.*%\})(?:.*\n){1,9}?.*%\}
   | (?:(?:\{\{(?:(?!\}\}).)*+\}\}|\{%(?:(?!%\}).)*+%\}|\{[ ]?[:.\#][^{}\n]*+\})[ ]*+)++
   | \*\[LABEL\]:.* | \([^()\n]+\)= | \+{3}(?:[ ]*ATTRIBUTES)? | [;-]*-8<-+.* | <<<[ ].* | FIRST%[ ].*(?:\n%.*)*
   | FIRST(?:im|ex)port\b(?:.*[(\[{`]\nSOME[)\]}`].*|[ ](?:.*["'];?$|(?:default|const|function|class|async|\{|\*)).*REST)
@@ -49,28 +49,29 @@ _KEPT = r"""  # what stays in a paragraph
   | (?<![\w:]):[A-Z][\w+-]{0,60}(?::(?![\w:])|(?=\[)) | \+\+[\w"'.-]+(?:\+[\w"'.-]+)*\+\+(?!\+)
   | (?:(?<=[\w)])(?P<sub>~)|\^)[^\s~^\[]{1,50}(?(sub)~|\^)(?![~^])"""
 _KINDS = {"open": "open", "close": "close", "special": "words", "softbreak": "words"}
-_MARKS = r"(?P<mark_open>\^?\[|(?<!\w)==(?=[^\s=]))|(?P<mark_close>\](?:\[LABEL\])?|(?<=[^\s=])==(?!\w))"
+_MARKS = r"(?P<mark_open>[!^]?\[|(?<!\w)==(?=[^\s=]))|(?P<mark_close>\](?:\[LABEL\]|ADDRESS)?|(?<=[^\s=])==(?!\w))"
 _PARTS = {
     "TAG": r"(?:</?[A-Za-z][\w.-]*+(?=[\s/>])(?:[^<>{}\"']|\"[^\"]*+\"|'[^']*+'|BRACES)*+>|</?>)",
     "BRACES": r"\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+\})*+\}",
     "ATTRIBUTES": r"\{[^{}\n]*\}",
+    "ADDRESS": r"\((?:[^()\s{}]|\{[{%][^{}]*[%}]\})+\)",
     "LABEL": r"[^\[\]\n]*",
     "INNER": r"(?:(?!\\[()\[\]]).)",
     "FIRST": r"(?<![^\n]\n)",  # after an empty line
     "SOME": r"(?:.*\n){0,100}?",
     "REST": r"(?:\n.*\S.*)*",
-    # Directives of text, and of something else
     "PROSE": r"""(?:admonition|attention|aside|card|caution|danger|definition|deprecated|details|dropdown|epigraph|
         error|example|exercise|glossary|grid-item-card|hint|important|list-table|margin|note|quote|rubric|seealso|
         sidebar|solution|tab-item|theorem|tip|todo|topic|version\w+|warning)""",
     "CODE": r"""(?:bash|bibliography|code|code-\w+|contents|csv-table|dot|eval-rst|glue|graphviz|iframe|image|include|
         index|js|julia|literalinclude|math|mermaid|ojs|plot|python|r|raw|sh|sql|tableofcontents|toctree)""",
-}  # what words in capitals stand for
+}  # what words in capitals stand for; PROSE and CODE are names of directives
 _COMPONENTS = "(?:(?:TAG|BRACES)[ \t]*+)++"
 _REASONS = {"directive": "its directive is unknown", "drawn": "it is in a table that is drawn with characters"}
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _FRONT_MATTER = re.compile(r"\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|\Z))?", re.DOTALL | re.MULTILINE)
-_MOST_MARKS, _MOST_NESTED = 10_000, 20  # of a paragraph, because the time to parse them can grow with their square
+_MOST_MARKS = 10_000  # in a paragraph, because the time to parse them can grow with the square of their number
+_MOST_NESTED = 20  # blocks or brackets in one another
 _MARK = re.compile(r"[^\w\s.,;'\"()-]")
 _NO_WORDS = re.compile(r"<(script|pre|style|textarea)\b.*|<!--.*?(?:-->|\Z)|<[^<>]*>|&\w+;", re.DOTALL | re.IGNORECASE)
 _SPECIAL = re.compile(r"[\\*`\[\]<|]|(?<!\w)_+(?=[^\s_])|(?<=[^\s_])_+(?!\w)")
@@ -78,20 +79,17 @@ _ITEM = re.compile(r"\A(\d+(?=[.)])|(?=[#>+-]))(.)(?=\s)")  # what would make an
 
 
 class Markdown(Spliced):
-    """A text in Markdown."""
+    """A text in Markdown, or in MDX if it is read `with_components`."""
 
     keeps_empty = False  # ** ** is no emphasis, and **** no mark at all
 
     def __init__(self, content: str, encoding: str, with_components: bool = False) -> None:
-        """Read a text, which is MDX if it is `with_components`."""
         super().__init__(content, encoding)
-        front = _FRONT_MATTER.match(content)
-        end = front.end() if front else 0
-        self._shown = content.replace("\0", "\ufffd")
+        end = len(content) - len(_FRONT_MATTER.sub("", content, count=1))
         self._lines = [match.span() for match in _LINE.finditer(content, end)]
         self._escaped = {ord(mark): f"\\{mark}" for mark in re.findall(r"\\([${}~^=])", content)}
         self._parser, self._references, above = _parser(with_components), dict[str, Any](), ""
-        for token in self._parser.parse(self._shown[end:], self._references):
+        for token in self._parser.parse(content[end:], self._references):
             check_cancelled()
             reason = _reason(token)
             if token.type == "inline" and not reason:
@@ -103,6 +101,8 @@ class Markdown(Spliced):
             if reason and token.map:
                 self.left.append(Left(reason, line_of(content, self._lines[token.map[0]])))
             above = token.type
+        if re.search(r"<\w[^<>]*\s(?:alt|label|summary|title)=", content):
+            self.notes.append("attributes of tags, such as alt and title, stay as they are")
 
     def written(self, words: str, is_inner: bool) -> str:
         if is_inner:  # what stands for a picture, as it is written
@@ -118,13 +118,11 @@ class Markdown(Spliced):
             last = first + token.meta["end"] if token.meta else last
             bare = line.lstrip(" \t")  # of which the parser may have written other ones
             raw = bare.replace("|", r"\|") if is_cell else bare
-            found = (self._shown.find if is_cell else self._shown.rfind)(raw, max(first, begin), last)
+            found = (self.content.find if is_cell else self.content.rfind)(raw, max(first, begin), last)
             if found < 0:
                 return []
-            characters = re.finditer(r"\\\||." if is_cell else ".", raw)
-            places += (
-                [found] * (len(line) - len(bare)) + [found + each.start() for each in characters] + [found + len(raw)]
-            )
+            marks = re.finditer(r"\\\||." if is_cell else ".", raw)
+            places += [found] * (len(line) - len(bare)) + [found + mark.start() for mark in marks] + [found + len(raw)]
         return places
 
     def _add_texts(self, content: str, places: Sequence[int]) -> None:
@@ -138,8 +136,7 @@ class Markdown(Spliced):
                 continue
             begin, after = piece.map or (place, place + len(piece.markup or "["))
             begin = place if piece.type == "link_close" else begin  # its map begins where the link does
-            if end < begin:
-                parts.append(Part("words", (places[end], places[begin]), content[end:begin]))
+            parts.append(Part("words", (places[end], places[begin]), content[end:begin]))
             kind: Any = _KINDS.get(piece.type.rpartition("_")[2], "single")
             where, is_image = (places[begin], places[after]), piece.type == "image"
             if piece.type in ("link_open", "mark_open"):
@@ -151,13 +148,15 @@ class Markdown(Spliced):
                 if is_name:
                     name = re.sub(r"\s*\n[\s>]*", " ", self.content[places[label] : places[label_end]])
                     self.ends[named] = f"][{name}]"
-                if is_image:
+                if is_image and re.search(r"[`<\[{$]", piece.content):
+                    self.left.append(Left("it has markup and is the text of a picture", line_of(self.content, where)))
+                elif is_image:
                     self.add_inner(named, piece.content)
             if piece.type == "hardbreak" or begin in breaks:
                 self.add(parts)
                 parts = []
-            elif kind == "close" and parts and parts[-1].kind == "open":  # with nothing between
-                parts[-1] = Part("single", (parts[-1].piece[0], where[1]))
+            elif kind == "close" and begin == end and len(parts) > 1 and parts[-2].kind == "open":
+                parts[-2:] = [Part("single", (parts[-2].piece[0], where[1]))]  # with nothing between
             else:
                 parts.append(Part(kind, where, " " if piece.type == "softbreak" else piece.content))
             end = place = after
@@ -166,7 +165,7 @@ class Markdown(Spliced):
 
 def _reason(token: Token) -> str:
     """Return why the words of a token are left, or nothing if they are translated or there are none."""
-    if token.nesting == 1 and token.level >= _MOST_NESTED - 1:
+    if token.type != "inline" and token.level >= _MOST_NESTED - 1:
         return "it is nested too deeply"
     if token.type == "inline" and len(_MARK.findall(token.content)) > _MOST_MARKS:
         return "it has too much markup"
@@ -177,6 +176,7 @@ def _reason(token: Token) -> str:
 
 def _parser(with_components: bool) -> MarkdownIt:
     md = MarkdownIt("commonmark", {"maxNesting": _MOST_NESTED}).enable(["table", "strikethrough"]).disable("inline")
+    md.validateLink = lambda url: True  # whatever it names, it is no text
     md.use(deflist_plugin).use(footnote_plugin, inline=False, move_to_end=False)
     md.disable(["code", "html_block"] if with_components else [])
     lines = _compiled(rf"(?:{_LINES}{f'|{_COMPONENTS}' * with_components})[ \t]*$", re.MULTILINE)
@@ -184,7 +184,7 @@ def _parser(with_components: bool) -> MarkdownIt:
     md.block.ruler.before("fence", "lines", partial(_lines, lines), {"alt": interrupted})
     kept, inline = _compiled(_KEPT + "|BRACES" * with_components, re.DOTALL | re.IGNORECASE), md.inline.ruler
     inline.before("escape", "kept", partial(_keep, kept))
-    inline.after("link", "marks", partial(_keep, _compiled(_MARKS)))
+    inline.after("image", "marks", partial(_keep, _compiled(_MARKS)))
     for name, rule in zip(inline.get_active_rules(), inline.getRules(""), strict=True):
         inline.at(name, partial(_locate, rule))
     md.inline.terminator_re = re.compile(f"{md.inline.terminator_re.pattern}|https?://")
@@ -220,11 +220,10 @@ def _lines(pattern: re.Pattern[str], state: Any, line: int, end: int, silent: bo
         token.content, token.map = groups[title], [line, line + 1]
         token.meta = {"end": found.end(title) - state.src.rfind("\n", 0, begin) - 1}
     if body < last:
-        state.push("body_open", "", 1)
-        outer, state.blkIndent, state.lineMax = (state.blkIndent, state.lineMax), state.sCount[line] + 4, last
+        outer = state.blkIndent, state.lineMax, state.level
+        state.blkIndent, state.lineMax, state.level = state.sCount[line] + 4, last, state.level + 1
         state.md.block.tokenize(state, body, last)
-        state.blkIndent, state.lineMax = outer
-        state.push("body_close", "", -1)
+        state.blkIndent, state.lineMax, state.level = outer
     state.line = last
     return True
 
