@@ -333,6 +333,7 @@ def test_an_expression_that_takes_too_long_is_refused(monkeypatch):
         ({"protect": ("x*",)}, r"'x\*', which also matches an empty text"),
         ({"protect": ("(?R)",)}, r"'\(\?R\)', which takes longer than 2 seconds"),
         ({"protect": ("x",), "raw": True}, r"no effect with decode.raw"),
+        ({"protect": ("x",), "prefix": "y"}, r"no effect with decode.raw or decode.prefix"),
     ],
 )
 def test_expressions_that_cannot_be_used_are_refused(settings, complaint):

@@ -220,6 +220,11 @@ def test_no_accent_is_parted_from_its_letter_unless_nothing_else_fits() -> None:
     assert split_to_fit("aae\u0301e", lambda piece: len(piece) <= 3) == ["aa", "e\u0301e"]
 
 
+def test_no_emoji_is_parted_where_its_parts_are_joined() -> None:
+    family = "\U0001f469\u200d\U0001f467"
+    assert split_to_fit(f"a{family}bb", lambda piece: len(piece) <= 5) == ["a", f"{family}bb"]
+
+
 @pytest.mark.parametrize("text", [" ", ".", "a", ". ", '."', "a, ", " - ", "。", "\u0301", "\n"])
 def test_long_runs_of_anything_are_split_in_reasonable_time(text: str) -> None:
     long = text * 30_000  # quadratic work on this would take minutes
