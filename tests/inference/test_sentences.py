@@ -166,6 +166,7 @@ def test_an_abbreviation_an_ordinal_and_brackets_end_no_sentence(sentence: str) 
     "sentences",
     [
         ["Er kam 1990.", "Dann ging er.", "Ich habe 3.", "Du hast 4."],
+        ["Er kam 1990.", "Januar war ein kalter Monat."],
         ["Han kom i maj.", "Sedan gick han."],
         ["Quiero ir.", "Pero no.", "She is ill.", "I saw Phil.", "It is red."],
         ["Das ist es.", "Ich weiß, was ich per Post tue.", "Ja."],
