@@ -212,6 +212,8 @@ def test_words_are_linked_as_they_were_typed(translator: Translator) -> None:
     assert typed.source_words == ("-", "“", *plain.upper().split(), "”")
     around = {(0, 0), (1, 1), (len(typed.source_words) - 1, len(typed.target_words) - 1)}
     assert set(typed.alignment) == around | {(one + 2, other + 2) for one, other in bare.alignment}
+    (begun,) = translator.translate([f"- {plain.upper()}"], asked(align=True))
+    assert set(begun.alignment) == {(0, 0)} | {(one + 1, other + 1) for one, other in bare.alignment}
 
 
 def test_segments_of_a_line_have_forms_of_their_own(translator: Translator) -> None:

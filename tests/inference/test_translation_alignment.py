@@ -11,7 +11,7 @@ from dragoman.inference.alignment import AlignmentChoice, align_words, places_in
 from dragoman.inference.teacher_forcing import ForcedText, Seen, cross_weights, plain_attention, teacher_force
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import words_of
+from dragoman.inference.words import words_in_tokens, words_of
 from dragoman.model.attention import Attention
 from dragoman.store.folder import save_model
 
@@ -155,6 +155,14 @@ def test_attention_is_computed_as_before_after_a_failed_pass() -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert [attention.backend for attention in attentions] == before
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "character", "byte_bpe"])
+def test_a_token_of_spaces_alone_belongs_to_the_word_after_it(kind: str) -> None:
+    source = make(kind).tokenizers.source
+    found = words_in_tokens(source, "the xyz", ["the", "xyz"])
+    assert found == words_of(source, source.encode("the xyz"))
+    assert source.tokens(source.encode("the xyz"))[found[1].first] == "▁" and found[0].last == found[1].first
 
 
 def test_words_of_parts_are_numbered_over_the_line() -> None:

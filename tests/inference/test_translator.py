@@ -117,6 +117,7 @@ def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
         "the cat\nthe dog",
         "xyz",
         "  Hello.\u3000\u3000Hello. ",
+        "The cat sees Anna. \0 The dog is old. \0 ",
     ]:
         stretches = list(translator.stream(text, options))
         assert "".join(stretches) == translator.translate([text], options)[0].text
@@ -174,6 +175,12 @@ def test_the_score_of_a_translation_is_what_score_says_of_it(translator: Transla
         assert scored.tokens == translation.tokens
         compared += 1
     assert compared
+
+
+def test_tags_are_scored_only_in_raw_texts(translator: Translator) -> None:
+    sources, targets = ["Is <b>it</b> here ?"], ["È <b>qui</b> ?"]
+    assert translator.plain_pairs(sources, targets, asked()) == (["Is it here ?"], ["È qui ?"])
+    assert translator.plain_pairs(sources, targets, asked(raw=True)) == (sources, targets)
 
 
 def test_several_sentences_are_translated_each_by_itself_and_joined(translator: Translator) -> None:
