@@ -4,8 +4,9 @@ import inspect
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -17,10 +18,22 @@ from typer.testing import CliRunner
 
 import dragoman
 from dragoman.cli.main import app
-from dragoman.cluster import bulk, preparing
+from dragoman.cluster import bulk, preparing, shards
+from dragoman.cluster.connection import _knock, _ours, connected
 from dragoman.cluster.preparing import prepare_shards
-from dragoman.cluster.shards import fetched, list_shards, new_shards, read_shard, size_of, write_shard
+from dragoman.cluster.shards import (
+    copy_shard,
+    everywhere,
+    fetched,
+    list_shards,
+    new_shards,
+    numbered,
+    read_shard,
+    size_of,
+    write_shard,
+)
 from dragoman.errors import ConfigError, DataError, MissingExtra
+from dragoman.progress import silent
 from dragoman.text.checks import CheckSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import parts_of, read_split
@@ -107,7 +120,8 @@ def test_a_cluster_prepares_the_same_rows_splits_and_report(tmp_path, cluster) -
     assert {"duplicate of an earlier pair", "empty side"} < alone.dropped.keys()
     assert any("TODO" in reason for reason in alone.dropped)
     assert_equal(tmp_path / "alone", tmp_path / "many")
-    assert len(list((tmp_path / "many").glob("train-*.jsonl"))) > 1
+    parts = list((tmp_path / "many").glob("train-*.jsonl"))
+    assert len(parts) > 1 and all(part.stat().st_size for part in parts)
     again = prepare_data(DataSettings(path=str(tmp_path / "many")), tmp_path / "copy", progress=False)
     assert {name: split.pairs for name, split in again.splits.items()} == {
         name: split.pairs for name, split in alone.splits.items()
@@ -310,3 +324,99 @@ def test_shards_lie_on_disks_and_elsewhere(tmp_path) -> None:
     assert (tmp_path / "new" / "one").read_bytes() == b"x"
     with pytest.raises(DataError, match="holds files already"), new_shards(f"file://{tmp_path}/new"):
         pass
+
+
+def test_a_pattern_that_matches_nothing_elsewhere_is_refused(tmp_path) -> None:
+    with pytest.raises(DataError, match="match 0 files"):
+        list_shards(f"file://{tmp_path}/*.txt")
+
+
+def test_an_address_means_the_same_in_every_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert everywhere(("a.en", "b/a.it")) == (f"{tmp_path}/a.en", f"{tmp_path}/b/a.it")
+    for address in ("hub:somebody/books", "s3://bucket/a.tsv", "/data/a.tsv"):
+        assert everywhere(address) == address
+
+
+def test_a_shard_without_files_has_no_bytes(tmp_path) -> None:
+    (tmp_path / "a.en").write_text("1234")
+    assert size_of((f"file://{tmp_path}/a.en", f"file://{tmp_path}/a.it")) == 4
+
+
+def test_a_shard_that_is_written_in_part_does_not_exist(tmp_path, monkeypatch) -> None:
+    def fail(content: Any, shard: Any) -> None:
+        shard.write(content.read(2))
+        raise ZeroDivisionError
+
+    (tmp_path / "whole").write_text("1234")
+    monkeypatch.setattr(shards.shutil, "copyfileobj", fail)
+    for path in (f"file://{tmp_path}/a", f"{tmp_path}/b"):
+        with pytest.raises(ZeroDivisionError):
+            copy_shard(tmp_path / "whole", path)
+        assert read_shard(path) is None
+
+
+def test_an_empty_folder_elsewhere_may_be_filled(tmp_path) -> None:
+    (tmp_path / "empty").mkdir()
+    with new_shards(f"file://{tmp_path}/empty") as folder:
+        write_shard(f"{folder}/one", b"x")
+    assert (tmp_path / "empty" / "one").read_bytes() == b"x"
+
+
+def test_a_cluster_is_knocked_at_by_its_host_and_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", "local"):
+            _knock(address)
+    with pytest.raises(ConnectionRefusedError):
+        _knock(f"ray://127.0.0.1:{port}")
+
+
+def test_a_connection_that_the_process_has_is_kept(monkeypatch) -> None:
+    ended = list[bool]()
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
+    with connected("local"):
+        pass
+    assert not ended
+
+
+def test_an_error_of_ours_is_found_behind_those_of_the_cluster() -> None:
+    ours, wrapped, outer = DataError("no text"), RuntimeError("task failed"), RuntimeError("job failed")
+    wrapped.cause, outer.__cause__ = ours, wrapped  # pyright: ignore[reportAttributeAccessIssue]
+    assert _ours(outer) is _ours(wrapped) is _ours(ours) is ours
+    assert _ours(RuntimeError("the network")) is None
+
+
+def test_what_processes_return_is_put_in_order(monkeypatch) -> None:
+    class Backwards:
+        def __init__(self, rows: list[dict[str, Any]]) -> None:
+            self.rows = rows
+
+        def map(self, function: Callable[..., Any]) -> "Backwards":
+            return Backwards([function(row) for row in self.rows])
+
+        def iter_rows(self) -> Iterator[dict[str, Any]]:
+            return reversed(self.rows)
+
+    monkeypatch.setattr(ray.data, "from_items", lambda rows, **_: Backwards(rows))
+    rows = numbered(["a", "b", "c"])
+    assert preparing._on_all(lambda row: row, rows, silent, "read") == rows
+
+
+def test_all_shards_are_read_in_the_languages_of_the_first(tmp_path, monkeypatch) -> None:
+    for name in ("a.en-it.tsv", "b.de-fr.tsv"):
+        (tmp_path / name).write_text("one\ttwo\n")
+    monkeypatch.setattr(preparing, "connected", lambda _: nullcontext())
+    with pytest.raises(DataError, match=r"b\.de-fr\.tsv.*a\.en-it\.tsv"):
+        prepare_shards(f"{tmp_path}/*.tsv", str(tmp_path / "many"), progress=False)
+
+
+def test_what_was_fetched_goes_by_the_name_that_it_came_from(tmp_path) -> None:
+    (tmp_path / "a.tsv").write_text("Where is the station?\tDov'è la stazione?\n")
+    address = f"file://{tmp_path}/a.tsv"
+    settings = DataSettings(path=address, source_language="en", target_language="it")
+    with ExitStack() as stack:
+        plan, _ = preparing._plan(settings, address, [address], f"{tmp_path}/pairs", stack)
+        found = preparing._take_in(numbered([address])[0], plan)
+    assert [*preparing.Met.model_validate_json(found["met"]).sha256] == [address]

@@ -138,6 +138,17 @@ def test_a_space_between_bytes_keeps_them_apart() -> None:
     assert not allows(BannedWords(["è"], tokenizer, END), [4 + byte for byte in "x è".encode()])
 
 
+def test_a_word_is_banned_however_its_accents_are_encoded() -> None:
+    tokenizer = learnt("bpe")
+    assert tokenizer.decode(tokenizer.encode("citta\u0300")) == "citt\u00e0"
+    assert not allows(BannedWords(["citta\u0300"], tokenizer, END), tokenizer.encode("caro citt\u00e0"))
+
+
+def test_spaces_in_a_text_do_not_hide_a_banned_phrase() -> None:
+    rule = BannedWords(["New York"], learnt("bpe"), END)
+    assert rule.held_by("la  New \u00a0York") == "New York" and rule.held_by("New Yorker") is None
+
+
 def test_a_script_without_spaces_has_no_whole_words() -> None:
     tokenizer = learn_tokenizer(["白猫が好き", "黒猫"] * 3, TokenizerSettings(kind="character", minimum_frequency=1))
     assert not allows(BannedWords(["猫"], tokenizer, END), tokenizer.encode("白猫が好き"))

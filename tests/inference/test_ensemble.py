@@ -19,6 +19,7 @@ from dragoman.inference.runtime import Runtime
 from dragoman.inference.translator import Translator
 from dragoman.store.description import Languages
 from dragoman.store.folder import load_model, save_model
+from dragoman.tokenizing.special_tokens import Framing
 
 TEXTS = [pair.source for pair in phrases("new_patterns")[:6]]
 SEARCHES: list[dict[str, Any]] = [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}, {"temperature": 1.0, "n_best": 2}]
@@ -115,9 +116,23 @@ def test_what_does_not_fit_is_refused_by_name(models: list[Path], tmp_path: Path
     save_model(tmp_path / "french", stored.model, stored.files._replace(languages=Languages("en", "fr")))
     with pytest.raises(ConfigError, match="french can't join the ensemble: it translates en to fr, not en to it"):
         Translator.load(first, "cpu", ensemble=[tmp_path / "french"])
+    framed = stored.files._replace(framing=Framing(source_before=()))
+    save_model(tmp_path / "framed", stored.model, framed)
+    with pytest.raises(ConfigError, match="framed can't join the ensemble: its sentences stand between other symbols"):
+        Translator.load(first, "cpu", ensemble=[tmp_path / "framed"])
     translator = together(models[:2], native=True)
     with pytest.raises(ConfigError, match="an ensemble has no single model to look into"):
         translator.engine(translator.options, Candidates())
+
+
+def test_the_model_with_the_fewest_positions_bounds_what_is_read(models: list[Path], tmp_path: Path) -> None:
+    bounded = [
+        make(tmp_path / str(most), {"preset": "paper", "positions": "learned", "max_positions": most})
+        for most in (40, 60)
+    ]
+    for folders in (bounded, bounded[::-1], [models[0], bounded[0]], [bounded[0], models[0]]):
+        first, *others = folders
+        assert Translator.load(first, "cpu", ensemble=others).requests.positions == 40
 
 
 def test_the_command_line_takes_several(models: list[Path], capsys: pytest.CaptureFixture[str]) -> None:

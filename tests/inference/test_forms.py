@@ -214,6 +214,8 @@ def test_words_are_linked_as_they_were_typed(translator: Translator) -> None:
     assert typed.source_words == ("-", "“", *plain.upper().split(), "”")
     around = {(0, 0), (1, 1), (len(typed.source_words) - 1, len(typed.target_words) - 1)}
     assert set(typed.alignment) == around | {(one + 2, other + 2) for one, other in bare.alignment}
+    (begun,) = translator.translate([f"- {plain.upper()}"], asked(align=True))
+    assert set(begun.alignment) == {(0, 0)} | {(one + 1, other + 1) for one, other in bare.alignment}
 
 
 def test_segments_of_a_line_have_forms_of_their_own(translator: Translator) -> None:
@@ -408,6 +410,7 @@ def test_an_expression_that_takes_too_long_is_refused(monkeypatch):
         ({"protect": ("x*",)}, r"'x\*', which also matches an empty text"),
         ({"protect": ("(?R)",)}, r"'\(\?R\)', which takes longer than 2 seconds"),
         ({"protect": ("x",), "raw": True}, r"no effect with decode.raw"),
+        ({"protect": ("x",), "prefix": "y"}, r"no effect with decode.raw or decode.prefix"),
     ],
 )
 def test_expressions_that_cannot_be_used_are_refused(settings, complaint):

@@ -15,7 +15,7 @@ from compiler import needs_compiler
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_search import drawn, search
-from small import VOCABULARY, language_model
+from small import VOCABULARY, language_model, small_config
 
 import dragoman
 from dragoman.cli.main import main
@@ -30,9 +30,10 @@ from dragoman.errors import CheckpointError, ConfigError, DecodeError, Tokenizer
 from dragoman.inference.generator import Generation, Generator, GrowingText, StopTexts
 from dragoman.inference.options import GenerateOptions
 from dragoman.model.packing import Packing
-from dragoman.model.transformer import LanguageModel
-from dragoman.store.description import StoredModel
+from dragoman.model.transformer import LanguageModel, build_model
+from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
 # The stepper
@@ -299,6 +300,24 @@ def test_a_model_with_learned_positions_writes_past_them(tmp_path: Path) -> None
     folder = dragoman.train(tmp_path / "rhyme.txt", overrides=overrides, runs=tmp_path, device="cpu").folder
     (found,) = dragoman.generate(folder, ["one"], GenerateOptions(tokens=100, context=50), device="cpu")
     assert found.tokens == 100
+
+
+def test_the_context_that_is_asked_for_counts_more_than_that_of_the_folder(generator: Generator) -> None:
+    assert generator.context(GenerateOptions(context=5)) == 5
+    (found,) = generator.generate(["one for the"], GenerateOptions(tokens=2, context=5))
+    assert found.forgotten == len("one for the") - 5
+
+
+def test_no_placeholder_is_written() -> None:
+    tokenizer = learn_tokenizer([RHYME] * 3, TokenizerSettings(kind="bpe", vocabulary_size=340))
+    placeholders = tokenizer.placeholders
+    model = build_model(small_config(family="language_model", target_vocabulary=tokenizer.size), seed=1)
+    with torch.no_grad():  # a model that would write little else
+        model.output[[*placeholders.values()]] *= 100
+    files = ModelFiles(Tokenizers(tokenizer, tokenizer))
+    generator = Generator(StoredModel(model.eval(), model.config, files, Path("model")), "cpu", "float32")
+    (found,) = generator.generate(["one"], GenerateOptions(tokens=50))
+    assert placeholders and found.text and not any(each in found.text for each in placeholders)
 
 
 def test_a_folder_that_names_no_context_sees_all(generator: Generator, run: Path) -> None:

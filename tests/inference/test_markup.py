@@ -127,6 +127,9 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
         # marks
         ("Say <b>no.</b> Go", "Di no. Va", [(0, 0), (1, 1), (3, 3)], "Di <b>no.</b> Va"),
         ("Say <b>no</b>. Go", "Di no. Va", [(0, 0), (1, 1), (1, 2), (3, 3)], "Di <b>no</b>. Va"),
+        ("Say <b>no.</b> Go", "Di no.it", [(0, 0), (1, 1)], "Di <b>no</b>.it"),
+        # a word that the source has twice
+        ("Ann and <b>Ann</b>", "Ann e lei", [(0, 0), (1, 1), (2, 2)], "Ann e <b>lei</b>"),
         # spaces
         ("Press<b> the red </b>now", "Premi il rosso ora", [(0, 0), (2, 2), (3, 3)], "Premi il<b> rosso </b>ora"),
         ("I know <b><i/></b> why", "So perché", [(1, 0), (2, 1)], "So <b><i/></b> perché"),

@@ -213,6 +213,16 @@ def test_the_labels_of_a_sentence_are_its_likeliest_valid_ones(tokenizers: dict[
             assert choice.probability == pytest.approx(float(row[BIO.names.index(choice.name)]), rel=1e-6)
 
 
+def test_the_temperature_divides_the_logits_of_tags_too(tokenizers: dict[str, Tokenizer]) -> None:
+    sentence = ["the", "old", "dog"]
+    [sharp], [flat] = (predictor(tokenizers["bpe"], BIO.but(temperature=each)).tag([sentence]) for each in (1.0, 4.0))
+    [logits] = predictor(tokenizers["bpe"], BIO).word_logits([sentence])
+    expected = (torch.from_numpy(logits).double() / 4).softmax(1)
+    assert [each.name for each in flat] == [each.name for each in sharp]
+    for choice, row in zip(flat, expected, strict=True):
+        assert choice.probability == pytest.approx(float(row[BIO.names.index(choice.name)]), rel=1e-6)
+
+
 def test_words_of_several_pieces_are_tagged_by_their_first(tokenizers: dict[str, Tokenizer]) -> None:
     tokenizer, sentence = tokenizers["bpe"], ["dogbarks", "the", "xyzzy"]
     seer, pieces = predictor(tokenizer, BIO), [tokenizer.encode(word) for word in sentence]
@@ -384,6 +394,15 @@ def test_a_text_longer_than_the_positions_is_refused(labels: Labels | None, toke
     message = "text 3 has 9 tokens, but the model has positions for 8; give it in parts"
     with pytest.raises(DecodeError, match=message):
         seer.predict([fits, "[MASK]" if labels is None else "", f"{fits} ."])
+
+
+def test_more_positions_than_are_read_whole_allow_no_longer_text(
+    tokenizers: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predictor_module, "LONGEST_WHOLE", 8)
+    seer = predictor(tokenizers["word"], TOPICS, positions="learned", max_positions=16)
+    with pytest.raises(DecodeError, match="text 1 has 10 tokens, but the model has positions for 8"):
+        seer.predict(["the old dog barks at the cat ."])
 
 
 @pytest.mark.parametrize("labels", ANY, ids=["classify", "tag", "fill"])

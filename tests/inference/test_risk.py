@@ -1,6 +1,7 @@
 """Minimum Bayes risk: the sample that is most like all samples, by sacreBLEU's chrF."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,6 +130,12 @@ def test_what_contradicts_the_samples_is_refused() -> None:
     with pytest.raises(ConfigError, match="risk_samples should be greater than or equal to 2, but is 1"):
         check({"risk_samples": 1}, "decode", SearchOptions)
     assert SearchOptions(risk_samples=8, n_best=8).searching(n_best=1).sampling is None
+
+
+@pytest.mark.parametrize("draws", [{"temperature": 2.0}, {"top_k": 3}, {"top_p": 0.5}, {"risk_samples": 2}])
+def test_each_setting_that_draws_draws_by_itself(draws: dict[str, Any]) -> None:
+    drawing = SearchOptions(**draws)
+    assert drawing.sampling is not None and drawing.searching().sampling is None
 
 
 def test_a_score_says_that_it_is_of_least_risk() -> None:

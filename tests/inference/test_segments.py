@@ -1,5 +1,7 @@
 """Segments: a text of just as many tokens as the model is given is one, and one more token is too many."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from dragoman.errors import DecodeError
@@ -21,6 +23,20 @@ def test_a_text_of_the_longest_length_is_one_segment(tokenizer: Tokenizer) -> No
     read_segments(["a b c d"], tokenizer, 4, "never")
     with pytest.raises(DecodeError, match="text 1 has 5 tokens, but the model is given at most 4"):
         read_segments(["a b c d e"], tokenizer, 4, "never")
+
+
+class Blind(Tokenizer):
+    """A tokenizer that finds no token in what holds an x."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[] if "x" in text else ids for text, ids in zip(texts, super().encode_batch(texts), strict=True)]
+
+
+def test_text_in_which_the_tokenizer_finds_nothing_is_flagged(tokenizer: Tokenizer) -> None:
+    nothing, some, every = read_segments(["x", "A b. X x.", "A b."], Blind(tokenizer.vocabulary), 9, "sentence")
+    assert (nothing.all, nothing.flags) == ((), ("untranslatable",))
+    assert [segment.text for segment in some.all] == ["A b."] and "untranslatable" in some.flags
+    assert every.flags == ()
 
 
 def test_a_sentence_of_the_longest_length_is_not_broken(tokenizer: Tokenizer) -> None:

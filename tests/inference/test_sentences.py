@@ -166,6 +166,7 @@ def test_an_abbreviation_an_ordinal_and_brackets_end_no_sentence(sentence: str) 
     "sentences",
     [
         ["Er kam 1990.", "Dann ging er.", "Ich habe 3.", "Du hast 4."],
+        ["Er kam 1990.", "Januar war ein kalter Monat."],
         ["Han kom i maj.", "Sedan gick han."],
         ["Quiero ir.", "Pero no.", "She is ill.", "I saw Phil.", "It is red."],
         ["Das ist es.", "Ich weiß, was ich per Post tue.", "Ja."],
@@ -218,6 +219,11 @@ def test_a_sentence_that_is_too_long_is_cut_at_clauses_then_spaces_then_anywhere
 
 def test_no_accent_is_parted_from_its_letter_unless_nothing_else_fits() -> None:
     assert split_to_fit("aae\u0301e", lambda piece: len(piece) <= 3) == ["aa", "e\u0301e"]
+
+
+def test_no_emoji_is_parted_where_its_parts_are_joined() -> None:
+    family = "\U0001f469\u200d\U0001f467"
+    assert split_to_fit(f"a{family}bb", lambda piece: len(piece) <= 5) == ["a", f"{family}bb"]
 
 
 @pytest.mark.parametrize("text", [" ", ".", "a", ". ", '."', "a, ", " - ", "。", "\u0301", "\n"])

@@ -1,9 +1,11 @@
 """The target language of a model that has several, however the text comes in."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from small_marian import ENGLISH, write_marian
 
@@ -11,9 +13,12 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DecodeError
+from dragoman.inference import teacher_forcing
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.target_language import TargetLanguages
+from dragoman.inference.teacher_forcing import ForcedText
 from dragoman.inference.translator import Translator
+from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.folder import load_model
 from dragoman.text.readers import Pair
 
@@ -106,6 +111,19 @@ def test_alignment_and_streaming_and_blank_lines_go_on_as_before(translator: Tra
     assert "".join(texts(translator, ["", "  ", ">>fra<<", ">>fra<<  "])).strip() == ""
 
 
+def test_words_are_linked_to_the_tokens_behind_the_tag(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_at_the_last_token(model: EncoderDecoder, forced: Sequence[ForcedText]) -> list[np.ndarray]:
+        shapes = [(model.config.decoder_layers, 1, len(text.target), len(text.source or ())) for text in forced]
+        weights = [np.zeros(shape) for shape in shapes]
+        for each in weights:
+            each[..., -2] = 1.0  # the end symbol follows it
+        return weights
+
+    monkeypatch.setattr(teacher_forcing, "cross_weights", look_at_the_last_token)
+    (found,) = translator.translate([f">>fra<< {FIRST}"], asked(translator, align=True))
+    assert {source for source, _ in found.alignment} == {len(found.source_words) - 1}
+
+
 def test_an_unknown_tag_is_refused_and_a_forgotten_one_is_told_once(
     folder: Path, translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,6 +142,13 @@ def test_an_unknown_tag_is_refused_and_a_forgotten_one_is_told_once(
     caplog.clear()
     assert texts(alone, [f">>fra<< {FIRST}"]) and not caplog.messages, "where there are no tags, it is text"
     assert texts(translator, [f">> {FIRST} <<", f">>a/b<< {FIRST}"], target_language="fra"), "no tags, but text"
+
+
+def test_of_languages_with_one_code_the_one_that_is_named_is_found() -> None:
+    languages = TargetLanguages({"fra": 5, "fr": 6, "ita": 7})
+    assert [languages.find(name) for name in ("fra", "fr", "it")] == ["fra", "fr", "ita"]
+    with pytest.raises(DecodeError, match="no target language 'FR'"):
+        languages.find("FR")
 
 
 def test_many_languages_are_not_all_listed() -> None:

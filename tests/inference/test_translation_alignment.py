@@ -8,10 +8,11 @@ from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman.cli.main import main
 from dragoman.inference.alignment import AlignmentChoice, align_words, places_in_line, split_words, words_written
-from dragoman.inference.teacher_forcing import ForcedText, Seen, cross_weights, teacher_force
+from dragoman.inference.teacher_forcing import ForcedText, Seen, cross_weights, plain_attention, teacher_force
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import words_of
+from dragoman.inference.words import words_in_tokens, words_of
+from dragoman.model.attention import Attention
 from dragoman.store.folder import save_model
 
 TWO = "Where is the cat ? The dog is old ."
@@ -139,6 +140,29 @@ def test_words_of_a_text_find_their_tokens_where_the_tokenizer_has_other_words()
     assert [each.text for each in found] == ["dov'è", "la", "stazione", "?"]
     assert [each.first for each in found] == [0, *(each.last for each in found[:-1])]
     assert found[-1].last == len(ids)
+
+
+def test_attention_is_computed_as_before_after_a_failed_pass() -> None:
+    model = make("word").model
+    attentions = [module for module in model.modules() if isinstance(module, Attention)]
+    before = [attention.backend for attention in attentions]
+
+    def fail() -> None:
+        with plain_attention(model):
+            assert {attention.backend for attention in attentions} == {"equation"} != {*before}
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [attention.backend for attention in attentions] == before
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "character", "byte_bpe"])
+def test_a_token_of_spaces_alone_belongs_to_the_word_after_it(kind: str) -> None:
+    source = make(kind).tokenizers.source
+    found = words_in_tokens(source, "the xyz", ["the", "xyz"])
+    assert found == words_of(source, source.encode("the xyz"))
+    assert source.tokens(source.encode("the xyz"))[found[1].first] == "▁" and found[0].last == found[1].first
 
 
 def test_words_of_parts_are_numbered_over_the_line() -> None:

@@ -14,6 +14,7 @@ from small_translators import SOURCES, asked, lines, make, make_plain, stored
 from dragoman import translate
 from dragoman.config import Settings, check
 from dragoman.decoding.compiled_stepper import NativeStepper
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
@@ -116,6 +117,7 @@ def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
         "the cat\nthe dog",
         "xyz",
         "  Hello.\u3000\u3000Hello. ",
+        "The cat sees Anna. \0 The dog is old. \0 ",
     ]:
         stretches = list(translator.stream(text, options))
         assert "".join(stretches) == translator.translate([text], options)[0].text
@@ -128,6 +130,14 @@ def test_greedy_streams_word_by_word(translator: Translator) -> None:
     for text in texts:
         for stretch in translator.stream(text, asked(beam_size=1)):
             assert len(stretch.split()) <= 3  # more only where punctuation joins
+
+
+def test_the_last_character_of_a_script_without_spaces_is_not_settled(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator.writer, "text", lambda text: text)
+    settled: Any = translator.writer.settled_text
+    assert [settled(text) for text in ("你", "你好", "你好吗", "Ciao 你好", "a b")] == ["", "", "你", "Ciao", "a"]
 
 
 def test_the_stream_returns_the_whole_translation(translator: Translator) -> None:
@@ -165,6 +175,12 @@ def test_the_score_of_a_translation_is_what_score_says_of_it(translator: Transla
         assert scored.tokens == translation.tokens
         compared += 1
     assert compared
+
+
+def test_tags_are_scored_only_in_raw_texts(translator: Translator) -> None:
+    sources, targets = ["Is <b>it</b> here ?"], ["È <b>qui</b> ?"]
+    assert translator.plain_pairs(sources, targets, asked()) == (["Is it here ?"], ["È qui ?"])
+    assert translator.plain_pairs(sources, targets, asked(raw=True)) == (sources, targets)
 
 
 def test_several_sentences_are_translated_each_by_itself_and_joined(translator: Translator) -> None:
@@ -290,6 +306,31 @@ def test_every_translation_begins_with_the_prefix(translator: Translator) -> Non
         translator.translate(["the cat"], asked(prefix="il zebra"))
     with pytest.raises(DecodeError, match="prefix repeats a run of 1 tokens"):
         translator.translate(["the cat"], asked(prefix="il il", no_repeat_ngram=1))
+
+
+def test_only_the_first_sentence_begins_with_the_prefix(translator: Translator) -> None:
+    options = asked(prefix="il gatto", beam_size=2)
+    one, two = "Where is the cat ?", "The dog is old ."
+    (first,), (second,) = translator.translate([one], options), translator.translate([two], raw=True, beam_size=2)
+    (both,) = translator.translate([f"{one} {two}"], options)
+    assert both.text == f"{first.text} {second.text}"
+
+
+def test_the_longest_output_counts_from_the_end_of_the_prefix(translator: Translator) -> None:
+    def longest(**settings: Any) -> int:
+        options = asked(length_ratio=0.0, length_extra=3, **settings)
+        ((request,),) = translator.requests.of(translator.read(["the cat"], options), options)
+        return request.limit
+
+    assert (longest(), longest(prefix="il gatto rosso")) == (3, 6)
+    assert longest(minimum_length=7) == 8, "the end symbol is a token too"
+
+
+def test_no_more_is_written_than_there_are_positions() -> None:
+    translator = make(positions="learned", max_positions=16)
+    options = asked(length_ratio=9.0)
+    ((request,),) = translator.requests.of(translator.read(["the cat"], options), options)
+    assert request.limit == 16
 
 
 def test_no_run_of_tokens_comes_twice(translator: Translator) -> None:
@@ -536,6 +577,21 @@ def test_what_the_model_itself_finds_unlikely_is_doubtful() -> None:
     assert seen == {True, False}
 
 
+def test_one_doubtful_sentence_makes_a_translation_doubtful(translator: Translator) -> None:
+    found = translator.translate(["Where is the cat ?", "The dog is old ."])
+    means = [each.log_prob / len(each.tokens) for each in found]
+    least = min(means) + 1e-3
+    (both,) = translator.translate(["Where is the cat ? The dog is old ."], doubtful_below=least)
+    assert least < max(means) and least < both.log_prob / len(both.tokens) and "doubtful" in both.flags
+
+
+def test_one_sentence_without_an_end_makes_a_translation_truncated(translator: Translator) -> None:
+    (line,) = translator.read(["Where is the cat ? The dog is old ."], options := asked())
+    whole, cut = Hypothesis((5, END), (-1.0, -1.0), -2.0, True), Hypothesis((5,), (-1.0,), -1.0)
+    for parts, is_truncated in (((whole, whole), False), ((whole, cut), True), ((cut, whole), True)):
+        assert ("truncated" in translator.writer.translation(line, [parts], options).flags) == is_truncated
+
+
 def test_a_translation_is_doubtful_below_what_its_options_say(translator: Translator) -> None:
     texts = lines(20)
     means = [each.log_prob / len(each.tokens) for each in translator.translate(texts, asked(split="never"))]
@@ -717,6 +773,12 @@ def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str
     assert given(8 * small) <= 8.5 * given(small), "eight times the text is more than eight times the work"
 
 
+@needs_compiler
+def test_a_model_too_wide_for_sums_of_32_bits_does_not_run_in_int8() -> None:
+    with pytest.raises(ConfigError, match="int8 is for d_model and d_ff up to 65,536"):
+        Translator(stored(d_ff=65_537), "cpu", "int8")
+
+
 def test_every_option_is_documented() -> None:
     assert issubclass(SearchOptions, Settings)
     assert all(field.description for field in SearchOptions.model_fields.values())
@@ -727,3 +789,6 @@ def test_a_search_that_stops_late_finds_nothing_worse(translator: Translator) ->
     usual, late = (translator.translate(texts, asked(beam_size=2, early_stopping=early)) for early in (True, False))
     ended = [(a, b) for a, b in zip(usual, late, strict=True) if not {*a.flags, *b.flags} & {"truncated"}]
     assert ended and all(b.score >= a.score - 1e-5 for a, b in ended)
+    late_options = asked(early_stopping=False)
+    ((request,), *_) = translator.requests.of(translator.read(texts[:1], late_options), late_options)
+    assert not request.early_stopping

@@ -1,7 +1,10 @@
 """What holds for every request: keys, limits, names, headers, logs and figures; and how a server stops."""
 
+import asyncio
+import itertools
 import json
 import logging
+import os
 import socket
 import time
 from collections.abc import Generator, Iterator
@@ -9,10 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from fastapi import Depends, Request
+from fastapi.responses import StreamingResponse
 from small_server import Answer, SmallServer, small_server
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 
 from dragoman.cli.serve import JsonLines
 from dragoman.serving import door, keys, listening
@@ -139,6 +146,20 @@ def test_a_key_that_is_made_or_withdrawn_counts_at_once(key_file: Path) -> None:
         assert status(second) == 403
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_file_of_keys_changes_no_rights_of_other_files(
+    fails: bool, key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fails:
+        monkeypatch.setattr(keys, "write_json", lambda *_: 1 / 0)
+    before = os.umask(0o022)
+    try:
+        with suppress(ZeroDivisionError):
+            create_key(key_file, "one")
+    finally:
+        assert os.umask(before) == 0o022
+
+
 def test_the_file_of_keys_holds_no_key_and_belongs_to_its_owner(key_file: Path) -> None:
     made = [create_key(key_file, name) for name in ("one", "two")]
     assert key_file.stat().st_mode & 0o777 == 0o600
@@ -158,6 +179,27 @@ def test_requests_a_minute_are_counted_for_each_key(key_file: Path, work: Work) 
         assert 1 <= int(ask(made[0]).headers["Retry-After"]) <= 30
         assert ask(made[1]).status == 200
         assert server.ask("GET", "/health").status == 200
+
+
+def test_clients_of_one_ipv6_network_share_their_requests_a_minute() -> None:
+    settings = ServerSettings(trusted_proxy=("127.0.0.1",))
+    with small_server(Service([], Limits(requests_a_minute=1)), settings) as server:
+
+        def status(client: str) -> int:
+            return server.ask("GET", "/metrics", headers={"X-Forwarded-For": client}).status
+
+        assert [status(client) for client in ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1")] == [200, 429, 200]
+
+
+def test_a_client_that_was_quiet_for_long_has_no_more_requests_than_a_minute_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 5.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    rates = keys.Rates(2)
+    assert [rates.wait("a") for _ in range(3)] == [0, 0, 30]
+    now += 600
+    assert [rates.wait("a") for _ in range(3)] == [0, 0, 30]
 
 
 def test_the_table_of_rates_is_bounded_and_forgets_the_quietest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,8 +271,11 @@ def test_more_connections_than_allowed_are_closed(server: SmallServer) -> None:
 
 def until(is_so) -> None:
     """Waits for what nobody tells."""
-    while not is_so():
+    for _ in range(6_000):
+        if is_so():
+            return
         time.sleep(0.01)
+    pytest.fail("it never came to be so")
 
 
 @pytest.mark.parametrize(
@@ -240,6 +285,51 @@ def test_what_is_no_http_is_refused(head: bytes, server: SmallServer) -> None:
     with suppress(ConnectionResetError, BrokenPipeError):
         assert all_of(raw(server, head)).startswith(b"HTTP/1.1 400 ")
     assert server.ask("GET", "/health").json == {"status": "ok"}
+
+
+def test_a_large_body_has_more_time_than_a_small_one() -> None:
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0)  # a time limit that has passed ends the wait here
+        await asyncio.sleep(0)
+        return {"type": "http.request", "body": b"x" * 10 * door.BYTES_A_SECOND, "more_body": True}
+
+    async def read_late() -> None:
+        visit = door.Visit(Headers({"transfer-encoding": "chunked"}), receive, receive, 10**9)  # pyright: ignore[reportArgumentType]
+        await visit.receive()
+        visit.began -= door.BODY_SECONDS + 5
+        await visit.receive()
+        visit.began -= 16
+        with pytest.raises(HTTPException, match="too slowly"):
+            await visit.receive()
+
+    asyncio.run(read_late())
+
+
+def test_a_request_that_takes_longer_than_a_connection_may_idle_is_answered(
+    server: SmallServer, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.3)
+    with ThreadPoolExecutor() as clients:
+        answer = clients.submit(server.ask, "POST", "/work", {})
+        assert work.began.wait(30)
+        time.sleep(0.5)
+        work.may_end.set()
+        assert answer.result().json == "done"
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(
+    server: SmallServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(listening, "IDLE_SECONDS", 3_600)
+
+    @server.app.get("/much")
+    async def much() -> StreamingResponse:
+        return StreamingResponse(itertools.repeat(b"x" * 1_000_000))
+
+    with closing(raw(server, b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")):
+        until(lambda: server.listening.server_state.connections)
+        until(lambda: not server.listening.server_state.connections)
 
 
 # Places
@@ -297,7 +387,8 @@ def test_what_fails_is_answered_with_an_id_and_disturbs_nobody(
 def test_errors_have_the_form_of_their_api(server: SmallServer) -> None:
     assert server.ask("GET", "/nothing").json == {"error": "Not Found"}
     assert server.ask("GET", "/v2/nothing").json == {"message": "Not Found"}
-    assert server.ask("GET", "/read").status == 405
+    wrong = server.ask("GET", "/read")
+    assert (wrong.status, wrong.headers["Allow"]) == (405, "POST")
 
     @server.app.get("/refuse")
     async def refuse() -> None:
@@ -312,7 +403,7 @@ def test_errors_have_the_form_of_their_api(server: SmallServer) -> None:
 
 @pytest.mark.parametrize("host", ["localhost:5000", "127.0.0.1", "192.0.2.7:5000", "[::1]:5000", "mt.example.org"])
 def test_a_server_answers_to_its_names(host: str) -> None:
-    with small_server(Service([]), ServerSettings(allow_host=("mt.example.org",))) as server:
+    with small_server(Service([]), ServerSettings(allow_host=("MT.Example.org",))) as server:
         assert server.ask("GET", "/health", headers={"Host": host}).status == 200
         for foreign in ("evil.example", "localhost.evil.example:5000", "127.0.0.1.evil.example", "[", ":5000", "@"):
             answer = server.ask("GET", "/health", headers={"Host": foreign})
@@ -332,10 +423,15 @@ def test_pages_of_other_sites_reach_nothing_unless_they_are_named(work: Work) ->
         routes_on(server, work)
         answer = server.ask("POST", "/read", {}, {"Origin": named})
         assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (200, named)
+        assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After"
         asked = {"Origin": named, "Access-Control-Request-Method": "POST"}
-        assert server.ask("OPTIONS", "/read", headers=asked).headers["Access-Control-Allow-Origin"] == named
+        asked["Access-Control-Request-Headers"] = "authorization,content-type"
+        answer = server.ask("OPTIONS", "/read", headers=asked)
+        assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (200, named)
         assert server.ask("POST", "/read", {}, {"Origin": other}).status == 403
         assert server.ask("POST", "/read", {}, {"Origin": "https://mt.example.org"}).status == 200
+    with small_server(Service([]), ServerSettings(allow_origin=("*",))) as server:
+        assert routes_on(server, work).ask("POST", "/read", {}, {"Origin": other}).status == 200
 
 
 @pytest.mark.parametrize(
@@ -395,9 +491,10 @@ def test_figures_count_what_was_answered(server: SmallServer, work: Work) -> Non
     work.may_end.set()
     assert [server.ask("POST", "/work", {}).status for _ in range(3)] == [200, 200, 200]
     server.ask("GET", "/a/path/of/a/client")
+    server.ask("POST", "/refused")
     told = server.ask("GET", "/metrics").body.decode()
     assert 'dragoman_requests_total{route="/work",status="200"} 3.0' in told
-    assert 'dragoman_requests_total{route="none",status="404"} 1.0' in told and "/a/path" not in told
+    assert 'dragoman_requests_total{route="none",status="404"} 2.0' in told and "/a/path" not in told
     assert "dragoman_first_answer_seconds_count 3.0" in told and "dragoman_ready 1.0" in told
     assert "process_resident_memory_bytes" in told and "dragoman_tokens_total 0.0" in told
 

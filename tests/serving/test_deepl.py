@@ -126,6 +126,20 @@ def test_newlines_end_a_sentence_unless_split_sentences_says_otherwise(client: A
     assert [lines(split) for split in (None, Split.ALL, Split.NO_NEWLINES, Split.OFF)] == [2, 2, 1, 1]
 
 
+def test_sentences_that_are_not_split_are_translated_together(client: Any, monkeypatch: pytest.MonkeyPatch):
+    splits: list[str] = []
+    read = dragoman.Translator.read
+
+    def watched(translator: Any, texts: Any, options: Any) -> Any:
+        splits.append(options.split)
+        return read(translator, texts, options)
+
+    monkeypatch.setattr(dragoman.Translator, "read", watched)
+    for split in ("1", "nonewlines", "0"):
+        client.translate_text("Thank you. Where is the bank?", target_lang="IT", split_sentences=split)
+    assert splits == ["sentence", "sentence", "long"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -184,6 +198,8 @@ def test_a_client_that_calls_nothing_json_is_answered(url: str):
 def test_usage_counts_characters_and_has_no_end(client: Any):
     before = client.get_usage().character.count
     client.translate_text(["Thank you.", "Hi"], target_lang="IT")
+    with pytest.raises(deepl.DeepLException, match="no model here translates"):
+        client.translate_text("This is not translated.", target_lang="DE", source_lang="EN")
     after = client.get_usage()
     assert after.character.count - before == len("Thank you.Hi")
     assert after.character.valid and not after.any_limit_reached
@@ -210,7 +226,8 @@ def test_a_multilingual_glossary_grows_and_shrinks(client: Any):
     assert (dictionary.source_lang, dictionary.target_lang, dictionary.entry_count) == ("EN", "IT", 1)
     asked = {"source_lang": "EN", "target_lang": "IT"}
     assert client.translate_text(STATION, glossary=made, **asked).text == "Dov'è la fermata?"
-    client.update_multilingual_glossary_dictionary(made, Entries("EN", "IT", {"Bank": "cassa", "station": "scalo"}))
+    changed = Entries("EN", "IT", {"Bank": "cassa", "station": "scalo"})
+    assert client.update_multilingual_glossary_dictionary(made, changed).name == "Stops"
     (found,) = client.get_multilingual_glossary_entries(made, "en", "it").dictionaries
     assert found.entries == "station\tscalo\nBank\tcassa"
     assert client.update_multilingual_glossary_name(made, "Other").name == "Other"
@@ -233,6 +250,14 @@ def test_of_several_glossaries_the_first_decides(client: Any):
     assert found.text == "Dov'è la fermata?"
     for glossary in glossaries:
         client.delete_glossary(glossary)
+
+
+def test_a_term_is_found_however_its_accents_are_encoded(client: Any):
+    glossary = client.create_glossary("some", "en", "it", {"Caf\u00e9": "chiosco"})
+    asked = {"source_lang": "EN", "target_lang": "IT", "glossary": glossary}
+    found = [client.translate_text(f"Where is the {word}?", **asked).text for word in ("cafe\u0301", "caf\u00e9")]
+    assert ["chiosco" in text for text in found] == [True, True]
+    client.delete_glossary(glossary)
 
 
 def test_csv_is_read_with_quotes_and_with_codes_of_languages(client: Any):
@@ -274,7 +299,8 @@ def test_glossaries_end_where_the_room_does(client: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(ours, "MOST_CHARACTERS", 250)
     made = client.create_glossary("some", "en", "it", {"a": "b", "c": "d"})
     with pytest.raises(deepl.QuotaExceededException, match="no room for more glossaries"):
-        client.create_glossary("some", "en", "it", {"e": "f"})
+        client.create_glossary("too much", "en", "it", {"e": "f"})
+    assert "too much" not in [each.name for each in client.list_glossaries()]
     client.delete_glossary(made)
     client.delete_glossary(client.create_glossary("some", "en", "it", {"e": "f"}))
     monkeypatch.setattr(ours, "MOST_GLOSSARIES", 0)

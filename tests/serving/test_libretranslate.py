@@ -103,6 +103,12 @@ def test_fields_may_come_as_json_as_a_form_or_in_the_address(http: httpx.Client)
     assert posted(http, "/translate", **given)["translatedText"] == form["translatedText"].replace("\n", "\r\n")
 
 
+def test_the_type_of_a_body_is_known_whatever_its_case(http: httpx.Client):
+    content = json.dumps({"q": STATION, "source": "en", "target": "it"})
+    answer = http.post("/translate", content=content, headers={"content-type": "Application/JSON"})
+    assert answer.json() == {"translatedText": "Dov'è la stazione?"}
+
+
 def test_html_keeps_its_tags(http: httpx.Client):
     found = posted(http, "/translate", q="<p>Where is the <b>station</b>?</p>", source="en", target="it", format="html")
     assert found == {"translatedText": "<p>Dov'è la <b>stazione</b>?</p>"}
@@ -161,6 +167,12 @@ def test_a_form_with_a_file_is_no_text(http: httpx.Client):
 def test_of_a_text_in_another_language_english_is_detected_without_confidence(http: httpx.Client):
     assert posted(http, "/detect", q="Wo ist denn heute der Bahnhof?") == [{"confidence": 0.0, "language": "en"}]
     assert [each["language"] for each in posted(http, "/detect", q=["Thank you.", STATION])] == ["en"]
+
+
+def test_a_text_that_is_too_long_is_not_detected(http: httpx.Client):
+    assert http.post("/detect", json={"q": "x" * 5_000}).status_code == 200
+    for text in ("x" * 5_001, ["x" * 2_500] * 2):
+        assert http.post("/detect", json={"q": text}).status_code == 413
 
 
 def test_settings_for_a_page_have_all_fields(http: httpx.Client):
@@ -244,7 +256,14 @@ def test_nothing_of_a_document_is_left_behind(monkeypatch: pytest.MonkeyPatch, t
         assert translated_file(http, "a.docx", b"no archive").status_code == 400
         assert len(list(folder.iterdir())) == 2
         assert [http.get(place).status_code for place in places] == [404, 200, 200]
+        assert not list(folder.iterdir()), "a document that was handed over is deleted"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_document_may_have_as_many_bytes_as_are_allowed():
+    with live_server(Limits(document_bytes=1_000)) as url, httpx.Client(base_url=url) as http:
+        statuses = [translated_file(http, "a.txt", b"Hi.\n" * count).status_code for count in (250, 5_000)]
+    assert statuses == [200, 413]
 
 
 @pytest.mark.parametrize(("proxies", "scheme"), [((), "http"), (("127.0.0.1",), "https")])
@@ -298,6 +317,15 @@ def test_a_key_comes_in_the_field_that_clients_send_it_in(tmp_path: Path):
         assert http.post("/translate_file", files=file, data=form).status_code == 403
         answer = http.post("/translate_file", files=file, data={**form, "api_key": key})
         assert http.get(answer.json()["translatedFileUrl"]).text == "Grazie."
+
+
+def test_the_file_of_suggestions_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ours, "MOST_SUGGESTED_BYTES", 10)
+    given, path = {"q": "Hi", "s": "Ciao", "source": "en", "target": "it"}, tmp_path / "suggestions.jsonl"
+    with live_server(suggestions=path) as url:
+        answers = [httpx.post(f"{url}/suggest", json=given) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 403] and "is full" in answers[1].json()["error"]
+    assert len(path.read_text().splitlines()) == 1
 
 
 def test_suggestions_are_lines_of_a_file_if_one_is_named(http: httpx.Client, tmp_path: Path):

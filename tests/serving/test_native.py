@@ -11,6 +11,7 @@ from live_server import live_server
 
 from dragoman.cli.train import FINISHED
 from dragoman.errors import DecodeError
+from dragoman.explaining.recording import Recorder
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import MEANINGS
 from dragoman.inference.translator import Translator
@@ -121,6 +122,12 @@ def test_terms_are_used_and_told(client: TestClient):
     assert {*told["used_terms"], *told["unused_terms"]} == {"station", "coffees"}
 
 
+def test_an_unused_term_is_not_listed_as_used(client: TestClient):
+    asked = {"text": "Where is the station?", "prefix": "Dov'è la stazione", "terms": {"station": ["fermata"]}}
+    (told,) = translated(client, **asked)
+    assert (told["used_terms"], told["unused_terms"]) == ([], ["station"])
+
+
 def test_doubtful_words_are_those_that_the_model_found_unlikely(client: TestClient):
     (told,) = translated(client, text="Where is the station?", align=True, terms={"station": ["fermata"]})
     assert [told["target_words"][number] for number in told["doubtful_words"]] == ["fermata"]
@@ -156,6 +163,30 @@ def test_a_stream_that_breaks_says_so(client: TestClient, monkeypatch: pytest.Mo
     monkeypatch.setattr(Translator, "stream", broken)
     told = streamed(client, text="Where?")
     assert told == [("piece", {"text": "Dov'è"}), ("error", {"error": "the lights went out"})]
+
+
+def test_a_stream_that_breaks_before_its_first_piece_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch):
+    def broken(self: Translator, *_: Any, **__: Any) -> Iterator[str]:
+        yield ""
+        raise DecodeError("the lights went out")
+
+    monkeypatch.setattr(Translator, "stream", broken)
+    answer = client.post("/v1/translate", json={"text": "Where?", "source": "en", "stream": True})
+    assert refused(answer) == "the lights went out"
+
+
+def test_a_mistake_within_a_stream_is_logged(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def broken(self: Translator, *_: Any, **__: Any) -> Iterator[str]:
+        yield "Dov'è"
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Translator, "stream", broken)
+    client.post("/v1/translate", json={"text": "Where?", "source": "en", "stream": True})
+    assert [record.exc_info and record.exc_info[0] for record in caplog.records if record.exc_info] == [
+        ZeroDivisionError
+    ]
 
 
 def test_a_stream_ends_when_its_client_goes(monkeypatch: pytest.MonkeyPatch):
@@ -222,6 +253,18 @@ def test_the_page_that_explains_loads_nothing(client: TestClient, is_form: bool)
     assert "default-src 'none'; script-src 'sha256-" in policy and "frame-ancestors 'none'" in policy
     assert "http" not in policy and "Dov'è la stazione?" in answer.text
     assert str(FINISHED.parent) not in answer.text
+
+
+def test_one_sentence_is_explained_at_a_time(client: TestClient, monkeypatch: pytest.MonkeyPatch):
+    held, record = list[bool](), Recorder.record
+
+    def watched(*given: Any) -> Any:
+        held.append(native._ONE_AT_A_TIME.locked())
+        return record(*given)
+
+    monkeypatch.setattr(Recorder, "record", watched)
+    assert client.post("/v1/explain", json={"text": "Thanks!", "source": "en"}).status_code == 200
+    assert held == [True]
 
 
 def test_only_a_sentence_is_explained(client: TestClient):

@@ -97,6 +97,12 @@ def test_earlier_choices_stay(translator: Translator):
     assert third.startswith(second.partition("\n")[0] + "\nIo ")
 
 
+def test_a_line_that_the_prefix_holds_whole_stays_as_it_is(translator: Translator):
+    text, line = "I would like two coffees.\nThanks!", "Vorrei due"
+    found = rewritten(translator, text, f"{line}\nGrazie", translator.options)
+    assert found.text.partition("\n")[0] == line
+
+
 def test_a_name_has_no_other_words_and_is_none(translator: Translator):
     text = "My name is Nakamura."
     (whole,) = translator.translate([text], align=True)

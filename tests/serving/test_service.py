@@ -14,8 +14,8 @@ from dragoman import Translator
 from dragoman.cli.train import FINISHED
 from dragoman.inference.sentences import has_words
 from dragoman.inference.words import split_words
-from dragoman.serving.limits import Limits, Refused
-from dragoman.serving.service import Service
+from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
+from dragoman.serving.service import Model, Service
 
 LINES = [
     "Where is the station?",
@@ -80,6 +80,11 @@ def test_alternatives_differ_and_keep_the_lines(service: Service):
     assert len({*texts}) == 4 and all(text.split("\n")[1] == "12:30" for text in texts)
 
 
+def test_more_alternatives_than_the_beam_is_wide_are_found(service: Service):
+    (found,) = translated(service, "Where is the station?", alternatives=5)
+    assert len(found.alternatives) == 5
+
+
 def test_html_is_translated_between_its_tags(service: Service):
     page = '<p>Where is the <b>station</b>?</p><code>if (x)</code><p title="Thanks!">12:30 &amp;</p>'
     (found,) = translated(service, page, is_html=True)
@@ -106,6 +111,15 @@ def test_languages_go_by_any_of_their_codes(service: Service):
             service.model(source, target)
 
 
+def test_of_models_of_one_language_the_one_of_its_region_answers(monkeypatch: pytest.MonkeyPatch):
+    models = {(source, target): Model(f"{source}-{target}") for source in ("en", "en-GB") for target in ("pt", "pt-BR")}
+    monkeypatch.setattr(Service, "directions", models)
+    service = Service([])
+    for pair, model in models.items():
+        assert service.model(*pair) == (model, pair[1])
+    assert service.model("en-US", "PT-br") == (models["en", "pt-BR"], "pt-BR")
+
+
 def test_terms_of_the_server_hold_unless_a_request_has_its_own():
     service = Service([FINISHED], terms=[("station", "fermata")])
     service.load()
@@ -128,6 +142,24 @@ def test_limits_are_checked_before_any_work(service: Service, monkeypatch: pytes
         with pytest.raises(Refused) as caught:
             translated(service, *texts, **more)
         assert caught.value.status == status
+
+
+def test_exactly_as_much_as_is_allowed_may_be_asked_for():
+    limits = Limits(texts=2, characters=3, alternatives=1, beam_size=2, work=12)
+    limits.check(["abc", "abc"], 1, 2)
+    for texts, alternatives, beam_size in ((["a"] * 3, 1, 2), (["abcd"], 1, 2), (["a"], 2, 1), (["a"], 1, 3)):
+        with pytest.raises(Refused):
+            limits.check(texts, alternatives, beam_size)
+    with pytest.raises(Refused, match="width of the beam"):
+        limits.but(work=11).check(["abc", "abc"], 1, 1)
+
+
+def test_a_document_has_more_time_for_each_of_its_texts(service: Service, tmp_path: Path):
+    (tmp_path / "a.txt").write_text("Thanks!\nThanks!\nThanks!\n")
+    with service.job() as job:
+        before = job.deadline
+        assert service.document(tmp_path / "a.txt", "en", "it", job).decode() == "Grazie!\n" * 3
+        assert job.deadline == pytest.approx(before + 3 * SECONDS_A_TEXT)
 
 
 def test_more_requests_than_it_takes_are_refused_at_once():
@@ -167,6 +199,19 @@ def test_who_is_under_way_may_finish_when_it_stops():
         assert found.result() == "Grazie!"
         stopping.join()
     assert service.under_way == 0
+
+
+def test_a_service_stops_as_soon_as_the_last_request_ends():
+    service = Service([])
+    with service.job():
+        stopping = Thread(target=service.stop, args=(600.0,), daemon=True)
+        stopping.start()
+        while not service.is_stopping:
+            pass
+        stopping.join(0.3)
+        assert stopping.is_alive()
+    stopping.join(60)
+    assert not stopping.is_alive()
 
 
 def test_who_is_left_when_it_stops_is_refused():

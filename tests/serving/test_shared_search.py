@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from small_translators import asked, lines, make
 
 from dragoman import Translator
-from dragoman.decoding.engine import Engine, Inbox, Result
+from dragoman.decoding.engine import Engine, Grown, Inbox, Result
 from dragoman.decoding.request import Request
 from dragoman.inference.translation import Translation
 from dragoman.serving.limits import Refused
@@ -290,6 +290,19 @@ def test_who_waits_when_the_search_stops_is_refused(translator: Translator, stan
             assert caught.value.status == 503 and caught.value.retry_after
     with pytest.raises(Refused, match="stopping"):
         found(translator, search, TEXTS[:1])
+
+
+def test_a_job_that_runs_again_meets_nothing_of_the_run_before(translator: Translator):
+    with shared(translator) as search:
+        job = Job(seconds=60)
+        job.events.put((0, Grown((1, 2, 3))))
+        assert all(isinstance(each, Result) for each in search.events(requests(translator, TEXTS[:2]), job, False))
+
+
+def test_an_engine_that_breaks_under_a_client_that_has_gone_hurts_nobody(translator: Translator):
+    with shared(translator) as search:
+        broken = Result(10**6, RuntimeError("the machine tripped"))
+        assert search._again(broken) is broken
 
 
 class Breaking:
