@@ -132,7 +132,7 @@ def test_a_translation_has_the_structure_of_its_source(change: Callable[[str], s
         ("*   one\n\ttwo", "*   oneé twoé"),
         ("1. 1 one", "1. 1 oneé"),
         ("[one][x] [one](javascript:x)\n\n[x]: javascript:y", "[oneé][x] [oneé](javascript:x)\n\n[x]: javascript:y"),
-        ("[one]({{< x \"y z\" >}}) ![two]({% x y %}/z)", "[oneé]({{< x \"y z\" >}}) ![twoé]({% x y %}/z)"),
+        ('[one]({{< x "y z" >}}) ![two]({% x y %}/z)', '[oneé]({{< x "y z" >}}) ![twoé]({% x y %}/z)'),
     ],
 )
 def test_links_and_cells_keep_what_they_point_to(content: str, translation: str) -> None:

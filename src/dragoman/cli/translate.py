@@ -35,8 +35,8 @@ from dragoman.files import check_output, sha256
 from dragoman.text.lines import stored_in
 
 if TYPE_CHECKING:
-    from dragoman.documents.document import Document
     from dragoman.config import Content
+    from dragoman.documents.document import Document
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag
     from dragoman.inference.translator import Translator
