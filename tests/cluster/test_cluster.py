@@ -431,3 +431,12 @@ def test_what_is_usual_is_learned_from_all_shards(tmp_path, monkeypatch) -> None
     with ExitStack() as stack:
         preparing._plan(settings, path, list_shards(path), f"{tmp_path}/pairs", stack)
     assert sorted(read) == sorted(row.partition("\t")[0] for row in rows)
+
+
+def test_sides_of_one_name_in_two_folders_stay_apart(tmp_path: Path) -> None:
+    for side in ("en", "it"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "part-0.txt").write_text(side)
+    (shard,) = list_shards((f"file://{tmp_path}/en/*.txt", f"file://{tmp_path}/it/*.txt"))
+    with fetched(shard) as here:
+        assert [Path(part).read_text() for part in here] == ["en", "it"]

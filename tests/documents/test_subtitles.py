@@ -166,3 +166,11 @@ def test_webvtt_in_another_language_is_refused(tmp_path: Path, header: str) -> N
     assert list(read_document(path, ("fr", "it")).texts) == ["The dog"]
     path.write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nLanguage: fr\n")
     assert list(read_document(path, ("en", "it")).texts) == ["Language: fr"]
+
+
+def test_the_moments_of_words_go_up_whatever_the_order_of_the_words(tmp_path: Path) -> None:
+    source = "WEBVTT\n\n00:01.000 --> 00:02.000\n<00:00:01.100>We <00:00:01.200>all <00:00:01.300>live here\n"
+    document = read(tmp_path, source)
+    assert list(document.texts) == ["We <g1/>all <g2/>live here"]
+    written = document.translated(["Noi <g2/>viviamo <g1/>tutti qui"]).decode()
+    assert "<00:00:01.100>Noi <00:00:01.200>viviamo <00:00:01.300>tutti qui" in written

@@ -65,6 +65,15 @@ def test_a_list_is_answered_by_lists(http: httpx.Client):
     assert found["alternatives"][0]
 
 
+def test_a_form_in_plain_utf_8_is_read_as_such(http: httpx.Client):
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    for written in ("你好，你在哪里？", "%E4%BD%A0%E5%A5%BD%EF%BC%8C%E4%BD%A0%E5%9C%A8%E5%93%AA%E9%87%8C%EF%BC%9F"):
+        answer = http.post("/detect", content=f"q={written}&x=".encode(), headers=kind)
+        assert answer.json() == http.post("/detect", json={"q": "你好，你在哪里？"}).json()
+    for body in ("q=caffè".encode("latin-1"), b"q=%E8"):
+        assert http.post("/translate", content=body + b"&source=en&target=it", headers=kind).status_code == 400
+
+
 def test_texts_of_a_list_in_other_languages_are_left_as_they_are(http: httpx.Client):
     texts = [STATION, "Wo ist denn heute der Bahnhof?", "Dov'è la stazione, per favore?", "Thank you."]
     found = posted(http, "/translate", q=texts, source="auto", target="it", alternatives=1)

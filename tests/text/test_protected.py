@@ -37,8 +37,11 @@ C:\Users\me report.pdf a_b foo() --help --name=x #tag @tom
 :name :Name :tada: :+1: @:a.key @.lower:key $t(a.key) ${$x} #{count} %{total} %name %1$@ %#@cats@ %2$#@cats@ <%=x%>
 [b] [/url] [url=https://a.org] [X6X] [name] [sic] [[Name]] <<name>> <:smile:12> <@123456> <#987> <!--x--> <?php?>
 \\server\share Ctrl+S Alt+F4 Ctrl-C Strg+Umschalt+P \n
+$HOME/bin @Model.Name /24 2.10.4-beta.1 1.0.0-rc1 1e-9 2.5E10
 """.split()
 CODE += [
+    "2 * 3 * 4",
+    "2 1/2",
     "{ $x }",
     "{ -brand }",
     "{n, plural, one {# dog} other {# dogs}}",
@@ -51,7 +54,20 @@ NO_CODE = """
 50% and/or e.g. i.e. 5 % C# #1 a@ A&B AT&T x<y don't T-shirt 3/4 p.m. -- - -I … U.S. Mr. (a) won't.it 1990s
 said:yes a:b 1:2:3 :) :D 7:30 $5 100%. [1] [T]he file[s] 100%ig Control-freak Alt-Right 2+2
 """.split()
-NO_CODE += ["Note: this", "[see below]", "5 % of", "100 %ige", "[x] done", "a : b", "Tom: yes", "[Tom]: yes"]
+NO_CODE += [
+    "3.5-inch",
+    "1.5-2.5-litre",
+    "-i am",
+    "a -a b",
+    "Note: this",
+    "[see below]",
+    "5 % of",
+    "100 %ige",
+    "[x] done",
+    "a : b",
+    "Tom: yes",
+    "[Tom]: yes",
+]
 
 
 def parts(text: str, spans: Sequence[Span]) -> list[str]:
@@ -184,6 +200,7 @@ def test_units_ordinals_and_title_case_are_no_identifiers(unit):
         "It was [5%], [5 %], [25°C], [-5 °C], [5 m²], [2.5 km], [5 kg] and [3 GB].",
         "[1] of [#1234], [§ 3] and [±2]; [1/2] of [7:30], [3]-year, the [42]nd",
         "C# [5] in A-[5], [20] $x [5] in [5] people",
+        "[7:05 p.m.] and [10:30 AM], [9.58 s] and [5 ms], at [6] p.m.",
     ],
 )
 def test_a_sign_belongs_to_its_number(text):

@@ -71,7 +71,9 @@ def fetched(shard: Address) -> Generator[Address]:
         for number, part in enumerate(parts):
             if is_remote(part):
                 files, name = _at(part)
-                parts[number] = str(Path(folder, Path(name).name))
+                here = Path(folder, str(number))  # sides may have the same name in other folders
+                here.mkdir()
+                parts[number] = str(here / Path(name).name)
                 files.get_file(name, parts[number])
         yield parts[0] if len(parts) == 1 else (parts[0], parts[1])
 

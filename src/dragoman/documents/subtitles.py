@@ -33,6 +33,7 @@ _LANGUAGE = re.compile(rf"\A\s*WEBVTT.*\n(?:(?!{_BLANK}$|.*{_ARROW}).++\n)*?Lang
 _CLOCK = re.compile(r"(?:(?:(\d+)\s*:\s*)?(\d+)\s*:\s*)?(\d+)\D*(\d*)")
 _ROW = re.compile(r"\S[^\r\n]*+")
 _TAG = re.compile(r"(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
+_MOMENT = re.compile(r"<[\d:.]+>")
 _BEGINNING = re.compile(r"[-–—♪♫#(\[*]")
 _END = re.compile(r"[.!?…:。！？♪♫)\]][\"'”’»]*\Z")
 _CLAUSE_END, _SOUND_END = tuple(",;،、，；"), tuple(")]♪♫")
@@ -71,7 +72,9 @@ class Sentence(NamedTuple):
     def dealt_out(self, translation: str) -> Iterator[str]:
         """Yield the words for each line, each about as long for the whole as its source is."""
         translation = translation if _TAG.sub("", translation).strip() else NOTHING
-        pieces = _PIECE.findall("".join(self.inline.parts(translation, lambda _: False)))
+        written = "".join(self.inline.parts(translation, lambda _: False))
+        times = filter(_MOMENT.fullmatch, self.inline.markup.values())  # of words, which go up whatever their order
+        pieces = _PIECE.findall(_MOMENT.sub(lambda _: next(times), written))
         cues = [[len(line.words) + 1 for line in lines] for _, lines in groupby(self.lines, lambda line: line.cue)]
         for sizes, shown in zip(cues, _divided(pieces, [*map(sum, cues)]), strict=True):
             yield from map(" ".join, _divided(shown or [NOTHING], sizes))

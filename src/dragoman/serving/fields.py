@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qsl
 
 import pydantic
 from starlette.requests import Request
@@ -39,7 +40,7 @@ async def given_in(request: Request, max_files: int = 0) -> dict[str, Any]:
     """All fields that a request gives, in its address and in its body.
 
     Raises:
-        Refused: the body is JSON that cannot be read, or no object (400).
+        Refused: the body cannot be read, or is JSON but no object (400).
     """
     given = _of_form(request.query_params.multi_items())
     if _JSON.match(request.headers.get("content-type", "")):
@@ -50,6 +51,13 @@ async def given_in(request: Request, max_files: int = 0) -> dict[str, Any]:
         if not isinstance(body, dict):
             raise Refused(400, "the body must be a JSON object")
         return given | {name: value for name, value in body.items() if value is not None}
+    if request.headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded"):
+        try:
+            return given | _of_form(
+                parse_qsl((await request.body()).decode(), True, errors="strict", max_num_fields=1_000)
+            )
+        except ValueError as error:  # also of bytes that are not UTF-8
+            raise Refused(400, f"the body cannot be read as a form in UTF-8: {error}") from None
     return given | _of_form((await request.form(max_files=max_files)).multi_items())
 
 

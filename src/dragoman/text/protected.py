@@ -39,19 +39,24 @@ _CODE = re.compile(
             r"\{{2,3}[^{}\n]{0,100}\}{2,3}|[$%#@]?\{(?>[^{}\n]{1,100}|\{[^{}\n]{0,100}\}){0,20}\}",  # variables
             r"%\(\w{1,60}\)[-+#0]?\d{0,3}(?:\.\d{1,2})?[diouxXeEfFgGcrs]|\$(?:[A-Za-z]\w{0,60})?\([^()\s]{1,100}\)",
             rf"%(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<![\w%])(?:(?!%[-+#0']*[ %]){PRINTF})+(?!\w)",
-            r"(?<![\w%])%\d{1,2}(?!\w)|%[A-Za-z_]\w{1,60}%|%[A-Z]{3}[A-Z_]{0,60}|%%|(?<!\w)\$[A-Za-z_]\w{1,60}",
+            r"(?<![\w%])%\d{1,2}(?!\w)|%[A-Za-z_]\w{1,60}%|%[A-Z]{3}[A-Z_]{0,60}|%%|(?<!\w)\$[A-Za-z_]\w{1,60}(?:/[\w.+-]{1,60}){0,9}(?<!\.)",
             r"(?<![\w%])(?<!\d )%[A-Za-z_]\w{1,60}",
             r"(?<![\w:]):[\w+-]{1,40}:(?![\w:])|(?<![^\s\"'“‘«(\[{=>]):(?:[a-z_]\w{1,60}|[A-Z]\w{2,60})(?![\w:])",
             r"@(?:\.[a-z]{1,20})?:(?:\([\w.-]{1,100}\)|\w[\w.-]{0,100}(?<=\w))",  # a linked message
             r"\[\[[^\[\]\n]{1,100}\]\]|\[/\w{1,60}\]|(?<!\w)\[(?![xX]\]|[A-Z]\][a-z])[^\W\d][^\s\[\]]{0,100}\](?!\(|:\s)",
             rf"(?<!\w)(?:{_MODIFIERS})(?: ?\+ ?(?:\w{{1,12}}|[^\w\s.,;:!?)])|-[A-Z](?!\w)){{1,4}}",
             r"\\[A-Za-z]{2,30}(?=[{\\^_])|\\[nrt]",  # commands of TeX, and line breaks
-            r"(?<![^\s(\[])--[A-Za-z][\w-]{1,60}(?:=\S+)?(?<=[\w-])(?=[\s,.;:)]|\Z)",  # an option of a command
+            r"(?<![^\s(\[])--[A-Za-z][\w-]{1,60}(?:=\S+)?(?<=[\w-])(?=[\s,.;:)]|\Z)"  # an option of a command
+            r"|(?<=\s)-[b-df-hj-np-z](?=[\s,.;:)]|\Z)",
             r"(?<![\w/])(?:~|\.{1,2})?/(?:[\w.+-]{1,100}/){1,50}[\w.+-]{0,100}(?<!\.)",  # paths
-            r"(?<![\w/.])(?:~|\.{1,2})/[\w.+-]{1,100}(?<!\.)",
+            r"(?<![\w/.])(?:~|\.{1,2})/[\w.+-]{1,100}(?<!\.)|(?<![\w/])/\d{1,3}(?!\w)",
+            # versions with a stage, numbers with an exponent, mixed fractions, products
+            r"(?<![\w.])v?\d{1,5}(?:\.\d{1,5}){1,3}-[a-z]{1,10}\.?\d{1,5}(?![\w.]*\w)",
+            r"(?<![\w.,])\d[\d.]{0,10}[eE][-+]?\d{1,3}(?!\w)|(?<![\w.,/])\d{1,3} \d{1,2}/\d{1,2}(?![\w/])",
+            r"(?<![\w.,])\d{1,9}(?: [*×÷] \d{1,9}){1,9}(?!\w)",
             rf"(?<!\w)(?:[A-Za-z]:|\\)\\{_ADDRESS}",
             rf"(?<![\w.-])(?:[\w.-]{{1,100}}/){{0,9}}[\w-]{{1,100}}\.(?:{_FILES})(?!\w)",
-            r"(?<![\w&/])[@#][A-Za-z_]\w{1,60}",
+            r"(?<![\w&/])[@#][A-Za-z_]\w{1,60}(?:\.[A-Za-z_]\w{0,60}){0,5}",
             r"(?<!\w)(?:[A-Za-z]\w{0,60}_|__)\w{1,60}|(?<!\w)[A-Za-z_]\w{0,60}\(\)",  # names of a program
             # telephone numbers
             r"(?<![\w:.,/])(?:\+\d{1,3}|\(\d{2,5}\)|0\d{2,5})(?:[ /-]{1,3}\d{2,8}){1,5}(?!\w)",
@@ -65,10 +70,10 @@ _DIGIT = re.compile(r"\d")
 _DIGITS = r"(?<![\w.,:/])\d++(?:[.,:/'’\u00a0\u202f–-]\d+)*+"
 _NUMBER = re.compile(rf"{_DIGITS}(?:{_UNIT}|(?={_ORDINAL})|(?!\w))")
 _CURRENCY, _GAP = "[$¢£¥€₦₩₪₫₱₴₹₺₽]", "[ \u00a0\u202f]?"
-_SYMBOL = r"(?:km/h|[kcdmµ]?m|[km]?g|[cdm]?l|[kMGT]i?[Bb]|[kM]?Wh?|[kMG]?Hz)(?!\w)"  # of a unit
+_SYMBOL = r"(?:km/h|[kcdmµ]?m|[km]?g|[cdm]?l|[kMGT]i?[Bb]|[kM]?Wh?|[kMG]?Hz|m?s)(?!\w)"  # of a unit
 _QUANTITY = re.compile(
     rf"(?:(?<!\w)(?:[A-Z]{{0,3}}{_CURRENCY}|[#№§±≈~≤≥]){_GAP}|(?<![^\s(\[])[-−+])?{_DIGITS}"
-    rf"(?:{_GAP}[^\W\d_]{{0,2}}(?:{_CURRENCY}|[%‰°′″²³Ω])[CFKX]?(?!\w)|{_GAP}{_SYMBOL}|{_UNIT}|(?={_ORDINAL})|(?!\w))"
+    rf"(?:(?<=:\d\d){_GAP}(?i:[ap]\.m(?:\.(?!\Z))?|[ap]m(?!\w))|{_GAP}[^\W\d_]{{0,2}}(?:{_CURRENCY}|[%‰°′″²³Ω])[CFKX]?(?!\w)|{_GAP}{_SYMBOL}|{_UNIT}|(?={_ORDINAL})|(?!\w))"
 )
 _MEASURED = re.compile(
     rf"{_GAP}-?(?:{_SYMBOL}|(?:mph|min|euro|dollar|dólar|cent|pound|sterlin|pfund|livre|libra|fran[ck]|yen|hundred|mil|"
@@ -133,7 +138,7 @@ class Span(NamedTuple):
 
 
 # A text without any of these has no code.
-_HINT = re.compile(rf"[%&@#$<{{/\\_`~[+\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\*\*|\(\)|:\S|\.[a-z]")
+_HINT = re.compile(rf"[%&@#$<{{/\\_`~[+\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\s-[a-z]|\*\*|\(\)|:\S|\.[a-z]")
 _PART = r"(?:[A-Za-z]*+\d[A-Za-z\d]*+|[A-Z]++(?![a-z\d]))"  # of an identifier
 _RUN = re.compile(
     rf"(?<!\w)[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?!\w)|(?<!\w)#?{_PART}(?:(?:[-._]|::?){_PART})*+(?!\w)"
