@@ -285,15 +285,6 @@ def test_a_strict_document_is_refused(path: Path, part: str) -> None:
         read_document(path, ("en", "it"))
 
 
-@pytest.mark.parametrize(("limit", "value"), [("LARGEST_UNPACKED", 10_000), ("MOST_PACKED", 1)])
-def test_a_document_that_unpacks_to_too_much_is_refused(
-    path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
-) -> None:
-    monkeypatch.setattr(f"dragoman.documents.docx.{limit}", value)
-    with pytest.raises(DataError, match="too much for one document"):
-        read_document(path, ("en", "it"))
-
-
 def test_notes_and_text_boxes_are_translated_once(tmp_path: Path) -> None:
     from docx.opc.constants import RELATIONSHIP_TYPE
     from docx.opc.packuri import PackURI

@@ -252,15 +252,6 @@ def test_a_workbook_with_a_damaged_part_is_refused(path: Path) -> None:
         read(path)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("LARGEST_UNPACKED", 1_000), ("MOST_PACKED", 1)])
-def test_a_workbook_that_unpacks_to_too_much_is_refused(
-    path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
-) -> None:
-    monkeypatch.setattr(f"dragoman.documents.workbook.{limit}", value)
-    with pytest.raises(DataError, match="unpacks to"):
-        read(path)
-
-
 @pytest.mark.parametrize("header", [True, False])
 def test_the_names_of_a_tables_columns_stay_because_another_part_repeats_them(tmp_path: Path, header: bool) -> None:
     from openpyxl.worksheet.table import Table
