@@ -44,14 +44,14 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "html": Format("html", (".html", ".htm", ".xhtml"), rb"[<&]", 1_000),
+    "html": Format("html", (".html", ".htm", ".xhtml"), rb"[<&]", 1_200),
     "markdown": Format("markdown", (".md", ".markdown", ".mdx"), rb"[^\w\s.,;'\"()-]|\n", 1_000),
     "subtitles": Format("subtitles", (".srt", ".vtt"), rb"[<\n]", 700),
     "catalogue": Format("catalogue", (".po", ".pot"), rb"\n", 700),
     "json": Format("json_texts", (".json",), rb'"', 700),
     "xliff": Format("xliff", (".xlf", ".xliff"), rb"<", 900),
     "docx": Format("docx", (".docx", ".docm", ".dotx", ".dotm"), rb"<", 400),
-    "xlsx": Format("workbook", (".xlsx", ".xlsm", ".xltx", ".xltm"), rb"<", 400),
+    "xlsx": Format("workbook", (".xlsx", ".xlsm", ".xltx", ".xltm"), rb"<", 500),
     "csv": Format("table", (".csv", ".tsv", ".tab"), rb"[,;|\t\n]", 700),
     "text": Format("plain", (), rb"\n", 500),
 }
