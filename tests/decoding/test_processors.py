@@ -117,10 +117,13 @@ def test_no_run_of_tokens_comes_twice(rows: list[list[int]], size: int) -> None:
             assert (token in left) == (len(run) < size or run not in written_runs)
 
 
-@given(rows=Rows, prefix=st.lists(st.integers(2, SIZE - 1), max_size=4))
-def test_a_prefix_leaves_one_token_until_it_is_written(rows: list[list[int]], prefix: list[int]) -> None:
-    for row, left in zip(rows, allowed(ForcedPrefix(prefix), rows), strict=True):
-        assert left == ({prefix[len(row)]} if len(row) < len(prefix) else set(range(SIZE)))
+@given(rows=Rows, prefix=st.lists(st.integers(2, SIZE - 1), max_size=4), not_next=st.sets(st.integers(2, SIZE - 1)))
+def test_a_prefix_leaves_one_token_until_it_is_written_and_not_all_after_it(
+    rows: list[list[int]], prefix: list[int], not_next: set[int]
+) -> None:
+    for row, left in zip(rows, allowed(ForcedPrefix(prefix, [*not_next]), rows), strict=True):
+        after = set(range(SIZE)) - (not_next if len(row) == len(prefix) else set())
+        assert left == ({prefix[len(row)]} if len(row) < len(prefix) else after)
 
 
 @given(rows=Rows, own=st.permutations([2, 3, 4]), count=st.integers(1, 3))

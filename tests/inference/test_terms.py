@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from small_translators import SOURCES, asked, lines, make
 
+from dragoman.cli.train import FINISHED
 from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.terms import Terms, read_terms
@@ -20,6 +21,20 @@ GIVEN = tuple(term for term in TERMS if len(term) > 1)
 @pytest.fixture(scope="module", params=KINDS)
 def translator(request: pytest.FixtureRequest) -> Translator:
     return make(request.param)
+
+
+NOUNS = {
+    "station": ("stazione", "stazioni"),
+    "restaurant": ("ristorante", "ristoranti"),
+    "hospital": ("ospedale", "ospedali"),
+    "stadium": ("stadio", "stadi"),
+}
+PLACES = ["Where is the {}?", "The {} is closed.", "I am looking for a {}.", "My {} is near here.", "The {}s are open."]
+
+
+@pytest.fixture(scope="module")
+def phrasebook() -> Translator:
+    return Translator.load(FINISHED, precision="float32")
 
 
 def holds(text: str, form: str) -> int:
@@ -56,6 +71,32 @@ def test_a_term_twice_in_a_source_is_twice_in_its_translation() -> None:
     assert holds(one.text, "pane") >= 2 or one.unused_terms == ("cat",)
     assert Terms([("cat", "pane")]).missing("cat cat", "pane") == ["cat"]
     assert Terms([("cat", "pane")]).missing("cat cat", "Pane, pane") == []
+
+
+def test_the_words_before_a_term_agree_with_it(phrasebook: Translator) -> None:
+    right = count = 0
+    for noun, forms in NOUNS.items():
+        wanted = [one.text for one in phrasebook.translate([place.format(noun) for place in PLACES])]
+        for other in NOUNS.keys() - {noun}:
+            found = phrasebook.translate([place.format(other) for place in PLACES], terms=((other, *forms),))
+            assert not any(one.unused_terms for one in found)
+            right += sum(one.text == text for one, text in zip(found, wanted, strict=True))
+            count += len(wanted)
+    assert right >= 0.8 * count
+
+
+def test_no_letters_make_another_word_of_a_term(phrasebook: Translator) -> None:
+    texts = ["The stations are here.", "Where are the stations?", "The train leaves from the station."]
+    for form in ("scali", "scalo", "stazio"):  # scalinata, stazione
+        for one in phrasebook.translate(texts, terms=(("station", form),)):
+            assert holds(one.text, form) and not one.unused_terms
+
+
+def test_a_script_without_spaces_may_stand_beside_a_term() -> None:
+    terms = Terms([("GNOME",), ("menu", "メニュー")])
+    assert terms.missing("GNOME has a menu", "GNOMEのメニューです") == []
+    assert terms.missing("GNOME", "GNOMEs") == ["GNOME"]
+    assert [number for _, number in Terms([("GNOME",)]).found("これはGNOMEの設定画面です")] == [0]
 
 
 @pytest.mark.parametrize(

@@ -123,14 +123,17 @@ class NoRepeatedNgram:
 
 
 class ForcedPrefix:
-    """Allows one token at a time until `prefix` is written."""
+    """Allows one token at a time until `prefix` is written, and then none of some tokens as the next one."""
 
-    def __init__(self, prefix: Sequence[int]) -> None:
-        self.prefix, self.until = np.array(prefix, np.int64), len(prefix)
+    def __init__(self, prefix: Sequence[int], not_next: Sequence[int] = ()) -> None:
+        self.prefix, self.not_next = np.array(prefix, np.int64), np.array(not_next, np.int64)
+        self.until = len(prefix) + bool(len(not_next))
 
     def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
-        rows = rows[outputs.lengths[rows] < self.until]
-        step.allow_only(rows, self.prefix[outputs.lengths[rows]])
+        lengths = outputs.lengths[rows]
+        step.forbid(rows[lengths == len(self.prefix)][:, None], self.not_next)
+        rows, lengths = rows[lengths < len(self.prefix)], lengths[lengths < len(self.prefix)]
+        step.allow_only(rows, self.prefix[lengths])
 
 
 class EachOnce:

@@ -1,28 +1,39 @@
 """Writes terms into translations that lack them.
 
-What stands before the word that translates a source term stays, a form of the term follows, and the model goes on from
-there. The word before it, often an article, may become another one. Of all these translations the likeliest is taken.
+The text before the word that translates a source term is kept, a form of the term follows, and the model continues from
+there. The words before the form, often an article and an adjective, must agree with it, but the model expects those
+that agree with its own word. So others are tried, from searches with and without the term in the source. They are
+compared also by the source in which the form replaces the term, because models copy words that they do not know.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import NamedTuple
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.request import Request
 from dragoman.inference.alignment import Links, SegmentLinks
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.requests import RequestBuilder
+from dragoman.inference.requests import RequestBuilder, Start
 from dragoman.inference.segments import Segment
 from dragoman.inference.sentences import one_line, separator
 from dragoman.inference.terms import Terms, compiled
 from dragoman.inference.words import places_of_words
 from dragoman.text.casing import capitalised
+from dragoman.text.protected import Span
 
-OTHER_WORDS = 4
-"""How many words are tried in the place of the one before a term."""
+PLACES = 2
+"""Number of words that translate a term at which its form is tried."""
+WORDS_BEFORE = 2
+"""Number of words before a form that may be replaced."""
+OTHER_WORDS = 6
+"""Number of replacements that each search for them finds."""
+WEIGHTS = 1 / 4, 1 / 2
+"""Weights of the text before a form, relative to the form: for the source, and for the source with the form in it."""
 LOOK_AHEAD = 3
-"""The tokens behind a term by which the ways to write it are compared."""
+"""Number of tokens after a form that are part of a comparison."""
 
 
 @dataclass
@@ -37,13 +48,26 @@ class Draft:
 
 
 class Gap(NamedTuple):
-    """A place where a form of a term should stand."""
+    """A place of a draft where a form of a term is missing."""
 
+    draft: Draft
+    term: Span
+    """The term in the source."""
+    number: int
+    """The number of the term in the list."""
     before: str
-    """What stands before it."""
-    earlier: str | None
-    """The same without its last word; None if that stays."""
-    forms: Sequence[str]
+    """The text before the place."""
+    earlier: Sequence[str]
+    """The same text without its last word, and without its last two words."""
+
+
+class Beginning(NamedTuple):
+    """A translation up to the end of a form that fills a gap."""
+
+    gap: Gap
+    before: str
+    form: str
+    tokens: Sequence[int]
 
 
 class TermWriter:
@@ -66,98 +90,120 @@ class TermWriter:
         drafts = [Draft(*pair, self._text(pair[1])) for pair in pairs]
         open_drafts = [draft for draft in drafts if terms.missing(draft.segment.read, draft.text)]
         before = [(draft, draft.hypothesis, terms.missing(draft.segment.read, draft.text)) for draft in open_drafts]
-        for _ in range(max((len(terms.found(draft.segment.read)) for draft in open_drafts), default=0)):
+        tries = 0
+        while open_drafts := [draft for draft in open_drafts if len(terms.found(draft.segment.read)) > tries]:
             links = self._link([(draft.segment, draft.hypothesis) for draft in open_drafts])
-            gaps = [
-                (draft, gap)
-                for draft in open_drafts
-                if (gap := gap_in(draft, terms, links[draft.segment.read, draft.hypothesis.tokens]))
-            ]
-            open_drafts = self._filled(gaps, options)
+            linked = [(draft, links[draft.segment.read, draft.hypothesis.tokens]) for draft in open_drafts]
+            open_drafts = self._filled([gap for pair in linked for gap in gaps_in(*pair, terms)], options)
+            tries += 1
         for draft, hypothesis, missing in before:
             if len(terms.missing(draft.segment.read, draft.text)) >= len(missing):
                 draft.hypothesis = hypothesis
         return [draft.hypothesis for draft in drafts]
 
-    def _filled(self, gaps: Sequence[tuple[Draft, Gap]], options: SearchOptions) -> list[Draft]:
-        """The drafts whose gap now has a form: of all that may stand there, the likeliest."""
-        tried = [
-            (draft, text)
-            for (draft, gap), others in zip(gaps, self._others(gaps, options), strict=True)
-            for text in self._beginnings(gap, others)
-        ]
-        begun = self._begun(tried, options.but(beam_size=1, n_best=1), LOOK_AHEAD)
-        best: dict[int, tuple[float, Draft, str]] = {}
-        for (draft, text), hypotheses in zip(tried, begun, strict=True):
-            for hypothesis in hypotheses:
-                score = hypothesis.score(options.length_penalty)
-                if id(draft) not in best or score > best[id(draft)][0]:
-                    best[id(draft)] = score, draft, text
-        chosen = [(draft, text) for _, draft, text in best.values()]
+    def _filled(self, gaps: Sequence[Gap], options: SearchOptions) -> list[Draft]:
+        """Write a form into each draft; return the drafts in which one can be written."""
+        best = self._best(self._beginnings(gaps, options), options)
+        searched = self._begun([(beginning.gap.draft.segment, beginning.tokens, None) for beginning in best], options)
         filled: list[Draft] = []
-        for (draft, text), found in zip(chosen, self._begun(chosen, options), strict=True):
-            if found:
-                draft.hypothesis, draft.text, draft.settled = found[0], self._text(found[0]), len(text)
+        for (gap, before, form, _), hypotheses in zip(best, searched, strict=True):
+            if hypotheses:
+                draft, hypothesis = gap.draft, hypotheses[0]
+                draft.hypothesis, draft.text, draft.settled = hypothesis, self._text(hypothesis), len(before + form)
                 filled.append(draft)
         return filled
 
-    def _begun(
-        self, beginnings: Sequence[tuple[Draft, str]], options: SearchOptions, further: int | None = None
-    ) -> list[list[Hypothesis]]:
-        """Hypotheses that begin with these texts; none where a beginning holds what may not be written."""
-        prefixes = [self._tokenizer.encode(text) for _, text in beginnings]
-        pairs = [(draft.segment, prefix) for (draft, _), prefix in zip(beginnings, prefixes, strict=True)]
-        found = self._search(self._requests.continued(pairs, options, further))
-        return [
-            [one for one in hypotheses if list(one.tokens[: len(prefix)]) == prefix]
-            for hypotheses, prefix in zip(found, prefixes, strict=True)
-        ]
+    def _best(self, beginnings: Sequence[Beginning], options: SearchOptions) -> list[Beginning]:
+        """Return the best beginning of each draft: it has the likeliest form, and the words that fit this form best."""
+        starts: list[Start] = [(beginning.gap.draft.segment, beginning.tokens, LOOK_AHEAD) for beginning in beginnings]
+        searched = self._begun(starts, options, width=1)
+        usual = [(hypotheses[0], start) for start, hypotheses in zip(beginnings, searched, strict=True) if hypotheses]
+        usual.sort(key=lambda pair: pair[0].score(options.length_penalty))
+        forms = {id(start.gap.draft): start.form for _, start in usual}
+        usual = [(hypothesis, start) for hypothesis, start in usual if start.form == forms[id(start.gap.draft)]]
+        starts = [(self._replaced(start.gap, start.form, options), start.tokens, 0) for _, start in usual]
+        rated: list[tuple[float, Beginning]] = []
+        for (hypothesis, start), replaced in zip(usual, self._begun(starts, options, width=1), strict=True):
+            size = bisect_right(
+                [end for _, end in self._tokenizer.offsets(start.before + start.form)], len(start.before)
+            )
+            parts = [(sum(part.log_probs[:size]), sum(part.log_probs[size:])) for part in (hypothesis, *replaced)]
+            if replaced:
+                value = sum(weight * before + form for weight, (before, form) in zip(WEIGHTS, parts, strict=True))
+                rated.append((value, start))
+        return [*{id(start.gap.draft): start for _, start in sorted(rated, key=itemgetter(0))}.values()]
 
-    def _others(self, gaps: Sequence[tuple[Draft, Gap]], options: SearchOptions) -> list[list[str]]:
-        """Of each gap, other texts that may stand before it."""
-        some = [(draft, gap.earlier) for draft, gap in gaps if gap.earlier is not None]
-        found = iter(self._begun(some, options.but(beam_size=OTHER_WORDS, n_best=OTHER_WORDS), further=1))
-        return [
-            [] if gap.earlier is None else [self._text(one) for one in next(found) if not one.ended] for _, gap in gaps
-        ]
+    def _beginnings(self, gaps: Sequence[Gap], options: SearchOptions) -> list[Beginning]:
+        """Return all forms after the words of their draft, and after as many others: the likeliest with and without the
+        term in the source.
+        """
+        starts: list[Start] = []
+        for gap in gaps:
+            size, *shorter = self._tokenizer.encode_batch([gap.before.rstrip(), *gap.earlier])
+            for segment in (gap.draft.segment, self._replaced(gap, "", options)):
+                starts += [(segment, tokens, len(size) - len(tokens)) for tokens in shorter]
+        searched = iter(self._begun(starts, options, width=OTHER_WORDS))
+        beginnings: list[Beginning] = []
+        terms = compiled(options.terms)
+        for gap in gaps:
+            read, count = gap.draft.segment.read, len(places_of_words(gap.before))
+            hypotheses = [hypothesis for _ in range(2 * len(gap.earlier)) for hypothesis in next(searched)]
+            texts = [self._text(hypothesis) for hypothesis in hypotheses if not hypothesis.ended]
+            ends = [places_of_words(text)[:count] for text in texts]
+            cut = [text[: end[-1][1]] for text, end in zip(texts, ends, strict=True) if len(end) == count]
+            for form in terms.forms[gap.number]:
+                ways = [(text + ("" if text[-1] in "'’" else separator(text, form)), form) for text in cut]
+                ways += [] if gap.before.strip() else [(gap.before, capitalised(form, self._language))]
+                lacks = len(terms.missing(read, gap.before + form))
+                kept = [way for way in ways if len(terms.missing(read, "".join(way))) <= lacks]  # no other term goes
+                different = dict.fromkeys([(gap.before, form), *kept])
+                beginnings += [Beginning(gap, *way, self._tokenizer.encode("".join(way))) for way in different]
+        return beginnings
 
-    def _beginnings(self, gap: Gap, others: Sequence[str]) -> Iterator[str]:
-        """How the translation may begin, up to a form."""
-        for form in gap.forms:
-            yield gap.before + form
-            if not gap.before.strip():
-                yield gap.before + capitalised(form, self._language)
-            for before in others:
-                yield before + ("" if before[-1:] in "'’" else separator(before, form)) + form
+    def _replaced(self, gap: Gap, text: str, options: SearchOptions) -> Segment:
+        """Return the source of a gap with this text in place of the term; the source if the model cannot read that."""
+        segment, term = gap.draft.segment, gap.term
+        read = segment.read[: term.begin] + text + segment.read[term.end :]
+        ids = [*segment.ids[: segment.tags], *self._requests.tokenizers.source.encode(read)]
+        if not segment.tags < len(ids) <= self._requests.longest_source(options):
+            return segment
+        return segment._replace(text=read, ids=ids, form=segment.form and replace(segment.form, plain=read))
+
+    def _begun(self, starts: Sequence[Start], options: SearchOptions, width: int = 0) -> list[list[Hypothesis]]:
+        """Search for hypotheses that begin so; there are none where that may not be written. A `width` returns all."""
+        options = options.but(beam_size=width, n_best=width) if width else options
+        searched = zip(self._search(self._requests.continued(starts, options, whole_words=True)), starts, strict=True)
+        return [
+            [hypothesis for hypothesis in hypotheses if hypothesis.tokens[: len(tokens)] == tuple(tokens)]
+            for hypotheses, (_, tokens, _) in searched
+        ]
 
     def _text(self, hypothesis: Hypothesis) -> str:
         return one_line(self._tokenizer.decode(hypothesis.tokens))[0]
 
 
-def gap_in(draft: Draft, terms: Terms, links: Links) -> Gap | None:
-    """The first place where a term is missing: before the word that translates its first word, or where none does,
-    before what translates the next word of the source.
+def gaps_in(draft: Draft, links: Links, terms: Terms) -> list[Gap]:
+    """Return the places where the first missing term may be: at the words that translate it, or if none does, at the
+    word that translates the next one of the source.
     """
     missing = terms.missing(draft.segment.read, draft.text)
     words, places = places_of_words(draft.text), places_of_words(draft.segment.read)
-    written_by = sorted(links)
-    gaps: list[tuple[int, int]] = []
-    for span, number in terms.found(draft.segment.read):
-        if terms.sources[number] not in missing:
-            continue
-        own = {place for place, (begin, end) in enumerate(places) if begin < span.end and span.begin < end}
-        linked = [word for place, word in written_by if place in own]
-        behind = [word for place, word in written_by if place > max(own)]
-        word = min(linked) if linked else behind[0] if behind else len(words)
-        begin = words[word][0] if word < len(words) else len(draft.text)
-        if begin >= draft.settled and not terms.begins_with_form(number, draft.text[begin:]):
-            gaps.append((word, number))
-    if not gaps:
-        return None
-    word, number = min(gaps)
     begins = [begin for begin, _ in words] + [len(draft.text)]
+    gaps: list[list[Gap]] = []
+    for span, number in terms.found(draft.segment.read):
+        own = {place for place, (begin, end) in enumerate(places) if begin < span.end and span.begin < end}
+        linked = sorted(word for place, word in links if place in own)
+        after = [word for place, word in sorted(links) if place > max(own)]
+        starts = linked[:PLACES] or after[:1] or [len(words)]
+        is_written = any(terms.begins_with_form(number, draft.text[begins[word] :]) for word in starts)
+        if terms.sources[number] in missing and not is_written:
+            starts = [word for word in starts if begins[word] >= draft.settled]
+            gaps.append([_gap(draft, span, number, begins, word) for word in starts])
+    return min(filter(None, gaps), key=lambda gaps: (len(gaps[0].before), len(gaps)), default=[])
+
+
+def _gap(draft: Draft, term: Span, number: int, begins: Sequence[int], word: int) -> Gap:
     before = draft.text[: begins[word]]
-    if word == len(words):
-        before += separator(draft.text, "a")
-    earlier = draft.text[: begins[word - 1]].rstrip() if word and begins[word - 1] >= draft.settled else None
-    return Gap(before, earlier, terms.forms[number])
+    before += separator(before, "a") if word == len(begins) - 1 or before[-1:].isalnum() else ""
+    earlier = [begins[word - count] for count in range(1, min(word, WORDS_BEFORE) + 1)]
+    return Gap(draft, term, number, before, [draft.text[:end].rstrip() for end in earlier if end >= draft.settled])

@@ -15,13 +15,16 @@ from dragoman.decoding.processors import (
 )
 from dragoman.decoding.request import Request
 from dragoman.errors import DecodeError
-from dragoman.inference.banned_words import BannedWords, NoBannedEnd
+from dragoman.inference.banned_words import BannedWords, NoBannedEnd, begins_in_word, ends_in_word
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segment, Segments
 from dragoman.inference.sentences import is_blank
 from dragoman.inference.terms import compiled
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
+
+Start = tuple[Segment, Sequence[int], int | None]
+"""A segment, the tokens that its translation begins with, and the limit of further ones; None: the usual limit."""
 
 
 class RequestBuilder:
@@ -57,13 +60,13 @@ class RequestBuilder:
             for text in texts
         ]
 
-    def continued(
-        self, beginnings: Sequence[tuple[Segment, Sequence[int]]], options: SearchOptions, further: int | None = None
-    ) -> list[Request]:
-        """Requests whose outputs begin with these tokens; with so many `further` ones at most."""
+    def continued(self, starts: Sequence[Start], options: SearchOptions, whole_words: bool = False) -> list[Request]:
+        """Build requests whose outputs begin so. With `whole_words`, no letter follows that lengthens the last word."""
         usual, requests = self._processors(options), list[Request]()
-        for segment, prefix in beginnings:
-            request = self._request(segment, options, usual, ForcedPrefix(prefix) if prefix else None)
+        for segment, prefix, further in starts:
+            ends_word = whole_words and prefix and ends_in_word(self.tokenizers.target.spelling(prefix[-1]))
+            forced = ForcedPrefix(prefix, self._inside_words if ends_word else ()) if prefix else None
+            request = self._request(segment, options, usual, forced)
             limit = request.limit if further is None else min(request.limit, len(prefix) + further)
             requests.append(replace(request, limit=limit))
         return requests
@@ -75,7 +78,7 @@ class RequestBuilder:
         own = [ids[one] for one in segment.read if one in ids] if segment.form is not None else []
         kept = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
         processors = (*usual, forced or self._not_blank, *kept)
-        prefix_tokens = forced.until if forced else 0
+        prefix_tokens = len(forced.prefix) if forced else 0
         longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
         limit = max(longest, options.minimum_length + 1)
         limit = min(limit, self.positions or limit)
@@ -116,6 +119,12 @@ class RequestBuilder:
         unwritten = {token for token in range(target.size) if target.is_special(token) and not target.decode([token])}
         spellings = [b"" if token in unwritten else target.spelling(token) for token in range(target.size)]
         return NotBlank(spellings, self.framing.target_end, is_blank)
+
+    @cached_property
+    def _inside_words(self) -> list[int]:
+        """The tokens that continue a word."""
+        target = self.tokenizers.target
+        return [i for i in range(target.size) if target.is_text(i) and begins_in_word(target.spelling_in_line(i))]
 
     def _refuse_unwritable(self, terms: tuple[tuple[str, ...], ...]) -> None:
         """Refuses forms that the vocabulary cannot write."""

@@ -10,13 +10,15 @@ from dragoman.errors import DataError
 from dragoman.inference.banned_words import begins_in_word, ends_in_word
 from dragoman.text.formats import format_of, open_table
 from dragoman.text.header import names_columns
+from dragoman.text.languages import SPACELESS
 from dragoman.text.protected import Span, code_in
 
 _INFLECTED = 4
 """The letters of a word that may have an ending, at least; in shorter ones an ending makes too many other words."""
 _ENDING = 2
 """The letters of such an ending, at most."""
-_WORD = re.compile(r"\w+")
+_LETTER = rf"[^\W{SPACELESS}]"
+_WORD = re.compile(rf"{_LETTER}+")
 
 
 class Terms:
@@ -107,15 +109,15 @@ def read_terms(path: Path) -> list[tuple[str, ...]]:
 def _first_word(source: str) -> str:
     """By what a term is looked up; nothing if it may stand anywhere, as in a script without spaces."""
     word = _WORD.search(source.lower())
-    return word[0] if word and begins_in_word(word[0].encode()) else ""
+    return word[0] if word else ""
 
 
 def _pattern(phrases: Sequence[str], is_source: bool = False) -> re.Pattern[str]:
     """Matches each as whole words, the first that can be; the number of the group says which, from 1."""
     ways: list[str] = []
     for phrase in phrases:
-        begin = r"(?<!\w)" if begins_in_word(phrase.encode()) else ""
-        end = r"(?!\w)" if ends_in_word(phrase.encode()) else ""
+        begin = f"(?<!{_LETTER})" if begins_in_word(phrase.encode()) else ""
+        end = f"(?!{_LETTER})" if ends_in_word(phrase.encode()) else ""
         *_, last = re.split(r"\W", phrase)
         ending = rf"[^\W\d_]{{0,{_ENDING}}}" if is_source and end and len(last) >= _INFLECTED else ""
         written = re.sub("['’]", "['’]", re.escape(phrase))

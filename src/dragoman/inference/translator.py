@@ -400,7 +400,7 @@ class Translator:
         written.
         """
         (segment,) = line.translated
-        found = self.found(self.requests.continued([(segment, beginning)], options), options)
+        found = self.found(self.requests.continued([(segment, beginning, None)], options), options)
         chosen = Ways(line, self.writer.choose(found, options))
         if options.terms:
             ways = self._with_terms([chosen], options)[0].ways

@@ -216,7 +216,8 @@ class _Line:
         further: int,
         stops: Callable[[Sequence[int]], bool] | None = None,
     ) -> list[Hypothesis]:
-        requests = self._translator.requests.continued(beginnings, options, further)
+        starts = [(*beginning, further) for beginning in beginnings]
+        requests = self._translator.requests.continued(starts, options)
         requests = [replace(request, stops=stops) for request in requests]
         return [one for found in self._translator.found(requests, options) for one in found]
 
