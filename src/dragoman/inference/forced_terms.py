@@ -143,8 +143,7 @@ class TermWriter:
             for segment in (gap.draft.segment, self._replaced(gap, "", options)):
                 starts += [(segment, tokens, len(size) - len(tokens)) for tokens in shorter]
         searched = iter(self._begun(starts, options, width=OTHER_WORDS))
-        beginnings: list[Beginning] = []
-        terms = compiled(options.terms)
+        beginnings, terms = list[Beginning](), compiled(options.terms)
         for gap in gaps:
             read, count = gap.draft.segment.read, len(places_of_words(gap.before))
             hypotheses = [hypothesis for _ in range(2 * len(gap.earlier)) for hypothesis in next(searched)]
