@@ -200,7 +200,7 @@ def test_units_ordinals_and_title_case_are_no_identifiers(unit):
         "It was [5%], [5 %], [25°C], [-5 °C], [5 m²], [2.5 km], [5 kg] and [3 GB].",
         "[1] of [#1234], [§ 3] and [±2]; [1/2] of [7:30], [3]-year, the [42]nd",
         "C# [5] in A-[5], [20] $x [5] in [5] people",
-        "[7:05 p.m.] and [10:30 AM], [9.58 s] and [5 ms], at [6] p.m.",
+        "[7:05 p.m.] and [10:30 AM], [9.58 s] and [5 ms], at [6] p.m., the [1950]s",
     ],
 )
 def test_a_sign_belongs_to_its_number(text):
