@@ -40,7 +40,9 @@ class Format(NamedTuple):
     sign: bytes
     """A regular expression for the signs that divide a file into pieces."""
     bytes_a_sign: int
-    """Bytes of memory that reading and writing takes for each sign, in the worst case of benchmarks/documents.py."""
+    """Bytes of memory that reading and writing may take for each sign. Measured by benchmarks/documents.py for text and
+    HTML; estimated for the others.
+    """
 
 
 FORMATS = {

@@ -70,7 +70,8 @@ _DIGIT = re.compile(r"\d")
 _DIGITS = r"(?<![\w.,:/])\d++(?:[.,:/'’\u00a0\u202f–-]\d+)*+"
 _NUMBER = re.compile(rf"{_DIGITS}(?:{_UNIT}|(?={_ORDINAL})|(?!\w))")
 _CURRENCY, _GAP = "[$¢£¥€₦₩₪₫₱₴₹₺₽]", "[ \u00a0\u202f]?"
-_SYMBOL = r"(?:km/h|[kcdmµ]?m|[km]?g|[cdm]?l|[kMGT]i?[Bb]|[kM]?Wh?|[kMG]?Hz|ms|(?<=[ \u00a0\u202f])s)(?!\w)"  # of a unit; 1950s is none
+_SECONDS = r"ms|(?<=[ \u00a0\u202f])s"  # 1950s is none
+_SYMBOL = rf"(?:km/h|[kcdmµ]?m|[km]?g|[cdm]?l|[kMGT]i?[Bb]|[kM]?Wh?|[kMG]?Hz|{_SECONDS})(?!\w)"  # of a unit
 _QUANTITY = re.compile(
     rf"(?:(?<!\w)(?:[A-Z]{{0,3}}{_CURRENCY}|[#№§±≈~≤≥]){_GAP}|(?<![^\s(\[])[-−+])?{_DIGITS}"
     rf"(?:(?<=:\d\d){_GAP}(?i:[ap]\.m(?:\.(?!\Z))?|[ap]m(?!\w))|{_GAP}[^\W\d_]{{0,2}}(?:{_CURRENCY}|[%‰°′″²³Ω])[CFKX]?(?!\w)|{_GAP}{_SYMBOL}|{_UNIT}|(?={_ORDINAL})|(?!\w))"
