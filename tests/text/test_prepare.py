@@ -37,6 +37,7 @@ from dragoman.text.checks import (
 )
 from dragoman.text.inputs import open_inputs
 from dragoman.text.lines import CARRIAGE_RETURNS
+from dragoman.text.phrasebook import read_phrasebook
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepare_pairs import ENTITIES, PairText
 from dragoman.text.prepared import read_split
@@ -495,6 +496,14 @@ def test_exchanged_rows_of_a_small_table_are_found_by_its_header(tmp_path, rows)
     assert prepare_data(settings, tmp_path / "data").noted[EXCHANGED].pairs == rows / 2
 
 
+def test_rows_of_one_language_do_not_look_exchanged(tmp_path):
+    texts = [(pair.source, pair.target) for pair in read_phrasebook().train[::50]]
+    for at in range(200, 210):
+        texts[at] = texts[at + 300][1], texts[at][1]
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", texts, "en\tit\n")), tmp_path / "data")
+    assert EXCHANGED not in report.noted and report.dropped[OTHER_LANGUAGE].pairs == 10
+
+
 def test_languages_that_only_the_names_tell_do_not_make_rows_look_exchanged(tmp_path):
     rows = [(f"Der Mann Nummer {n} ist im Haus.", f"L'homme numéro {n} est dans la maison.") for n in range(60)]
     for at, pairs in enumerate((rows, list(map(exchange, rows)))):
@@ -522,6 +531,12 @@ def test_one_text_in_the_place_of_many_is_dropped(tmp_path, texts, side):
     report = prepare_data(settings.but(checks={"drop_placeholders": False}), tmp_path / "kept")
     assert report.noted[PLACEHOLDER].lines == lines and not report.dropped
     assert any(text.startswith(f"15 of {len(pairs)} train pairs have {PLACEHOLDER}") for text in report.warnings)
+
+
+def test_a_text_whose_many_partners_differ_in_a_number_is_kept(tmp_path):
+    rows = [("Where is the station?", f"Dov'è la stazione numero {number}?") for number in range(30)]
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", rows)), tmp_path / "data")
+    assert PLACEHOLDER not in report.dropped
 
 
 def test_a_given_set_keeps_what_stands_for_no_translation_with_a_warning(tmp_path):

@@ -516,7 +516,8 @@ class Usual(NamedTuple):
         verdict = self.words.verdict(source_words, target_words)
         is_unclear = self.words.lean(source_words) - self.words.lean(target_words) < CLEAR
         if verdict is None and self.direction and is_unclear:
-            verdict = EXCHANGED if lean(target, self.direction) - lean(source, self.direction) > CLEARLY else None
+            leans = lean(source, self.direction), lean(target, self.direction)
+            verdict = EXCHANGED if leans[0] < 0 < leans[1] and leans[1] - leans[0] > CLEARLY else None
         if verdict == EXCHANGED:
             return verdict
         one, other = self.languages

@@ -171,10 +171,12 @@ def repeating(keys: Keys, others: Keys, words: Keys, lengths: np.ndarray, other_
 
 
 def _are_unlike(texts: np.ndarray, chance: float) -> bool:
-    """Return True if texts have hardly more bits in common than by chance, with which two bits of texts are equal."""
+    """Return True if texts have less than half of their bits in common, and hardly more than by chance, with which two
+    bits of texts are equal.
+    """
     mean = texts.mean(axis=0)
-    common = (mean * (len(texts) * mean - 1)).sum() / (len(texts) - 1)
-    return mean.sum() >= WORDY and common < LIKENESS * chance * mean.sum() ** 2
+    common, bits = (mean * (len(texts) * mean - 1)).sum() / (len(texts) - 1), mean.sum()
+    return bits >= WORDY and common < min(bits / 2, LIKENESS * chance * bits**2)
 
 
 def _bits(keys: Keys) -> np.ndarray:
