@@ -36,7 +36,7 @@ CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
 
 
 class Case(NamedTuple):
-    """A hostile file: what stands before, the piece that is repeated, and what stands behind."""
+    """A hostile file: a piece that is repeated, and what comes before and after all of its copies."""
 
     format: str
     name: str

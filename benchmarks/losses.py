@@ -3,8 +3,8 @@
     python benchmarks/losses.py CONVENTIONS LANGUAGES --clean SOURCES REFERENCES … [--out FILE]
 
 Needs no model, only its `conventions.json` and two languages such as `en-it`. *Clean*: the reference of each distinct
-pair is taken for a translation; a flag there is a false alarm, or the pair itself differs. *Planted*: a thing of each
-kind stands in a carrier sentence, and the same sentence in capitals is taken for its translation: once with the thing,
+pair serves as the translation; a flag there is a false alarm, or the pair itself differs. *Planted*: a thing of each
+kind is put into a carrier sentence, and the same sentence in capitals serves as its translation: once with the thing,
 which must not be flagged; and without it, with one other character, and with one of two such things, which must be.
 All is checked as for a model without placeholders, because with placeholders nothing of this is lost.
 """

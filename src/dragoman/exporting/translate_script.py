@@ -24,7 +24,7 @@ PIECE = re.compile(
 
 
 def masked(text: str, known: str) -> tuple[str, dict[str, str]]:
-    """Return a text with known placeholders for its pieces, as far as there are some, and what each stands for."""
+    """Return a text with placeholders for its pieces, as far as there are enough, and the piece of each placeholder."""
     kept: dict[str, str] = {}
 
     def mask(piece: re.Match[str]) -> str:
