@@ -24,7 +24,6 @@ from dragoman.explaining.gold_alignment import (
     measure_alignment,
     own_gold,
     read_gold,
-    total,
 )
 from dragoman.inference.alignment import (
     AlignmentChoice,
@@ -92,7 +91,7 @@ def test_with_sure_links_alone_the_error_rate_is_one_minus_f1(found: Links, sure
 def test_a_text_is_judged_by_its_links_not_by_its_sentences() -> None:
     long, short = pair_with(frozenset({(0, 0), (1, 1), (2, 2)})), pair_with(frozenset({(0, 0)}))
     assert judge([long.sure, frozenset({(3, 3)})], [long, short]) == Agreement(3, 3, 4, 4)
-    assert total([]).error_rate == 0
+    assert judge([], []).error_rate == 0
 
 
 def test_turning_pair_and_links_round_changes_no_agreement() -> None:

@@ -121,15 +121,10 @@ def agree(found: Links, pair: AlignedPair) -> Agreement:
     return Agreement(len(found & pair.sure), len(found & pair.possible), len(found), len(pair.sure))
 
 
-def total(agreements: Iterable[Agreement]) -> Agreement:
-    """The agreement over a whole text, in which every link counts the same."""
-    sums = [sum(column) for column in zip(*agreements, strict=True)]
-    return Agreement(*sums) if sums else Agreement(0, 0, 0, 0)
-
-
 def judge(found: Sequence[Links], pairs: Sequence[AlignedPair]) -> Agreement:
-    """The agreement of found links with those of a person over a text: one set of links for each pair."""
-    return total(agree(links, pair) for links, pair in zip(found, pairs, strict=True))
+    """Return how found links agree with those of a person over a text, in which every link counts the same."""
+    agreements = [agree(links, pair) for links, pair in zip(found, pairs, strict=True)]
+    return Agreement(*map(sum, zip(Agreement(0, 0, 0, 0), *agreements, strict=True)))
 
 
 def read_gold(path: Path | str) -> list[AlignedPair]:
