@@ -157,7 +157,8 @@ def show(results: dict[str, Any]) -> None:
         )
         print(f"{name:<26}" + "".join(f"{cell:<22}" for cell in cells))
     choice = AlignmentChoice(**results["heads"][0])
-    print(f"\nattention: {choice.how}")
+    where, _, _ = choice.how.partition(". ")
+    print(f"\nlowest error rate on the odd lines: {choice.aer:.2f}, {where}")
     print("; ".join(f"{name}: {seconds:.1f} s" for name, seconds in results["seconds"].items()))
 
 
