@@ -13,21 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError
-from dragoman.explaining import gold_alignment as choosing
+from dragoman.explaining import gold_alignment
 from dragoman.explaining.gold_alignment import (
     Agreement,
     AlignedPair,
     Links,
     agree,
     align_pairs,
-    choose_alignment,
-    halves,
     judge,
-    judge_choice,
-    measure_heads,
+    measure_alignment,
     own_gold,
     read_gold,
-    total,
 )
 from dragoman.inference.alignment import (
     AlignmentChoice,
@@ -95,7 +91,7 @@ def test_with_sure_links_alone_the_error_rate_is_one_minus_f1(found: Links, sure
 def test_a_text_is_judged_by_its_links_not_by_its_sentences() -> None:
     long, short = pair_with(frozenset({(0, 0), (1, 1), (2, 2)})), pair_with(frozenset({(0, 0)}))
     assert judge([long.sure, frozenset({(3, 3)})], [long, short]) == Agreement(3, 3, 4, 4)
-    assert total([]).error_rate == 0
+    assert judge([], []).error_rate == 0
 
 
 def test_turning_pair_and_links_round_changes_no_agreement() -> None:
@@ -130,12 +126,6 @@ def test_our_own_pairs_serve_both_directions_and_no_other_language() -> None:
     assert own_gold("en-GB", "it-CH") == GOLD
     assert own_gold("it", "en") == [pair.reversed for pair in GOLD]
     assert own_gold("en", "de") == own_gold("it", "it") == own_gold("und", "und") == []
-
-
-def test_halves_hold_every_pair_once() -> None:
-    choosing_half, judging_half = halves(GOLD)
-    assert len(choosing_half) == len(judging_half) == 50
-    assert [pair for both in zip(choosing_half, judging_half, strict=True) for pair in both] == GOLD
 
 
 def test_a_file_of_aligned_pairs_is_read_like_our_own(tmp_path: Path) -> None:
@@ -238,7 +228,7 @@ def test_a_choice_says_how_it_was_made() -> None:
     assert AlignmentChoice.unmeasured(1).layer == 0
 
 
-# Choosing
+# Measuring
 
 
 def saved(folder: Path, kind: str, languages: Languages = BETWEEN, **settings: Any) -> Translator:
@@ -310,20 +300,8 @@ def test_pairs_side_by_side_are_aligned_as_each_is_alone(bpe: Translator) -> Non
             assert align_words(weights, *words_in(bpe, given), choice).links == links
 
 
-def test_every_head_is_measured_and_the_best_is_chosen(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = measure_heads(translator, GOLD[:7])
-    assert {(each.layer, each.head, each.shifted) for each in measured} == set(
-        product((0, 1), (0, 1, None), (False, True))
-    )
-    rates = [each.aer for each in measured if each.aer is not None]
-    assert rates == sorted(rates) and len(rates) == 12
-    monkeypatch.setattr(choosing, "_AT_ONCE", 2)
-    for each in measured:
-        assert judge_choice(translator, GOLD[:7], each) == each
-
-
 @pytest.mark.parametrize("shifted", [False, True])
-def test_a_head_that_aligns_is_found(bpe: Translator, monkeypatch: pytest.MonkeyPatch, shifted: bool) -> None:
+def test_a_head_that_aligns_makes_few_errors(bpe: Translator, monkeypatch: pytest.MonkeyPatch, shifted: bool) -> None:
     """Head 1 of layer 0 looks where the person who aligned the pairs looked; all others look anywhere."""
     pair_of = {tuple(encoded(bpe, pair).target): pair for pair in GOLD}
 
@@ -337,39 +315,43 @@ def test_a_head_that_aligns_is_found(bpe: Translator, monkeypatch: pytest.Monkey
                 head[target[other].first + shifted : target[other].last + shifted, source[one].first] = 1
         return weights
 
-    monkeypatch.setattr(choosing, "cross_weights", planted)
-    choice = choose_alignment(bpe)
-    assert (choice.layer, choice.head, choice.shifted, choice.pairs) == (0, 1, shifted, 50)
-    assert choice.aer is not None and choice.aer < 0.1
+    monkeypatch.setattr(gold_alignment, "cross_weights", planted)
+    planted_links, others = (align_pairs(bpe, GOLD, AlignmentChoice(0, head, shifted)) for head in (1, 0))
+    assert judge(planted_links, GOLD).error_rate < 0.1 < judge(others, GOLD).error_rate
+
+
+def test_a_measured_rate_does_not_depend_on_the_pairs_in_one_pass(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = measure_alignment(translator, GOLD[:7])
+    monkeypatch.setattr(gold_alignment, "_AT_ONCE", 2)
+    assert measure_alignment(translator, GOLD[:7]) == measured
 
 
 def test_without_pairs_our_own_serve_their_languages(translator: Translator) -> None:
-    choosing_half, judging_half = halves(GOLD)
-    chosen = choose_alignment(translator)
-    assert chosen == judge_choice(translator, judging_half, measure_heads(translator, choosing_half)[0])
-    assert chosen.pairs == 50
-    with pytest.raises(DataError, match="there is one aligned pair; of two or more, half choose the head"):
-        choose_alignment(translator, GOLD[:1])
+    choice = measure_alignment(translator)
+    assert choice == measure_alignment(translator, GOLD) and choice.pairs == 100
+    assert choice == AlignmentChoice.unmeasured(2).measured(choice.aer or 0.0, 100)
+    assert "It was not trained to align; its alignment error rate is" in choice.how
 
 
 def test_a_head_that_was_trained_to_align_is_the_choice(tmp_path: Path) -> None:
     translator = saved(tmp_path, "bpe", alignment_head=(1, 1))
-    choice = choose_alignment(translator)
-    assert (choice.layer, choice.head, choice.shifted, choice.pairs) == (1, 1, True, 50)
-    assert choice == judge_choice(translator, halves(GOLD)[1], AlignmentChoice.of(translator.model.config))
+    choice = measure_alignment(translator)
+    assert (choice.layer, choice.head, choice.shifted, choice.pairs) == (1, 1, True, 100)
+    assert choice.aer == judge(align_pairs(translator, GOLD, choice), GOLD).error_rate
     assert "It was trained to align; its alignment error rate is" in choice.how
 
 
 def test_in_other_languages_nothing_is_measured_unless_pairs_are_given(tmp_path: Path) -> None:
     translator = saved(tmp_path, "bpe", Languages("nl", "de"))
-    assert choose_alignment(translator) == AlignmentChoice.unmeasured(2) == AlignmentChoice(0, None)
-    assert choose_alignment(translator, GOLD[:4]).pairs == 2
-    with pytest.raises(DataError, match="no aligned pairs"):
-        measure_heads(translator, [])
+    assert measure_alignment(translator) == AlignmentChoice.unmeasured(2) == AlignmentChoice(0, None)
+    assert measure_alignment(translator, GOLD[:4]).pairs == 4
 
 
 def test_a_pair_that_the_model_has_no_positions_for_is_named(tmp_path: Path) -> None:
     translator = saved(tmp_path, "word", positions="learned", max_positions=14)
-    assert choose_alignment(translator, GOLD[1:3]).pairs == 1
+    assert 0 < measure_alignment(translator).pairs < 100
+    assert measure_alignment(translator, GOLD[1:3]).pairs == 2
     with pytest.raises(DataError, match="aligned pair 13 has 17 tokens, but the model has positions for 14"):
-        measure_heads(translator, GOLD)
+        measure_alignment(translator, GOLD)

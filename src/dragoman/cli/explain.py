@@ -80,8 +80,8 @@ def explain(
     aligned: Annotated[
         Path | None,
         typer.Option(
-            help="Pairs whose words are aligned, to choose the head that aligns words: source, target and links such "
-            "as 0-0 1-2 on a line, with tabs between them.",
+            help="Pairs whose words are aligned, to measure the alignment on: source, target and links such as 0-0 1-2 "
+            "on a line, with tabs between them.",
             show_default="our own of English and Italian",
         ),
     ] = None,

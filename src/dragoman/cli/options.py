@@ -43,6 +43,7 @@ Set = Annotated[
         "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated. `dragoman settings` lists them."
     ),
 ]
+LanguageCode = Annotated[str | None, typer.Option(help="Language code, as in en.", show_default="from the names")]
 Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name. Nothing is deleted.")]
 Anyway = Annotated[
@@ -93,6 +94,13 @@ Verbose = Annotated[
     bool,
     typer.Option("--verbose", "-v", help="Show also signatures of scores, and in training each choice and sample."),
 ]
+
+
+def minutes_unless(default: str) -> Any:
+    """Return the option for minutes of training, whose `default` is in words."""
+    return typer.Option(
+        help="Minutes of training, converted to a number of steps before it begins.", show_default=default
+    )
 
 
 def search_overrides(

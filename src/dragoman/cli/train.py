@@ -23,6 +23,7 @@ from dragoman.cli.options import (
     Folder,
     Format,
     Fresh,
+    LanguageCode,
     Model,
     Quiet,
     Ray,
@@ -31,6 +32,7 @@ from dragoman.cli.options import (
     Threads,
     Verbose,
     keywords,
+    minutes_unless,
     one_or_two,
     typed,
 )
@@ -89,12 +91,8 @@ log = logging.getLogger(__name__)
 def prepare_data(
     data: Data,
     folder: Folder,
-    source_language: Annotated[
-        str | None, typer.Option(help="Language code, as in en.", show_default="from the names")
-    ] = None,
-    target_language: Annotated[
-        str | None, typer.Option(help="Language code, as in it.", show_default="from the names")
-    ] = None,
+    source_language: LanguageCode = None,
+    target_language: LanguageCode = None,
     encoding_errors: Annotated[
         Literal["strict", "replace"],
         typer.Option(help="Whether text that is not UTF-8 is an error (strict) or repaired (replace)."),
@@ -168,13 +166,7 @@ def train(
     anyway: Anyway = False,
     device: Device = "auto",
     threads: Threads = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            help="Minutes of training, converted to a number of steps before it begins.",
-            show_default="30; of labelled text 20 epochs",
-        ),
-    ] = None,
+    minutes: Annotated[float | None, minutes_unless("30; of labelled text 20 epochs")] = None,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -298,13 +290,7 @@ def fine_tune(
     anyway: Anyway = False,
     device: Device = "auto",
     threads: Threads = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            help="Minutes of training, converted to a number of steps before it begins.",
-            show_default="6 epochs; more of little text",
-        ),
-    ] = None,
+    minutes: Annotated[float | None, minutes_unless("6 epochs; more of little text")] = None,
     freeze: Annotated[
         list[str] | None,
         typer.Option(

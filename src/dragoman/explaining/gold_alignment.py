@@ -1,12 +1,11 @@
-"""Which cross-attention of a model aligns words best, measured on sentences whose words a person linked.
+"""Alignment error rates of cross-attention, measured on sentences whose words a person linked.
 
 Such pairs come from a file, or from our own set: 100 English-Italian pairs, written and aligned for Dragoman. One pair
 a line, three columns with tabs between them: source, target, and links such as `0-0 1-2 3?4`. A link names a word of
 the source and a word of the target, counted from 0, as `split_words` finds them; `-` is a sure link and `?` a possible
 one (Och and Ney 2003).
 
-Of our own set, the pairs on odd lines (1, 3, 5 …) are for choosing a head, and those on even lines for judging the
-choice. One person aligned it, by these rules:
+One person aligned our own set, by these rules:
 
 - A word that unites two is surely linked to both: `della` to `of` and `the`, `aiutarmi` to `help` and `me`.
 - Where two words render one, those that carry its meaning are sure, and those that grammar adds are possible: `ha` of
@@ -21,7 +20,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,9 +33,7 @@ from dragoman.inference.alignment import (
     Links,
     Word,
     align_words,
-    best_links,
     split_words,
-    word_weights,
     words_in_tokens,
 )
 from dragoman.inference.teacher_forcing import ForcedText, cross_weights
@@ -125,15 +121,10 @@ def agree(found: Links, pair: AlignedPair) -> Agreement:
     return Agreement(len(found & pair.sure), len(found & pair.possible), len(found), len(pair.sure))
 
 
-def total(agreements: Iterable[Agreement]) -> Agreement:
-    """The agreement over a whole text, in which every link counts the same."""
-    sums = [sum(column) for column in zip(*agreements, strict=True)]
-    return Agreement(*sums) if sums else Agreement(0, 0, 0, 0)
-
-
 def judge(found: Sequence[Links], pairs: Sequence[AlignedPair]) -> Agreement:
-    """The agreement of found links with those of a person over a text: one set of links for each pair."""
-    return total(agree(links, pair) for links, pair in zip(found, pairs, strict=True))
+    """Return how found links agree with those of a person over a text, in which every link counts the same."""
+    agreements = [agree(links, pair) for links, pair in zip(found, pairs, strict=True)]
+    return Agreement(*map(sum, zip(Agreement(0, 0, 0, 0), *agreements, strict=True)))
 
 
 def read_gold(path: Path | str) -> list[AlignedPair]:
@@ -153,11 +144,6 @@ def own_gold(source: str = "en", target: str = "it") -> list[AlignedPair]:
     lines = (files("dragoman.explaining") / _OWN).read_text(encoding="utf-8").splitlines()
     pairs = list(_pairs(lines, _OWN))
     return pairs if languages == ("en", "it") else [pair.reversed for pair in pairs]
-
-
-def halves(pairs: Sequence[AlignedPair]) -> tuple[list[AlignedPair], list[AlignedPair]]:
-    """The pairs to choose by, on odd lines, and those to judge the choice by, on even lines."""
-    return list(pairs[::2]), list(pairs[1::2])
 
 
 def _pairs(lines: Iterable[str], name: str) -> Iterator[AlignedPair]:
@@ -205,65 +191,33 @@ def _check_places(pair: AlignedPair) -> None:
                 )
 
 
-def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> AlignmentChoice:
-    """The head that the model was trained to align with, else the cross-attention that aligns best on half of the
-    pairs; with its error rate on the other half.
+def measure_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> AlignmentChoice:
+    """Return the cross-attention that alignments are read from, with its alignment error rate on these pairs.
 
-    Without pairs, our own serve models between English and Italian, as far as a model has positions for them. For other
-    languages nothing is measured.
+    Without pairs, those of our own that fit the model's positions are used for models between English and Italian. For
+    other languages nothing is measured.
 
     Raises:
-        DataError: there is a single pair, or one is longer than the model's positions.
+        DataError: a pair is longer than the model's positions.
     """
-    choosing, judging = halves(pairs or own_gold(*translator.languages))
-    if pairs and not judging:
-        raise DataError(
-            "there is one aligned pair; of two or more, half choose the head and the others judge the choice"
-        )
     if not pairs:
-        choosing, judging = ([pair for pair in half if _fits(translator, pair)] for half in (choosing, judging))
+        pairs = [pair for pair in own_gold(*translator.languages) if _fits(translator, pair)]
     choice = AlignmentChoice.of(translator.model.config)
-    if not (choosing and judging):
-        return choice
-    return judge_choice(translator, judging, choice if choice.is_trained else measure_heads(translator, choosing)[0])
-
-
-def measure_heads(translator: Translator, pairs: Sequence[AlignedPair]) -> list[AlignmentChoice]:
-    """Every cross-attention with its alignment error rate on these pairs, the best first. The best of many has a higher
-    rate on other pairs.
-
-    These are all heads and the mean of each layer's heads, at the step that writes a word and at the one that reads it.
-    """
     if not pairs:
-        raise DataError("there are no aligned pairs to measure heads on")
-    links_of: dict[AlignmentChoice, list[Links]] = {}
-    for weights, source, target in _passes(translator, pairs):
-        layers, heads = weights.shape[:2]
-        with_mean = np.concatenate([weights, weights.mean(1, keepdims=True)], axis=1)
-        for shifted in (False, True):
-            by_word = word_weights(with_mean, source, target, shifted)
-            for layer, head in product(range(layers), range(heads + 1)):
-                choice = AlignmentChoice(layer, None if head == heads else head, shifted)
-                links_of.setdefault(choice, []).append(best_links(by_word[layer, head]))
-    measured = [choice.measured(judge(links, pairs).error_rate, len(pairs)) for choice, links in links_of.items()]
-    return sorted(measured, key=lambda choice: choice.aer or 0.0)
-
-
-def judge_choice(translator: Translator, pairs: Sequence[AlignedPair], choice: AlignmentChoice) -> AlignmentChoice:
-    """The same choice with its alignment error rate on these pairs."""
+        return choice
     return choice.measured(judge(align_pairs(translator, pairs, choice), pairs).error_rate, len(pairs))
 
 
 def align_pairs(translator: Translator, pairs: Sequence[AlignedPair], choice: AlignmentChoice) -> list[Links]:
     """The links that a model draws in each pair, whose own links it does not see."""
-    passes = _passes(translator, pairs)
+    passes = pair_weights(translator, pairs)
     return [align_words(list(weights), source, target, choice).links for weights, source, target in passes]
 
 
-def _passes(
+def pair_weights(
     translator: Translator, pairs: Sequence[AlignedPair]
 ) -> Iterator[tuple[Float[np.ndarray, "L H T S"], list[Word], list[Word]]]:
-    """For each pair, the cross-attention weights of all layers, and the words of source and target in them."""
+    """Yield the cross-attention weights of all layers, and the words of source and target in them, for each pair."""
     before = len(translator.framing.source_before)
     for first in range(0, len(pairs), _AT_ONCE):
         some = pairs[first : first + _AT_ONCE]

@@ -16,7 +16,7 @@ import torch
 import dragoman
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
-from dragoman.explaining.gold_alignment import AlignedPair, choose_alignment, read_gold
+from dragoman.explaining.gold_alignment import AlignedPair, measure_alignment, read_gold
 from dragoman.explaining.record import Alignment, Part, Record, Search
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_steps, read_written
@@ -57,8 +57,8 @@ def record(
 
     `model` is a model folder or a run folder. A language model reads `source`, and the record holds what it expected
     next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned` is a
-    file of aligned pairs (`explaining.gold_alignment`) by which the head that aligns words is chosen; between English
-    and Italian, our own serve. `target_language` is for a model that has several. `threads` counts for this call alone.
+    file of aligned pairs (`explaining.gold_alignment`) that the alignment is measured on; between English and Italian,
+    our own are used. `target_language` is for a model that has several. `threads` counts for this call alone.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -289,7 +289,7 @@ class Recorder:
     @cached_property
     def _alignment(self) -> AlignmentChoice | None:
         """The cross-attention to read alignments from; None in a model without one."""
-        return choose_alignment(self.translator, self.aligned) if self.translator else None
+        return measure_alignment(self.translator, self.aligned) if self.translator else None
 
     def _align(self, part: Part, source: Sequence[Word], written: Sequence[Word]) -> Alignment | None:
         choice, decoder = self._alignment, part.stack("decoder")

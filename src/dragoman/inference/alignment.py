@@ -1,7 +1,7 @@
 """Word alignments from cross-attention: each target word is linked to the source word that it looks at most.
 
 A word's weight on a source word is summed over the source word's tokens and averaged over its own (Garg et al. 2019).
-`explaining.gold_alignment` measures which layer and head align best. The weights come from one more pass over what was
+`explaining.gold_alignment` measures how well that aligns. The weights come from one more pass over what was
 found; only that loads PyTorch.
 """
 
@@ -50,7 +50,7 @@ class AlignmentChoice:
     """The alignment error rate (Och and Ney 2003) on `pairs` aligned pairs; None if it was not measured."""
     pairs: int = 0
     is_trained: bool = False
-    """Whether this head was trained to align, rather than found to align best."""
+    """True if this head was trained to align."""
 
     @classmethod
     def of(cls, config: ModelConfig) -> "AlignmentChoice":
@@ -71,7 +71,7 @@ class AlignmentChoice:
 
     @property
     def how(self) -> str:
-        """Sentences that say what is read and how it was chosen.
+        """Sentences that say what is read and how well it aligns.
 
         >>> AlignmentChoice(2, None).how.partition(". ")[0]
         'the mean over the heads of layer 2, at the step that writes the word'
@@ -81,7 +81,7 @@ class AlignmentChoice:
         measured = "It was not measured: no aligned pairs are in these languages and fit the model."
         if self.aer is not None:
             pairs = f"{self.pairs:,} aligned pairs"
-            why = "It was trained to align" if self.is_trained else "Of all layers and heads it aligns best"
+            why = "It was trained to align" if self.is_trained else "It was not trained to align"
             measured = f"{why}; its alignment error rate is {self.aer:.2f} ({pairs})."
         return f"{heads} of layer {self.layer}, at the step that {step} the word. {measured}"
 

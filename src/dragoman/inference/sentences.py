@@ -12,7 +12,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from dragoman.text.languages import SPACELESS
+from dragoman.text.languages import SPACELESS, SPACELESS_CHARACTER
 
 # What stands in brackets, which is not cut; or a mark that may end a sentence, with closing quotes and brackets and
 # tokens without letters behind it, such as smileys, and white space; or a full-width mark, which needs no space; or a
@@ -75,7 +75,6 @@ _LONGEST_ABBREVIATION = 20
 _LONGEST_ORDINAL = 40  # characters after a full stop that tell whether it makes an ordinal number
 _LONGEST_CHARACTER = 64  # accents on one letter, or parts of one emoji
 
-_SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 
 LONGEST_WORD = 100
 """Most characters of a word, in scripts that put spaces between words.
@@ -242,7 +241,7 @@ def space_in_line(between: str) -> str:
 
 def spaceless(character: str) -> bool:
     """Whether the character belongs to a script written without spaces between words, such as Han, kana or Thai."""
-    return _SPACELESS_CHARACTER.match(character) is not None
+    return SPACELESS_CHARACTER.match(character) is not None
 
 
 def _without_signs(text: str) -> tuple[int, int]:

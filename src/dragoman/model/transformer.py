@@ -24,7 +24,27 @@ from dragoman.model.packing import ROW_MULTIPLE, Packing, pick
 from dragoman.model.projection import Projection, Role, weight_roles
 
 
-class EncoderDecoder(nn.Module):
+class _Reader(nn.Module):
+    """The part of a model that reads a text: an encoder over embedded ids."""
+
+    source_embedding: Embedding
+    encoder: Encoder
+
+    def encode(
+        self,
+        source: Int[Tensor, "N"],
+        packing: Packing,
+        dropout_key: StepKey | None = None,
+        *,
+        observer: Observer | None = None,
+    ) -> Float[Tensor, "N D"]:
+        """Return the encoder's output for source ids: a vector for each token, the memory of a decoder."""
+        row_key = dropout_key.source(packing.rows, source.device) if dropout_key else None
+        x = self.source_embedding(source, packing.position, row_key, row_observer(observer, packing))
+        return self.encoder(x, packing, row_key, observer)
+
+
+class EncoderDecoder(_Reader):
     """The Transformer of the paper: `encode`, `decode`, `project`.
 
     `output` is the pre-softmax matrix (V, D), which may be the target embedding itself (section 3.4). `output_bias` (V)
@@ -47,19 +67,6 @@ class EncoderDecoder(nn.Module):
         self.config = config
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
         self.encoder, self.decoder, self.output, self.output_bias = encoder, decoder, output, output_bias
-
-    def encode(
-        self,
-        source: Int[Tensor, "N"],
-        packing: Packing,
-        dropout_key: StepKey | None = None,
-        *,
-        observer: Observer | None = None,
-    ) -> Float[Tensor, "N D"]:
-        """Source ids to the memory, which is the encoder's output."""
-        row_key = dropout_key.source(packing.rows, source.device) if dropout_key else None
-        x = self.source_embedding(source, packing.position, row_key, row_observer(observer, packing))
-        return self.encoder(x, packing, row_key, observer)
 
     def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:
         """What the cross-attention of every layer makes of the memory."""
@@ -168,7 +175,7 @@ class LanguageModel(nn.Module):
         return self.decode(packing.fill(target), packing, None, dropout_key, observer=observer)[: packing.tokens]
 
 
-class EncoderModel(nn.Module):
+class EncoderModel(_Reader):
     """An encoder alone: every token sees the whole text. A head predicts from some of the tokens, or from all as one.
 
     `output` has a row for each label (C, D), or is the embedding itself (V, D), where masked words are filled in.
@@ -182,19 +189,6 @@ class EncoderModel(nn.Module):
         super().__init__()
         self.config = config
         self.source_embedding, self.encoder, self.head, self.output = source_embedding, encoder, head, output
-
-    def encode(
-        self,
-        source: Int[Tensor, "N"],
-        packing: Packing,
-        dropout_key: StepKey | None = None,
-        *,
-        observer: Observer | None = None,
-    ) -> Float[Tensor, "N D"]:
-        """Ids to a vector for each token."""
-        row_key = dropout_key.source(packing.rows, source.device) if dropout_key else None
-        x = self.source_embedding(source, packing.position, row_key, row_observer(observer, packing))
-        return self.encoder(x, packing, row_key, observer)
 
     def predict_from(
         self,

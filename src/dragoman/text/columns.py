@@ -14,7 +14,14 @@ from statistics import mean
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.languages import SPACELESS, UNKNOWN_LANGUAGE, differing, language_of, languages_in, same_language
+from dragoman.text.languages import (
+    SPACELESS_CHARACTER,
+    UNKNOWN_LANGUAGE,
+    differing,
+    language_of,
+    languages_in,
+    same_language,
+)
 
 SOURCE, TARGET, TEXT, LABEL = "source", "target", "text", "label"
 
@@ -67,7 +74,6 @@ LONG_WORDS = 3.0
 _ONE_LANGUAGE, _LANGUAGES, _ONE_ROLE, _BOTH_ROLES, _EXPECTED = range(1, 6)
 """The evidence for a pair, from the weakest to the strongest."""
 _WORD = re.compile(r"[^\W\d_]+")
-_SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 
 
 class Naming(NamedTuple):
@@ -599,7 +605,7 @@ def count_words(text: str) -> float:
     >>> count_words("I like it."), count_words("我喜欢寿司")
     (3.0, 2.5)
     """
-    spaced, characters = _SPACELESS_CHARACTER.subn(" ", text)
+    spaced, characters = SPACELESS_CHARACTER.subn(" ", text)
     return len(spaced.split()) + characters / 2
 
 

@@ -38,7 +38,7 @@ SPACELESS = (
     "\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f\u2e80-\ua4cf\ua980-\uaadf"
     "\uf900-\ufaff\uff01-\uff9f\U0001b000-\U0001b2ff\U00020000-\U0003ffff"
 )
-_SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
+SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 
 
 def is_spaceless(text: str) -> bool:
@@ -47,7 +47,7 @@ def is_spaceless(text: str) -> bool:
     >>> is_spaceless("駅はどこですか。"), is_spaceless("Where is 駅?")
     (True, False)
     """
-    return 2 * len(_SPACELESS_CHARACTER.findall(text)) > len("".join(text.split()))
+    return 2 * len(SPACELESS_CHARACTER.findall(text)) > len("".join(text.split()))
 
 
 @lru_cache(maxsize=4096)
