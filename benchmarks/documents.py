@@ -4,12 +4,14 @@
 
 Each case is a hostile file of one format: as many of the smallest pieces as fit into its size, unpacked. A process of
 its own reads it and writes it with every text in capitals. Bytes per byte is the growth of the peak memory from the
-smaller to the larger file, over the growth of the file; seconds per megabyte likewise.
+smaller to the larger file, over the growth of the file; seconds per megabyte likewise. Bytes per sign is what is left
+of the growth after `BYTES_A_BYTE` for each byte, over the signs that the format counts: at most its `bytes_a_sign`.
 """
 
 import argparse
 import io
 import json
+import re
 import subprocess
 import sys
 import time
@@ -20,12 +22,12 @@ from typing import NamedTuple
 
 from command_line import command_line, markdown
 
-from dragoman.documents.reading import FORMATS, read_document
+from dragoman.documents.reading import BYTES_A_BYTE, FORMATS, DocumentLimits, read_document
 from dragoman.errors import DataError
 from dragoman.memory import peak_memory_bytes
 from dragoman.system import describe, machine
 
-SMALLEST, LARGEST = 1, 4
+SMALLEST, LARGEST = 0.5, 2
 """Megabytes of the two files of a case."""
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -122,7 +124,8 @@ def measure(path: Path, document_format: str) -> None:
     """Read and write one file, and print the peak memory in bytes and the seconds."""
     began = time.perf_counter()
     try:
-        document = read_document(path, ("en", "it"), document_format)
+        limits = DocumentLimits(memory=2**50, texts=10**10)
+        document = read_document(path, ("en", "it"), document_format, limits=limits)
         document.translated([text.upper() for text in document.texts])
         refused = ""
     except DataError as error:
@@ -156,10 +159,14 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             small, large = (measured(case, size, Path(folder)) for size in asked.megabytes)
         growth = asked.megabytes[1] - asked.megabytes[0]
+        memory, kind = (float(large["bytes"]) - float(small["bytes"])) / growth / 1e6, FORMATS[case.format]
+        signs = len(re.findall(kind.sign, case.piece.encode())) / len(case.piece.encode())
         rows.append({
             "format": case.format,
             "case": case.name,
-            "bytes per byte": round((float(large["bytes"]) - float(small["bytes"])) / growth / 1e6, 1),
+            "bytes per byte": round(memory, 1),
+            "bytes per sign": round((memory - BYTES_A_BYTE) / signs) if signs else 0,
+            "allowed": kind.bytes_a_sign,
             "seconds per MB": round((float(large["seconds"]) - float(small["seconds"])) / growth, 2),
             "refused": large["refused"],
         })  # fmt: skip

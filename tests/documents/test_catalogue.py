@@ -154,3 +154,12 @@ def test_plural_forms_keep_the_arguments_of_one_of_their_sources(tmp_path: Path)
 def test_a_damaged_catalogue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.po:7 is not a line of a catalogue"):
         written(tmp_path, HEADER.format(forms=2) + "msgid The cat\n")
+
+
+def test_plural_forms_that_are_translated_already_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    entry = 'msgid "one dog"\nmsgid_plural "many dogs"\nmsgstr[0] ""\nmsgstr[1] "molti cani"\n'
+    path.write_text('msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n' + entry)
+    document = read_document(path, ("en", "it"))
+    written = document.translated([text.upper() for text in document.texts]).decode()
+    assert 'msgstr[0] "ONE DOG"\nmsgstr[1] "molti cani"' in written

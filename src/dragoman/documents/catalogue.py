@@ -49,19 +49,20 @@ class Catalogue(Document):
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
         for entry in self._entries:
-            one = _translated(entry.msgid, following)
+            one, before = _translated(entry.msgid, following), dict(entry.msgstr_plural)
             if entry.msgid_plural:
                 others = _translated(entry.msgid_plural, following)
                 count = self._forms or len(entry.msgstr_plural) or 2
                 # With three forms, the first also stands for 21, so it must not lack the number.
                 is_unlike = count == 1 or (count > 2 and entry.msgid.count("%") < entry.msgid_plural.count("%"))
-                entry.msgstr_plural = {form: others if form or is_unlike else one for form in range(count)}
+                new = {form: others if form or is_unlike else one for form in range(count)}
+                entry.msgstr_plural = new | {form: text for form, text in before.items() if text}
             else:
                 entry.msgstr = one
             messages = entry.msgid, entry.msgid_plural or entry.msgid, *(entry.msgstr_plural.values() or [entry.msgstr])
             arguments = [sorted(_ARGUMENT.findall(message), key=itemgetter(1)) for message in messages]
             if any(map(_FORMATTED.match, entry.flags)) and any(one not in arguments[:2] for one in arguments[2:]):
-                entry.msgstr, entry.msgstr_plural = "", dict.fromkeys(entry.msgstr_plural, "")
+                entry.msgstr, entry.msgstr_plural = "", before or dict.fromkeys(entry.msgstr_plural, "")
                 self.left.append(Left("the translation changes an argument, such as %s", f"line {entry.linenum:,}"))
         places = {left.place for left in self.left}
         self.texts = [text for number, text in enumerate(self.texts) if self.place(number) not in places]
