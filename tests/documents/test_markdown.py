@@ -172,6 +172,24 @@ def test_lines_that_are_no_text_stay_on_their_lines(content: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        "one\ntwo\n: three\n",
+        "**one**\ntwo `x`\n\n:   three\n\n    one\n:   two\n\nthree\n~ one\n",
+        "> one\n> two\n> three\n> : one\n>\n> two\n",
+        "- one\n\n  two\n  three\n  : one\n\n      two\n      three\n      : one\n",
+        "one\n: two\nthree\n: one\n: two\n\none\n\n: two",
+        "one\r\ntwo\r\n:\tthree\r\n\r\n\tone\r\n",
+        "# one\ntwo\nthree  \n: one\n",
+    ],
+)
+def test_each_term_and_each_definition_is_a_text_on_its_line(content: str) -> None:
+    expected = re.sub(r"\b(one|two|three)\b", r"\1é", content)
+    assert written(content, lambda word: f"{word}é") == expected
+    assert len(Markdown(content, "utf-8").texts) == len(re.findall("one|two|three", content))
+
+
+@pytest.mark.parametrize(
     "kept",
     [
         *"[[Old]] ![[red.png]] [@smith2004] @fig:house ++ctrl+s++ :tada: {ref}`the-house` {.c} {%x%} \\(a+b\\)".split(),

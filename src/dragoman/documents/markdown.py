@@ -35,8 +35,10 @@ _LINES = r"""  # lines that mark what follows, or stay
   | \*\[LABEL\]:.* | \([^()\n]+\)= | \+{3}(?:[ ]*ATTRIBUTES)? | [;-]*-8<-+.* | <<<[ ].* | FIRST%[ ].*(?:\n%.*)*
   | FIRST(?:im|ex)port\b(?:.*[(\[{`]\nSOME[)\]}`].*|[ ](?:.*["'];?$|(?:default|const|function|class|async|\{|\*)).*REST)
   | (?P<drawn>FIRST\|[ |].*REST|\+[-=+:]{3,}\+REST|(?:.*\S[ ]{2}.*\n)?[ >]*-{2,}(?:[ ]+-{2,})+REST)"""
+_TERM = r"""  # a term before its definition, or before other terms
+    (?!BLOCK)(?P<t1>[^\s:~](?:.*\S)?)[ \t]*$(?=\n(?:[ >]*+(?!BLOCK)[^\s:~].*\n){0,9}?(?:[ >]*+\n)?[ >]*+[:~][ \t]+\S)"""
 _KEPT = r"""  # what stays in a paragraph
-    \A\[[ x]\](?=\s) | \A:[ ]+
+    \A\[[ x]\](?=\s) | \A:[ \t]+
   | \[\^[^\[\]\n]{1,100}\]:? | \[[ ]?\](?![(\[:]) | !?\[\[[^\[\]\n]{1,300}\]\] | \[_?TOC_?\]
   | \[(?=[^\[\]\n]{0,300}(?<![\w.])@\w)[^\[\]\n]{1,300}\](?![(\[]) | (?<![\w@/.])@[A-Z_][\w-]*(?:[:./][\w-]+)*
   | \{\{(?:(?!\{\{|\}\}).){1,1000}+\}\} | \{%(?:(?!\{%|%\}).){1,1000}+%\} | \{[\w:.+-]{1,100}\}`[^`]{1,500}`
@@ -59,6 +61,7 @@ _PARTS = {
     "LABEL": r"[^\[\]\n]*",
     "INNER": r"(?:(?!\\[()\[\]]).)",
     "FIRST": r"(?<![^\n]\n)",  # after an empty line
+    "BLOCK": r"(?:(?:[-+*>\#|]|\d+[.)])[ \t]|`{3})",
     "SOME": r"(?:.*\n){0,100}?",
     "REST": r"(?:\n.*\S.*)*",
     "PROSE": r"""(?:admonition|attention|aside|card|caution|danger|definition|deprecated|details|dropdown|epigraph|
@@ -183,6 +186,7 @@ def _parser(with_components: bool) -> MarkdownIt:
     lines = _compiled(rf"(?:{_LINES}{f'|{_COMPONENTS}' * with_components})[ \t]*$", re.MULTILINE)
     interrupted = ["paragraph", "reference", "blockquote", "list"]
     md.block.ruler.before("fence", "lines", partial(_lines, lines), {"alt": interrupted})
+    md.block.ruler.before("paragraph", "terms", partial(_lines, _compiled(_TERM, re.MULTILINE)), {"alt": ["paragraph"]})
     kept, inline = _compiled(_KEPT + "|BRACES" * with_components, re.DOTALL | re.IGNORECASE), md.inline.ruler
     inline.before("escape", "kept", partial(_keep, kept))
     inline.after("image", "marks", partial(_keep, _compiled(_MARKS)))
