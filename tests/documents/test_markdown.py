@@ -15,6 +15,7 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
+from dragoman.documents.document import Left
 from dragoman.documents.markdown import Markdown
 from dragoman.documents.reading import read_document
 
@@ -163,6 +164,9 @@ def test_links_and_cells_keep_what_they_point_to(content: str, translation: str)
         "import X from 'y';\nimport {Z} from \"z\";\n\nexport const x = {\n  y: 'z',\n\n};\n\none\n",
         "one\n: two\n\n  three\n\n[^x]: one\n\n    two\n\n        x\n",
         '<a href="https://x.y/z">one</a> <br> **two** [](x) three\n',
+        "1.\t```{code} x\n\ty z\n\t```\n\none\n",
+        "-\t```{note} one\n\t:class: x\n\n\ttwo\n\t```\n\n\tthree\n",
+        "# one { #x }\ntwo { .y .z }\n\n\\textbf{one two} three\n",
     ],
 )
 def test_lines_that_are_no_text_stay_on_their_lines(content: str) -> None:
@@ -272,6 +276,7 @@ def test_no_code_is_read_as_an_attribute() -> None:
         "<!-- <a title='b'> -->",
         "<script>\nx = '<a title=\"b\">'\n</script>",
         "    a title='b'",
+        "```x\n---\ntitle: b\n---\n```",
     ):
         assert Markdown(f"{code}\n", "utf-8").texts == []
 
@@ -299,6 +304,8 @@ def test_a_text_that_stays_is_reported_with_its_line(content: str, reason: str) 
     assert document.texts == ["two"]
     assert document.left
     assert all(reason in left.reason and left.place == "line 6" for left in document.left)
+    for expression in ("{x.map(y => <li>one {y}</li>)}", "<X y={<b>one</b>} />"):
+        assert Markdown(expression, "utf-8", with_components=True).left == [Left("it is in an expression", "line 1")]
     assert Markdown("<!-- one -->\n\n<script>one</script>\n\n```{math}\nx\n```\n\n<br>\n", "utf-8").left == []
 
 

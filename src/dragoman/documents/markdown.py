@@ -23,29 +23,29 @@ from dragoman.text.lines import without_packing
 _LINES = r"""  # lines that mark what follows, or stay
     (?P<indented>(?:!{3}|\?{3}\+?)[ ]*[\w-]+(?:[ ][\w-]+)*(?:[ ]+"(?P<t1>.*)")?|={3}[!+]{0,2}[ ]+"(?P<t2>.*)")
   | (?P<fence>`{3,}|~{3,}|:{3,})[ ]*\{(?:(?:button-\w+|div|figure|grid(?:-item)?|tab-set)\}.*|PROSE\}[ ]*(?P<t3>.*))OPTS
-  | (?P<code>`{3,}|~{3,}|:{3,})[ ]*\{(?:CODE|(?P<directive>[\w:+-]+))\}.*(?:\n(?![ >]*(?P=code)[`~: ]*$).*)*+(?:\n.*)?
+  | (?P<code>`{3,}|~{3,}|:{3,})[ ]*\{(?:CODE|(?P<directive>[\w:+-]+))\}.*(?:\n(?!PAD(?P=code)[`~: ]*$).*)*+(?:\n.*)?
   | :{2,}[ ]*(?:ATTRIBUTES|[\w.-]+)?(?:\[(?P<t4>LABEL)\])?(?:ATTRIBUTES)?(?:[ ]+(?P<t5>[^:\s](?:.*[^:\s])?))?[ :]*
   | /{3,}[ ]*(?:html\b.*|[\w-]+(?:[ ]*\|[ ]*(?P<t6>.*))?)? | \[![\w|-]+\][+-]?(?:[ ]+(?P<t7>.*))?
   | \$\$(?!.*\$\$)SOME.*\$\$(?:[ ]*[({].*[)}])?[.,;]? | \\\\?\[(?!.*\\\])SOME.*\\\][.,;]?
   | \\begin\{(?P<env>[\w*]+)\}SOME.*\\end\{(?P=env)\}.* | \\[a-zA-Z]+\*?(?:ATTRIBUTES|\[LABEL\])*
-  | \{\{[<%][ ]*(?P<short>[\w-]*(?:code|highlight|math|mermaid)[\w-]*)(?:.*|SOME[ >]*)\{\{[<%][ ]*/[ ]*(?P=short)\b.*
-  | \{%-?[ ]*(?P<liquid>code|highlight|math|mermaid|comment)\b(?:.*|SOME[ >]*)\{%-?[ ]*end(?P=liquid)\b.*
+  | \{\{[<%][ ]*(?P<short>[\w-]*(?:code|highlight|math|mermaid)[\w-]*)(?:.*|SOMEPAD)\{\{[<%][ ]*/[ ]*(?P=short)\b.*
+  | \{%-?[ ]*(?P<liquid>code|highlight|math|mermaid|comment)\b(?:.*|SOMEPAD)\{%-?[ ]*end(?P=liquid)\b.*
   | \{\{(?!.*\}\})(?:.*\n){1,9}?.*\}\} | \{%(?!.*%\})(?:.*\n){1,9}?.*%\} | [;-]*-8<-+.* | <<<[ ].*
   | (?:(?:\{\{(?:(?!\}\}).)*+\}\}|\{%(?:(?!%\}).)*+%\}|\{[ ]?[:.\#][^{}\n]*+\})[ ]*+)++
   | \*\[LABEL\]:[ ]*(?P<t8>.*) | \([^()\n]+\)= | \+{3}(?:[ ]*ATTRIBUTES)? | FIRST%[ ].*(?:\n%.*)*
   | FIRST(?:im|ex)port\b(?:.*[(\[{`]\nSOME[)\]}`].*|[ ](?:.*["'];?$|(?:default|const|function|class|async|\{|\*)).*REST)
-  | (?P<drawn>FIRST\|[ |].*REST|\+[-=+:]{3,}\+REST|(?:.*\S[ ]{2}.*\n)?[ >]*-{2,}(?:[ ]+-{2,})+REST)"""
+  | (?P<drawn>FIRST\|[ |].*REST|\+[-=+:]{3,}\+REST|(?:.*\S[ ]{2}.*\n)?PAD-{2,}(?:[ ]+-{2,})+REST)"""
 _TERM = r"""  # a term before its definition, or before other terms
-    (?!BLOCK)(?P<t1>[^\s:~](?:.*\S)?)[ \t]*$(?=\n(?:[ >]*+(?!BLOCK)[^\s:~].*\n){0,9}?(?:[ >]*+\n)?[ >]*+[:~][ \t]+\S)"""
+    (?!BLOCK)(?P<t1>[^\s:~](?:.*\S)?)[ \t]*$(?=\n(?:PAD(?!BLOCK)[^\s:~].*\n){0,9}?(?:PAD\n)?PAD[:~][ \t]+\S)"""
 _KEPT = r"""  # what stays in a paragraph
     \A\[[ x]\](?=\s) | \A:[ \t]+
   | \[\^[^\[\]\n]{1,100}\]:? | \[[ ]?\](?![(\[:]) | !?\[\[[^\[\]\n]{1,300}\]\] | \[_?TOC_?\]
   | \[(?=[^\[\]\n]{0,300}(?<![\w.])@\w)[^\[\]\n]{1,300}\](?![(\[]) | (?<![\w@/.])@[A-Z_][\w-]*(?:[:./][\w-]+)*
   | \{\{(?:(?!\{\{|\}\}).){1,1000}+\}\} | \{%(?:(?!\{%|%\}).){1,1000}+%\} | \{[\w:.+-]{1,100}\}`[^`]{1,500}`
-  | \{(?=[:\#.%/$@!>=]|[^\s{}]{1,100}\}|\s?[.\#]?[\w-]{1,50}\s?=)[^{}]{0,500}\} | https?://[^\s<>\[\]]*[\w/]
+  | \{(?=\s?[:\#.]|[%/$@!>=]|[^\s{}]{1,100}\}|\s?[.\#]?[\w-]{1,50}\s?=)[^{}]{0,500}\} | https?://[^\s<>\[\]]*[\w/]
   | \$\$[^$]{1,2000}\$\$ | (?<![\w$])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:[^$\\]|\\.){1,500}+(?<!\s)\$(?!\d)
   | \\\\?(?:(?P<b>\()|\[)(?=INNER*?(?:[=^_{}<>+]|\\[A-Z])|(?:(?![^\W\d_]{2})INNER)*+\\)INNER{1,1000}+\\(?(b)\)|\])
-  | \\(?:@?ref|eqref|cite\w{0,9}|label|input|include\w{0,9})[({][^(){}\n]{0,200}[)}]
+  | \\(?:@?ref|eqref|cite\w{0,9}|label|input|include\w{0,9})[({][^(){}\n]{0,200}[)}] | \\[A-Z]{2,20}(?=\{)
   | <(?P<code>code|kbd|samp|var|pre|script|style|math|svg)\b[^<>]{0,500}>(?:(?!</?(?P=code)\b).){0,2000}+</(?P=code)>
   | <[A-Z][A-Z\d+.-]{1,31}:[^<>\s]*> | <[\w.+-]{1,100}@[\w.-]{1,200}> | (?P<tag_close>(?=</)TAG) | TAG(?<=/>)
   | <(?=(?:area|br|col|embed|hr|img|input|source|wbr)\b)[^<>]{1,1000}> | (?P<tag_open>TAG)
@@ -62,8 +62,9 @@ _PARTS = {
     "INNER": r"(?:(?!\\[()\[\]]).)",
     "FIRST": r"(?<![^\n]\n)",  # after an empty line
     "BLOCK": r"(?:(?:[-+*>\#|]|\d+[.)])[ \t]|`{3})",
-    "OPTS": r"(?:\n[ >]*(?:\#\|[ ]|:[\w-]+:).*)*+(?:\n[ >]*---(?:\n.*){0,50}?\n[ >]*---[ ]*$)?",
+    "OPTS": r"(?:\nPAD(?:\#\|[ ]|:[\w-]+:).*)*+(?:\nPAD---(?:\n.*){0,50}?\nPAD---[ ]*$)?",
     "CODES": r"(?:[!?]|(?:code|kbd|math|pre|samp|script|style|svg|textarea|var)\b)",
+    "PAD": r"[ \t>]*+",
     "SOME": r"(?:.*\n){0,100}?",
     "REST": r"(?:\n.*\S.*)*",
     "PROSE": r"""(?:admonition|attention|aside|card|caution|danger|definition|deprecated|details|dropdown|epigraph|
@@ -72,9 +73,10 @@ _PARTS = {
     "CODE": r"""(?:bash|bibliography|code|code-\w+|contents|dot|glue|graphviz|image|include|index|js|julia|
         literalinclude|math|mermaid|ojs|plot|python|r|sh|sql|tableofcontents|toctree(?!\}[^`~]*?\w[ ]+<))""",
 }  # what words in capitals stand for; PROSE and CODE are names of directives
-_HEAD = r"""(?:[:~]?[ \t]|>|[-*+\d.)]+[ \t])*+(?:(?:!?\[|\]|<(?!CODES))(?s:.*)|\{[^}]*.*|(?:`{3}[^`\n]*|[:~].*)OPTS$)"""
-_SHOWN = r"""(?:(?<=[\s"'{])|^(?P<key>[ >]*+)(?:-[ ]|\#\|[ ]|:)?[\w-]*?|(?P<to>\][(:][\s>]*+(?:<[^<>]*+>|\S*+)[\s>]++))
-    (?(to)|(?:alt|cap(?:tion)?|description|details|excerpt|header|label|placeholder|summary|tagline|[Tt]itle))
+_HEAD = r"""(?:[:~]?[ \t]|>|[-*+\d.)]+[ \t])*+(?:(?:!?\[|\]|<(?!CODES))(?s:.*) | \{(?!/\*)[^}]*.*
+  | [`~:]{3,}[ ]*\{.*OPTS | `{3}[^`\n]*$ | [:~].*)"""  # a piece of markup, before the code in it
+_SHOWN = r"""(?:(?<=[\s"'{])|^(?P<key>PAD)(?:-[ ]|\#\|[ ]|:)?[\w-]*?|(?P<to>\][(:][\s>]*+(?:<[^<>]*+>|\S*+)[\s>]++))
+    (?(to)|(?:aria-|fig-|img-)?(?:alt|cap(?:tion)?|description|details|header|label|placeholder|summary|tagline|[Tt]itle))
     (?(key)(?<![\s:]label)(?::[ \t]+|[ ]=[ ])|(?(to)|=\{?)(?=["'`(])) (?P<value>
     (?(key)\S.*(?:\n(?P=key)[ \t]+(?!(?:-[ ])?[\w-]+:[ \t])\S.*)*|(?:\([^()]*\)|(["'`])(?s:\\.|(?!\4).)*+\4)))"""
 _VALUE = r"""(["'`])(?P<quoted>(?:(?!\1|\$\{)[^\\\r\n])*+)\1 | (?<=[ \t])(?!(?:y|n|yes|no|true|false|on|off|null)\Z)
@@ -137,6 +139,8 @@ class Markdown(Spliced):
     def _add_shown(self, begin: int, end: int) -> None:
         """Add the titles of links and what attributes and options show, such as `alt`, in a piece of markup."""
         head = _compiled(_HEAD, re.IGNORECASE | re.MULTILINE).match(self.content, begin, end)
+        if head and re.search(r"(?<!=)>\s*[^\W\d_]{2}[^<>{}]*(?:\{|</)", head[0]):
+            self.left.append(Left("it is in an expression", line_of(self.content, head.span())))
         for found in _compiled(_SHOWN, re.MULTILINE).finditer(self.content, *head.span()) if head else []:
             begin = found.start("value")
             value = _compiled(_VALUE, re.IGNORECASE).fullmatch(
