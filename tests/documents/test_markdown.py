@@ -242,6 +242,7 @@ def test_components_stay_and_their_text_is_translated(tmp_path: Path) -> None:
         '{{< figure src="x" caption="one" >}}\n{% include x.html alt="two" %}\n',
         '```x title="one"\ny(title="z")\n```\n',
         ':::x{title="one"}\ntwo\n:::\n',
+        "one {x}`two three <y>` {x}`y z`\n",
         '- ```{image} x\n  :alt: one\n  ```\n- {{< x title="two" >}}\n1. > <img alt="three">\n',
     ],
 )
@@ -255,7 +256,7 @@ def test_what_attributes_and_options_show_is_translated(content: str) -> None:
     [
         ("[x1](y 'two')", "[x1](y 'a \"b: c’ d')"),
         ('<img alt="two">', "<img alt=\"a 'b: c' d\">"),
-        ("```{image} x\n:alt: two\n```", '```{image} x\n:alt: "a \\"b: c\' d"\n```'),
+        ("```{image} x\n:alt: two\n```", "```{image} x\n:alt: 'a \"b: c’ d'\n```"),
     ],
 )
 def test_a_translated_value_cannot_end_its_quotes(content: str, written_as: str) -> None:

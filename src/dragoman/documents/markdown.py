@@ -2,7 +2,6 @@
 CommonMark is listed in two tables of patterns. A translated paragraph becomes one line.
 """
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -63,7 +62,6 @@ _PARTS = {
     "FIRST": r"(?<![^\n]\n)",  # after an empty line
     "BLOCK": r"(?:(?:[-+*>\#|]|\d+[.)])[ \t]|`{3})",
     "OPTS": r"(?:\nPAD(?:\#\|[ ]|:[\w-]+:).*)*+(?:\nPAD---(?:\n.*){0,50}?\nPAD---[ ]*$)?",
-    "CODES": r"(?:[!?]|(?:code|kbd|math|pre|samp|script|style|svg|textarea|var)\b)",
     "PAD": r"[ \t>]*+",
     "SOME": r"(?:.*\n){0,100}?",
     "REST": r"(?:\n.*\S.*)*",
@@ -73,14 +71,17 @@ _PARTS = {
     "CODE": r"""(?:bash|bibliography|code|code-\w+|contents|dot|glue|graphviz|image|include|index|js|julia|
         literalinclude|math|mermaid|ojs|plot|python|r|sh|sql|tableofcontents|toctree(?!\}[^`~]*?\w[ ]+<))""",
 }  # what words in capitals stand for; PROSE and CODE are names of directives
-_HEAD = r"""(?:[:~]?[ \t]|>|[-*+\d.)]+[ \t])*+(?:(?:!?\[|\]|<(?!CODES))(?s:.*) | \{(?!/\*)[^}]*.*
-  | [`~:]{3,}[ ]*\{.*OPTS | `{3}[^`\n]*$ | [:~].*)"""  # a piece of markup, before the code in it
-_SHOWN = r"""(?:(?<=[\s"'{])|^(?P<key>PAD)(?:-[ ]|\#\|[ ]|:)?[\w-]*?|(?P<to>\][(:][\s>]*+(?:<[^<>]*+>|\S*+)[\s>]++))
+_HEAD = r"""(?:[:~]?[ \t]|>|[-*+\d.)]+[ \t])*+(?:\{(?!/\*)[^}]*.* | [`~:]{3,}[ ]*\{.*OPTS | `{3}[^`\n]*$ | [:~].*
+  | (?:!?\[|\]|<(?![!?]|(?:code|kbd|math|pre|samp|script|style|svg|textarea|var)\b))(?s:.*))"""  # markup before code
+_SHOWN = r"""  # a title of a link, or what an option or attribute shows
+    (?:(?<=[\s"'{])|^(?P<key>PAD)[-:|\#]{0,2}[ ]?[\w-]*?|(?P<to>\][(:][\s>]*+(?:<[^<>]*+>|\S*+)[\s>]++|\}(?=`[^`<>]+<)))
     (?(to)|(?:aria-|fig-|img-)?(?:alt|cap(?:tion)?|description|details|header|label|placeholder|summary|tagline|[Tt]itle))
-    (?(key)(?<![\s:]label)(?::[ \t]+|[ ]=[ ])|(?(to)|=\{?)(?=["'`(])) (?P<value>
-    (?(key)\S.*(?:\n(?P=key)[ \t]+(?!(?:-[ ])?[\w-]+:[ \t])\S.*)*|(?:\([^()]*\)|(["'`])(?s:\\.|(?!\4).)*+\4)))"""
-_VALUE = r"""(["'`])(?P<quoted>(?:(?!\1|\$\{)[^\\\r\n])*+)\1 | (?<=[ \t])(?!(?:y|n|yes|no|true|false|on|off|null)\Z)
-    (?P<plain>[^\s"'`|>&*!?%@\[\](){}\#,-](?:(?!:[ \t]|:\Z|[ \t]\#)[^\r\n])*+)"""  # as YAML without escapes
+    (?(key)(?<![\s:]label)(?::[ \t]+|[ ]=[ ])|(?(to)|=\{?)(?=["'`(]))
+    (?P<value>(?(key)\S.*(?:\n(?P=key)[ \t]+(?!(?:-[ ])?[\w-]+:[ \t])\S.*)*
+      |(?:\([^()]*\)|`[^`<>]+(?<!\s)(?=\s*<)|(["'`])(?s:\\.|(?!\4).)*+\4)))"""
+_VALUE = r"""(["'`])(?P<quoted>(?:(?!\1|\$\{)[^\\\r\n])*+)\1 | `(?P<role>[^`]+) | (?<=[ \t])
+    (?!(?:y|n|yes|no|true|false|on|off|null)\Z)  # as YAML without escapes
+    (?P<plain>[^\s"'`|>&*!?%@\[\](){}\#,-](?:(?!:[ \t]|:\Z|[ \t]\#)[^\r\n])*+)"""
 _COMPONENTS = "(?:(?:TAG|BRACES)[ \t]*+)++"
 _REASONS = {"directive": "its directive is unknown", "drawn": "it is in a table that is drawn with characters"}
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
@@ -101,9 +102,10 @@ class Markdown(Spliced):
     def __init__(self, content: str, encoding: str, with_components: bool = False) -> None:
         super().__init__(content, encoding)
         end = len(content) - len(_FRONT_MATTER.sub("", content, count=1))
-        front = _compiled(_SHOWN, re.MULTILINE).finditer(content, 0, end)
-        titles = [line_of(content, found.span("value")) for found in front if has_words(found["value"])]
-        self.left += [Left("it is in the front matter", place) for place in titles]
+        shown = (
+            found for found in _compiled(_SHOWN, re.MULTILINE).finditer(content, 0, end) if has_words(found["value"])
+        )
+        self.left += [Left("it is in the front matter", line_of(content, found.span("value"))) for found in shown]
         self._lines = [match.span() for match in _LINE.finditer(content, end)]
         self._escaped = {ord(mark): f"\\{mark}" for mark in re.findall(r"\\([${}~^=])", content)}
         self._parser, self._references, above = _parser(with_components), dict[str, Any](), ""
@@ -130,7 +132,7 @@ class Markdown(Spliced):
         if before == "[":  # the text of a picture
             return re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", words)
         if before.isspace() and not _compiled(_VALUE, re.IGNORECASE).fullmatch(f" {words}", 1):
-            return json.dumps(words, ensure_ascii=False)
+            return "'" + words.replace("'", "’") + "'"
         if before:
             return words.replace(before, {'"': "'", "'": "’"}.get(before, before))
         words = _SPECIAL.sub(lambda found: "".join(f"\\{character}" for character in found[0]), words)
