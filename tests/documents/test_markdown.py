@@ -271,13 +271,15 @@ def test_titles_in_front_matter_are_reported() -> None:
     assert Markdown("---\nlayout: one\ntitle: 5\n---\none", "utf-8").left == []
 
 
-def test_no_code_is_read_as_an_attribute() -> None:
+def test_neither_code_nor_a_name_of_a_file_is_text_of_an_attribute() -> None:
     for code in (
         "`<a title='b'>`",
         "<!-- <a title='b'> -->",
         "<script>\nx = '<a title=\"b\">'\n</script>",
         "    a title='b'",
         "```x\n---\ntitle: b\n---\n```",
+        "```x title='a/b.c'\n```",
+        "```{image} x\n:alt: a_b.c\n```",
     ):
         assert Markdown(f"{code}\n", "utf-8").texts == []
 

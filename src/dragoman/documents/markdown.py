@@ -77,6 +77,7 @@ _SHOWN = r"""  # a title of a link, or what an option or attribute shows
     (?:(?<=[\s"'{])|^(?P<key>PAD)[-:|\#]{0,2}[ ]?[\w-]*?|(?P<to>\][(:][\s>]*+(?:<[^<>]*+>|\S*+)[\s>]++|\}(?=`[^`<>]+<)))
     (?(to)|(?:aria-|fig-|img-)?(?:alt|cap(?:tion)?|description|details|header|label|placeholder|summary|tagline|[Tt]itle))
     (?(key)(?<![\s:]label)(?::[ \t]+|[ ]=[ ])|(?(to)|=\{?)(?=["'`(]))
+    (?!["'`]?(?=[^\s"'`]*?\w[./\\_]\w)[^\s"'`]++(?:["'`]|[ ]*\r?$))  # unless it is the name of a file
     (?P<value>(?(key)\S.*(?:\n(?P=key)[ \t]+(?!(?:-[ ])?[\w-]+:[ \t])\S.*)*
       |(?:\([^()]*\)|`[^`<>]+(?<!\s)(?=\s*<)|(["'`])(?s:\\.|(?!\4).)*+\4)))"""
 _VALUE = r"""(["'`])(?P<quoted>(?:(?!\1|\$\{)[^\\\r\n])*+)\1 | `(?P<role>[^`]+) | (?<=[ \t])
