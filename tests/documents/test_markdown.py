@@ -278,6 +278,7 @@ def test_neither_code_nor_a_name_of_a_file_is_text_of_an_attribute() -> None:
         "<script>\nx = '<a title=\"b\">'\n</script>",
         "    a title='b'",
         "```x\n---\ntitle: b\n---\n```",
+        "```{.x}\n---\ntitle: b\n---\n```",
         "```x title='a/b.c'\n```",
         "```{image} x\n:alt: a_b.c\n```",
     ):
