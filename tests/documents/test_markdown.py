@@ -15,6 +15,7 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
+from dragoman.documents.document import Left
 from dragoman.documents.markdown import Markdown
 from dragoman.documents.reading import read_document
 
@@ -25,7 +26,7 @@ title: not me
 Read the [station], [the *old* house][], [my sister][sis] and [the
 long name]. [![The badge](https://x.org/a.svg)](https://x.org) ![A car][] ![A cat] ![A dog][sis]
 
-> A <a href="https://x.org/a">guide</a>, <img src="https://x.org/a.png" alt="a"> and [one
+> A <a href="https://x.org/a">guide</a>, <img src="https://x.org/a.png" alt="1"> and [one
 > name] with [undefined] words, [a title][other] and $x_1 + y$ for $5 and $6.
 
 !!! note "Read **this** first"
@@ -108,7 +109,7 @@ def structure(content: str) -> list[str]:
                 yield f"{token.type} {targets} {token.content if is_literal else ''}"
 
     tokens = [*parts(md.parse(content, references))]
-    return [*tokens, *(f"{name} {where['href']} {where['title']}" for name, where in references["references"].items())]
+    return [*tokens, *(f"{name} {where['href']}" for name, where in references["references"].items())]
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda word: f"{word}zq"])
@@ -152,17 +153,20 @@ def test_links_and_cells_keep_what_they_point_to(content: str, translation: str)
         "> [!NOTE]\n> one\n>\n> two\n",
         "> [!tip]- one *two*\n> three\n",
         "```{note}\none\n```\n\n```\nx\n```\n",
-        "````{tip} one\n:class: x\n\n```{figure} x.png\n---\nalt: x\n---\ntwo\n```\nthree\n````\n",
+        "````{tip} one\n:class: x\n\n```{figure} x.png\n---\nname: x y\n---\ntwo\n```\nthree\n````\n",
         ":::{math}\nx = y\n:::\none\n",
         "$$\nx\n=\ny\n$$\none\n",
         "> \\[\n> x\n> - y\n> \\]\n\none\n",
         "one\n\\begin{align}\nx\n\n* y\n\\end{align}\ntwo\n",
         '{{< x >}}\none\n{{< /x >}}\n{% x y="z" %}\ntwo\n{% endx %}\n',
         '{{< highlight x >}}\nx y\n{{< /highlight >}}\n{% code %}\nx\n{% endcode %}\n{{< x\n y="z" >}}\none\n',
-        '(x/y)=\n# one {#x}\n+++ {"x": 1}\n--8<-- "x.y"\none\n\n*[X]: y z\n',
+        '(x/y)=\n# one {#x}\n+++ {"x": 1}\n--8<-- "x.y"\none\n\n*[X]: two\n',
         "import X from 'y';\nimport {Z} from \"z\";\n\nexport const x = {\n  y: 'z',\n\n};\n\none\n",
         "one\n: two\n\n  three\n\n[^x]: one\n\n    two\n\n        x\n",
         '<a href="https://x.y/z">one</a> <br> **two** [](x) three\n',
+        "1.\t```{code} x\n\ty z\n\t```\n\none\n",
+        "-\t```{note} one\n\t:class: x\n\n\ttwo\n\t```\n\n\tthree\n",
+        "# one { #x }\ntwo { .y .z }\n\n\\textbf{one two} three\n",
     ],
 )
 def test_lines_that_are_no_text_stay_on_their_lines(content: str) -> None:
@@ -172,12 +176,30 @@ def test_lines_that_are_no_text_stay_on_their_lines(content: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        "one\ntwo\n: three\n",
+        "**one**\ntwo `x`\n\n:   three\n\n    one\n:   two\n\nthree\n~ one\n",
+        "> one\n> two\n> three\n> : one\n>\n> two\n",
+        "- one\n\n  two\n  three\n  : one\n\n      two\n      three\n      : one\n",
+        "one\n: two\nthree\n: one\n: two\n\none\n\n: two",
+        "one\r\ntwo\r\n:\tthree\r\n\r\n\tone\r\n",
+        "# one\ntwo\nthree  \n: one\n",
+    ],
+)
+def test_each_term_and_each_definition_is_a_text_on_its_line(content: str) -> None:
+    expected = re.sub(r"\b(one|two|three)\b", r"\1é", content)
+    assert written(content, lambda word: f"{word}é") == expected
+    assert len(Markdown(content, "utf-8").texts) == len(re.findall("one|two|three", content))
+
+
+@pytest.mark.parametrize(
     "kept",
     [
         *"[[Old]] ![[red.png]] [@smith2004] @fig:house ++ctrl+s++ :tada: {ref}`the-house` {.c} {%x%} \\(a+b\\)".split(),
         *"$a_1$ $`a`$ [^1] https://x.org/a_b <https://x.org> <me@x.org> \\@ref(fig:x) <kbd>Ctrl</kbd>".split(),
         *("[see @doe99, p. 3]", "{{ page.title }}", "$$a + b$$", "\\[x^2 + y\\]", "\\\\(a + b\\\\)", "[^long note]"),
-        *('{ width="300" }', "<Badge a={{b: 'c > d'}} />", '<img src="https://x.org/a.png" alt="a">'),
+        *('{ width="300" }', "<Badge a={{b: 'c > d'}} />", '<img src="https://x.org/a.png" id="a">'),
     ],
 )
 def test_what_stays_in_a_paragraph_is_one_tag(kept: str) -> None:
@@ -205,11 +227,62 @@ def test_components_stay_and_their_text_is_translated(tmp_path: Path) -> None:
     assert translation == re.sub(r"\b(one|two|three)\b", r"\1é", content)
 
 
-def test_attributes_that_stay_are_noted_once() -> None:
-    assert Markdown('one <img alt="two" src="x"> <b title="x">two</b>', "utf-8").notes == [
-        "attributes of tags, such as alt and title, stay as they are"
-    ]
-    assert Markdown("one <b>two</b>\n\n```x title='y'\n```", "utf-8").notes == []
+@pytest.mark.parametrize(
+    "content",
+    [
+        '<img src="x" alt="one">',
+        '<div>\n<a href="x" title=\'two\'><img alt="one" id="x"></a>\n</div>\n',
+        "```{image} x.png\n:alt: one\n:name: x\n```\n\n```{code} y\n:caption: two\n\ntitle=x\n```\n",
+        "> ```{figure} x.png\n> :alt: one\n> :label: x\n>\n> two\n> ```\n",
+        "```{figure} x.png\n---\nalt: one\nname: x\n---\ntwo\n```\n",
+        "```{table} one\n\n| two |\n|---|\n| three |\n```\n",
+        "[one](x \"two\") ![one](x 'three')",
+        '[one](<x y> "two") [![one](x "two")](y "three")',
+        "[one][x]\n\n[x]: y \"two\"\n[z]: <y>\n  'three'\n",
+        '{{< figure src="x" caption="one" >}}\n{% include x.html alt="two" %}\n',
+        '```x title="one"\ny(title="z")\n```\n',
+        ':::x{title="one"}\ntwo\n:::\n',
+        "one {x}`two three <y>` {x}`y z`\n",
+        '- ```{image} x\n  :alt: one\n  ```\n- {{< x title="two" >}}\n1. > <img alt="three">\n',
+    ],
+)
+def test_what_attributes_and_options_show_is_translated(content: str) -> None:
+    expected = re.sub(r"\b(one|two|three)\b", r"\1é", content)
+    assert written(content, lambda word: f"{word}é") == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "written_as"),
+    [
+        ("[x1](y 'two')", "[x1](y 'a \"b: c’ d')"),
+        ('<img alt="two">', "<img alt=\"a 'b: c' d\">"),
+        ("```{image} x\n:alt: two\n```", "```{image} x\n:alt: 'a \"b: c’ d'\n```"),
+    ],
+)
+def test_a_translated_value_cannot_end_its_quotes(content: str, written_as: str) -> None:
+    document = Markdown(content, "utf-8")
+    assert document.translated([text.replace("two", "a \"b: c' d") for text in document.texts]).decode() == written_as
+
+
+def test_titles_in_front_matter_are_reported() -> None:
+    yaml = "---\nx: y\ntitle: One\nz:\n  - alt: >-\n      two\n---\n"
+    for content in (yaml, '+++\nx = 1\ntitle = "One"\n\nsubtitle = "two"\n+++\n'):
+        assert [left.place for left in Markdown(content, "utf-8").left] == ["line 3", "line 5"]
+    assert Markdown("---\nlayout: one\ntitle: 5\n---\none", "utf-8").left == []
+
+
+def test_neither_code_nor_a_name_of_a_file_is_text_of_an_attribute() -> None:
+    for code in (
+        "`<a title='b'>`",
+        "<!-- <a title='b'> -->",
+        "<script>\nx = '<a title=\"b\">'\n</script>",
+        "    a title='b'",
+        "```x\n---\ntitle: b\n---\n```",
+        "```{.x}\n---\ntitle: b\n---\n```",
+        "```x title='a/b.c'\n```",
+        "```{image} x\n:alt: a_b.c\n```",
+    ):
+        assert Markdown(f"{code}\n", "utf-8").texts == []
 
 
 @pytest.mark.parametrize(
@@ -224,6 +297,10 @@ def test_attributes_that_stay_are_noted_once() -> None:
         (10_001 * "[" + "one", "too much markup"),
         ("![one [two](y)](x)", "text of a picture"),
         ("one\0 two", "not found"),
+        ('[](x "a \\"b\\"")', "not one plain or quoted line"),
+        ("[x]: y (two)", "not one plain or quoted line"),
+        ("```{csv-table}\none, two\n```", "directive is unknown"),
+        ("```{toctree}\nThe one <x>\n```", "directive is unknown"),
     ],
 )
 def test_a_text_that_stays_is_reported_with_its_line(content: str, reason: str) -> None:
@@ -231,12 +308,19 @@ def test_a_text_that_stays_is_reported_with_its_line(content: str, reason: str) 
     assert document.texts == ["two"]
     assert document.left
     assert all(reason in left.reason and left.place == "line 6" for left in document.left)
+    for expression in ("{x.map(y => <li>one {y}</li>)}", "<X y={<b>one</b>} />"):
+        assert Markdown(expression, "utf-8", with_components=True).left == [Left("it is in an expression", "line 1")]
     assert Markdown("<!-- one -->\n\n<script>one</script>\n\n```{math}\nx\n```\n\n<br>\n", "utf-8").left == []
 
 
 def test_escapes_that_a_file_uses_are_used_in_its_translation() -> None:
     assert written("one \\$5 and \\{x", str.upper) == "ONE \\$5 AND \\{X"
     assert written("one $5", str.upper) == "ONE $5"
+
+
+def test_markup_without_words_in_it_is_one_tag() -> None:
+    assert Markdown("see **`x`**, [_`y`_](z) and <b> {c}</b>.", "utf-8").texts == ["see <g1/>, <g2/> and <g3/>."]
+    assert Markdown("see **_both_ {x}**", "utf-8").texts == ["see <g1><g2>both</g2> <g3/></g1>"]
 
 
 @given(

@@ -137,15 +137,15 @@ class Spliced(Document):
         if has_words(words):
             self._inner.append(Block(where, Inline.of([Part("words", where, words)])))
 
-    def written(self, words: str, is_inner: bool) -> str:
-        """Words as the format writes them."""
+    def written(self, words: str, inner: Where | None) -> str:
+        """Return words as the format writes them; `inner` is where they are if they are in the markup of others."""
         return words
 
     def translated(self, translations: Sequence[str]) -> bytes:
         outer, inner = translations[: len(self._blocks)], translations[len(self._blocks) :]
         begins = [block.where[0] for block in self._inner]
         inside = [
-            self.content[slice(*where)] if text == inline.text else self.written(text, True) + self.ends.get(where, "")
+            self.content[slice(*where)] if text == inline.text else self.written(text, where) + self.ends.get(where, "")
             for (where, inline), text in zip(self._inner, inner, strict=True)
         ]
 
@@ -165,7 +165,7 @@ class Spliced(Document):
                 parts.append(piece(*block.where))
             else:
                 parts += [
-                    self.written(part, is_inner=False) if isinstance(part, str) else self.ends.get(part) or piece(*part)
+                    self.written(part, None) if isinstance(part, str) else self.ends.get(part) or piece(*part)
                     for part in block.inline.parts(text, lambda _: self.keeps_empty)
                 ]
             end = block.where[1]

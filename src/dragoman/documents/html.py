@@ -73,8 +73,8 @@ class Html(Spliced):
                 group = []
         self.add(group)
 
-    def written(self, words: str, is_inner: bool) -> str:
-        return (_BARE_OR_QUOTE if is_inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
+    def written(self, words: str, inner: Where | None) -> str:
+        return (_BARE_OR_QUOTE if inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
 
     def _pieces(self, events: Sequence[Event], ends: Sequence[int]) -> Iterator[Part[Where] | None]:
         """What texts consist of; None between two texts."""

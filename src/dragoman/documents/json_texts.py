@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
-from dragoman.documents.document import Left, Spliced
+from dragoman.documents.document import Left, Spliced, Where
 from dragoman.documents.inline import Part
 from dragoman.documents.reading import decoded
 from dragoman.documents.values import Value, selected
@@ -40,7 +40,7 @@ class Json(Spliced):
                     if line[1]:
                         self.add([Part("words", line.span(), _text(line[1]))])
 
-    def written(self, words: str, is_inner: bool) -> str:
+    def written(self, words: str, inner: Where | None) -> str:
         return json.dumps(words, ensure_ascii=self._is_ascii)[1:-1]
 
 

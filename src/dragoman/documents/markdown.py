@@ -21,29 +21,30 @@ from dragoman.text.lines import without_packing
 
 _LINES = r"""  # lines that mark what follows, or stay
     (?P<indented>(?:!{3}|\?{3}\+?)[ ]*[\w-]+(?:[ ][\w-]+)*(?:[ ]+"(?P<t1>.*)")?|={3}[!+]{0,2}[ ]+"(?P<t2>.*)")
-  | (?P<fence>`{3,}|~{3,}|:{3,})[ ]*\{(?:(?:button-\w+|div|figure|grid(?:-item)?|tab-set)\}.*|PROSE\}[ ]*(?P<t3>.*))
-      (?:\n[ >]*:[\w-]+:(?:[ ].*)?)*(?:\n[ >]*---(?:\n[ >]*[\w-]+:.*){0,50}\n[ >]*---)?
-  | (?P<code>`{3,}|~{3,}|:{3,})[ ]*\{(?:CODE|(?P<directive>[\w:+-]+))\}.*(?:\n(?![ >]*(?P=code)[`~: ]*$).*)*+(?:\n.*)?
+  | (?P<fence>`{3,}|~{3,}|:{3,})[ ]*\{(?:(?:button-\w+|div|figure|grid(?:-item)?|tab-set)\}.*|PROSE\}[ ]*(?P<t3>.*))OPTS
+  | (?P<code>`{3,}|~{3,}|:{3,})[ ]*\{(?:CODE|(?P<directive>[\w:+-]+))\}.*(?:\n(?!PAD(?P=code)[`~: ]*$).*)*+(?:\n.*)?
   | :{2,}[ ]*(?:ATTRIBUTES|[\w.-]+)?(?:\[(?P<t4>LABEL)\])?(?:ATTRIBUTES)?(?:[ ]+(?P<t5>[^:\s](?:.*[^:\s])?))?[ :]*
   | /{3,}[ ]*(?:html\b.*|[\w-]+(?:[ ]*\|[ ]*(?P<t6>.*))?)? | \[![\w|-]+\][+-]?(?:[ ]+(?P<t7>.*))?
   | \$\$(?!.*\$\$)SOME.*\$\$(?:[ ]*[({].*[)}])?[.,;]? | \\\\?\[(?!.*\\\])SOME.*\\\][.,;]?
   | \\begin\{(?P<env>[\w*]+)\}SOME.*\\end\{(?P=env)\}.* | \\[a-zA-Z]+\*?(?:ATTRIBUTES|\[LABEL\])*
-  | \{\{[<%][ ]*(?P<short>[\w-]*(?:code|highlight|math|mermaid)[\w-]*)(?:.*|SOME[ >]*)\{\{[<%][ ]*/[ ]*(?P=short)\b.*
-  | \{%-?[ ]*(?P<liquid>code|highlight|math|mermaid|comment)\b(?:.*|SOME[ >]*)\{%-?[ ]*end(?P=liquid)\b.*
-  | \{\{(?!.*\}\})(?:.*\n){1,9}?.*\}\} | \{%(?!.*%\})(?:.*\n){1,9}?.*%\}
+  | \{\{[<%][ ]*(?P<short>[\w-]*(?:code|highlight|math|mermaid)[\w-]*)(?:.*|SOMEPAD)\{\{[<%][ ]*/[ ]*(?P=short)\b.*
+  | \{%-?[ ]*(?P<liquid>code|highlight|math|mermaid|comment)\b(?:.*|SOMEPAD)\{%-?[ ]*end(?P=liquid)\b.*
+  | \{\{(?!.*\}\})(?:.*\n){1,9}?.*\}\} | \{%(?!.*%\})(?:.*\n){1,9}?.*%\} | [;-]*-8<-+.* | <<<[ ].*
   | (?:(?:\{\{(?:(?!\}\}).)*+\}\}|\{%(?:(?!%\}).)*+%\}|\{[ ]?[:.\#][^{}\n]*+\})[ ]*+)++
-  | \*\[LABEL\]:.* | \([^()\n]+\)= | \+{3}(?:[ ]*ATTRIBUTES)? | [;-]*-8<-+.* | <<<[ ].* | FIRST%[ ].*(?:\n%.*)*
+  | \*\[LABEL\]:[ ]*(?P<t8>.*) | \([^()\n]+\)= | \+{3}(?:[ ]*ATTRIBUTES)? | FIRST%[ ].*(?:\n%.*)*
   | FIRST(?:im|ex)port\b(?:.*[(\[{`]\nSOME[)\]}`].*|[ ](?:.*["'];?$|(?:default|const|function|class|async|\{|\*)).*REST)
-  | (?P<drawn>FIRST\|[ |].*REST|\+[-=+:]{3,}\+REST|(?:.*\S[ ]{2}.*\n)?[ >]*-{2,}(?:[ ]+-{2,})+REST)"""
+  | (?P<drawn>FIRST\|[ |].*REST|\+[-=+:]{3,}\+REST|(?:.*\S[ ]{2}.*\n)?PAD-{2,}(?:[ ]+-{2,})+REST)"""
+_TERM = r"""  # a term before its definition, or before other terms
+    (?!BLOCK)(?P<t1>[^\s:~](?:.*\S)?)[ \t]*$(?=\n(?:PAD(?!BLOCK)[^\s:~].*\n){0,9}?(?:PAD\n)?PAD[:~][ \t]+\S)"""
 _KEPT = r"""  # what stays in a paragraph
-    \A\[[ x]\](?=\s) | \A:[ ]+
+    \A\[[ x]\](?=\s) | \A:[ \t]+
   | \[\^[^\[\]\n]{1,100}\]:? | \[[ ]?\](?![(\[:]) | !?\[\[[^\[\]\n]{1,300}\]\] | \[_?TOC_?\]
   | \[(?=[^\[\]\n]{0,300}(?<![\w.])@\w)[^\[\]\n]{1,300}\](?![(\[]) | (?<![\w@/.])@[A-Z_][\w-]*(?:[:./][\w-]+)*
   | \{\{(?:(?!\{\{|\}\}).){1,1000}+\}\} | \{%(?:(?!\{%|%\}).){1,1000}+%\} | \{[\w:.+-]{1,100}\}`[^`]{1,500}`
-  | \{(?=[:\#.%/$@!>=]|[^\s{}]{1,100}\}|\s?[.\#]?[\w-]{1,50}\s?=)[^{}]{0,500}\} | https?://[^\s<>\[\]]*[\w/]
+  | \{(?=\s?[:\#.]|[%/$@!>=]|[^\s{}]{1,100}\}|\s?[.\#]?[\w-]{1,50}\s?=)[^{}]{0,500}\} | https?://[^\s<>\[\]]*[\w/]
   | \$\$[^$]{1,2000}\$\$ | (?<![\w$])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:[^$\\]|\\.){1,500}+(?<!\s)\$(?!\d)
   | \\\\?(?:(?P<b>\()|\[)(?=INNER*?(?:[=^_{}<>+]|\\[A-Z])|(?:(?![^\W\d_]{2})INNER)*+\\)INNER{1,1000}+\\(?(b)\)|\])
-  | \\(?:@?ref|eqref|cite\w{0,9}|label|input|include\w{0,9})[({][^(){}\n]{0,200}[)}]
+  | \\(?:@?ref|eqref|cite\w{0,9}|label|input|include\w{0,9})[({][^(){}\n]{0,200}[)}] | \\[A-Z]{2,20}(?=\{)
   | <(?P<code>code|kbd|samp|var|pre|script|style|math|svg)\b[^<>]{0,500}>(?:(?!</?(?P=code)\b).){0,2000}+</(?P=code)>
   | <[A-Z][A-Z\d+.-]{1,31}:[^<>\s]*> | <[\w.+-]{1,100}@[\w.-]{1,200}> | (?P<tag_close>(?=</)TAG) | TAG(?<=/>)
   | <(?=(?:area|br|col|embed|hr|img|input|source|wbr)\b)[^<>]{1,1000}> | (?P<tag_open>TAG)
@@ -59,14 +60,29 @@ _PARTS = {
     "LABEL": r"[^\[\]\n]*",
     "INNER": r"(?:(?!\\[()\[\]]).)",
     "FIRST": r"(?<![^\n]\n)",  # after an empty line
+    "BLOCK": r"(?:(?:[-+*>\#|]|\d+[.)])[ \t]|`{3})",
+    "OPTS": r"(?:\nPAD(?:\#\|[ ]|:[\w-]+:).*)*+(?:\nPAD---(?:\n.*){0,50}?\nPAD---[ ]*$)?",
+    "PAD": r"[ \t>]*+",
     "SOME": r"(?:.*\n){0,100}?",
     "REST": r"(?:\n.*\S.*)*",
     "PROSE": r"""(?:admonition|attention|aside|card|caution|danger|definition|deprecated|details|dropdown|epigraph|
         error|example|exercise|glossary|grid-item-card|hint|important|list-table|margin|note|quote|rubric|seealso|
-        sidebar|solution|tab-item|theorem|tip|todo|topic|version\w+|warning)""",
-    "CODE": r"""(?:bash|bibliography|code|code-\w+|contents|csv-table|dot|eval-rst|glue|graphviz|iframe|image|include|
-        index|js|julia|literalinclude|math|mermaid|ojs|plot|python|r|raw|sh|sql|tableofcontents|toctree)""",
+        sidebar|solution|tab-item|table|theorem|tip|todo|topic|version\w+|warning)""",
+    "CODE": r"""(?:bash|bibliography|code|code-\w+|contents|dot|glue|graphviz|image|include|index|js|julia|
+        literalinclude|math|mermaid|ojs|plot|python|r|sh|sql|tableofcontents|toctree(?!\}[^`~]*?\w[ ]+<))""",
 }  # what words in capitals stand for; PROSE and CODE are names of directives
+_HEAD = r"""(?:[:~]?[ \t]|>|[-*+\d.)]+[ \t])*+(?:\{(?!/\*)[^}]*.*|[`~:]{3,}[ ]*\{[\w:+-]+\}.*OPTS|`{3}[^`\n]*$|[:~].*
+  | (?:!?\[|\]|<(?![!?]|(?:code|kbd|math|pre|samp|script|style|svg|textarea|var)\b))(?s:.*))"""  # markup before code
+_SHOWN = r"""  # a title of a link, or what an option or attribute shows
+    (?:(?<=[\s"'{])|^(?P<key>PAD)[-:|\#]{0,2}[ ]?[\w-]*?|(?P<to>\][(:][\s>]*+(?:<[^<>]*+>|\S*+)[\s>]++|\}(?=`[^`<>]+<)))
+    (?(to)|(?:aria-|fig-|img-)?(?:alt|cap(?:tion)?|description|details|header|label|placeholder|summary|tagline|[Tt]itle))
+    (?(key)(?<![\s:]label)(?::[ \t]+|[ ]=[ ])|(?(to)|=\{?)(?=["'`(]))
+    (?!["'`]?(?=[^\s"'`]*?\w[./\\_]\w)[^\s"'`]++(?:["'`]|[ ]*\r?$))  # unless it is the name of a file
+    (?P<value>(?(key)\S.*(?:\n(?P=key)[ \t]+(?!(?:-[ ])?[\w-]+:[ \t])\S.*)*
+      |(?:\([^()]*\)|`[^`<>]+(?<!\s)(?=\s*<)|(["'`])(?s:\\.|(?!\4).)*+\4)))"""
+_VALUE = r"""(["'`])(?P<quoted>(?:(?!\1|\$\{)[^\\\r\n])*+)\1 | `(?P<role>[^`]+) | (?<=[ \t])
+    (?!(?:y|n|yes|no|true|false|on|off|null)\Z)  # as YAML without escapes
+    (?P<plain>[^\s"'`|>&*!?%@\[\](){}\#,-](?:(?!:[ \t]|:\Z|[ \t]\#)[^\r\n])*+)"""
 _COMPONENTS = "(?:(?:TAG|BRACES)[ \t]*+)++"
 _REASONS = {"directive": "its directive is unknown", "drawn": "it is in a table that is drawn with characters"}
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
@@ -87,12 +103,18 @@ class Markdown(Spliced):
     def __init__(self, content: str, encoding: str, with_components: bool = False) -> None:
         super().__init__(content, encoding)
         end = len(content) - len(_FRONT_MATTER.sub("", content, count=1))
+        shown = (
+            found for found in _compiled(_SHOWN, re.MULTILINE).finditer(content, 0, end) if has_words(found["value"])
+        )
+        self.left += [Left("it is in the front matter", line_of(content, found.span("value"))) for found in shown]
         self._lines = [match.span() for match in _LINE.finditer(content, end)]
         self._escaped = {ord(mark): f"\\{mark}" for mark in re.findall(r"\\([${}~^=])", content)}
         self._parser, self._references, above = _parser(with_components), dict[str, Any](), ""
         for token in self._parser.parse(content[end:], self._references):
             check_cancelled()
             reason = _reason(token)
+            if token.type in ("fence", "html_block", "raw") and token.map and not reason:
+                self._add_shown(self._lines[token.map[0]][0], self._lines[token.map[1] - 1][1])
             if token.type == "inline" and not reason:
                 if places := self._places(token, end, is_cell=above in ("td_open", "th_open")):
                     self._add_texts(token.content, places)
@@ -102,14 +124,35 @@ class Markdown(Spliced):
             if reason and token.map:
                 self.left.append(Left(reason, line_of(content, self._lines[token.map[0]])))
             above = token.type
-        if re.search(r"<\w[^<>]*\s(?:alt|label|summary|title)=", content):
-            self.notes.append("attributes of tags, such as alt and title, stay as they are")
+        for first, last in (each["map"] for each in self._references.get("references", {}).values()):
+            self._add_shown(self._lines[first][0], self._lines[last - 1][1])
+        self._inner.sort(key=lambda block: block.where)
 
-    def written(self, words: str, is_inner: bool) -> str:
-        if is_inner:  # what stands for a picture, as it is written
+    def written(self, words: str, inner: Where | None) -> str:
+        before = self.content[inner[0] - 1] if inner else ""
+        if before == "[":  # the text of a picture
             return re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", words)
+        if before.isspace() and not _compiled(_VALUE, re.IGNORECASE).fullmatch(f" {words}", 1):
+            return "'" + words.replace("'", "’") + "'"
+        if before:
+            return words.replace(before, {'"': "'", "'": "’"}.get(before, before))
         words = _SPECIAL.sub(lambda found: "".join(f"\\{character}" for character in found[0]), words)
         return _ITEM.sub(r"\1\\\2", words.translate(self._escaped))
+
+    def _add_shown(self, begin: int, end: int) -> None:
+        """Add the titles of links and what attributes and options show, such as `alt`, in a piece of markup."""
+        head = _compiled(_HEAD, re.IGNORECASE | re.MULTILINE).match(self.content, begin, end)
+        if head and re.search(r"(?<!=)>\s*[^\W\d_]{2}[^<>{}]*(?:\{|</)", head[0]):
+            self.left.append(Left("it is in an expression", line_of(self.content, head.span())))
+        for found in _compiled(_SHOWN, re.MULTILINE).finditer(self.content, *head.span()) if head else []:
+            begin = found.start("value")
+            value = _compiled(_VALUE, re.IGNORECASE).fullmatch(
+                self.content, begin, begin + len(found["value"].rstrip())
+            )
+            if value:
+                self.add_inner(value.span(value.lastgroup or 0), value[value.lastgroup or 0])
+            elif has_words(found["value"]):
+                self.left.append(Left("its value is not one plain or quoted line", line_of(self.content, found.span())))
 
     def _places(self, token: Token, begin: int, is_cell: bool) -> list[int]:
         """Return the position in the file of each character of a paragraph, and its end; nothing if it is not found."""
@@ -153,15 +196,20 @@ class Markdown(Spliced):
                     self.left.append(Left("it has markup and is the text of a picture", line_of(self.content, where)))
                 elif is_image:
                     self.add_inner(named, piece.content)
+            self._add_shown(*where)
             if piece.type == "hardbreak" or begin in breaks:
                 self.add(parts)
                 parts = []
-            elif kind == "close" and begin == end and len(parts) > 1 and parts[-2].kind == "open":
-                parts[-2:] = [Part("single", (parts[-2].piece[0], where[1]))]  # with nothing between
+            elif kind == "close" and where not in self.ends and parts[last := _last(parts)].kind == "open":
+                parts[last:] = [Part("single", (parts[last].piece[0], where[1]))]  # without words between
             else:
                 parts.append(Part(kind, where, " " if piece.type == "softbreak" else piece.content))
             end = place = after
         self.add([*parts, Part("words", (places[end], places[-1]), content[end:])])
+
+
+def _last(parts: Sequence[Part[Where]]) -> int:
+    return next((n for n in range(len(parts) - 1, 0, -1) if parts[n].kind != "single" and not parts[n].is_blank), 0)
 
 
 def _reason(token: Token) -> str:
@@ -183,6 +231,7 @@ def _parser(with_components: bool) -> MarkdownIt:
     lines = _compiled(rf"(?:{_LINES}{f'|{_COMPONENTS}' * with_components})[ \t]*$", re.MULTILINE)
     interrupted = ["paragraph", "reference", "blockquote", "list"]
     md.block.ruler.before("fence", "lines", partial(_lines, lines), {"alt": interrupted})
+    md.block.ruler.before("paragraph", "terms", partial(_lines, _compiled(_TERM, re.MULTILINE)), {"alt": ["paragraph"]})
     kept, inline = _compiled(_KEPT + "|BRACES" * with_components, re.DOTALL | re.IGNORECASE), md.inline.ruler
     inline.before("escape", "kept", partial(_keep, kept))
     inline.after("image", "marks", partial(_keep, _compiled(_MARKS)))
