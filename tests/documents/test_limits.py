@@ -1,6 +1,7 @@
 """What one document may cost: memory, texts and, for a client that has gone, time."""
 
 import io
+import time
 import zipfile
 from pathlib import Path
 
@@ -73,6 +74,18 @@ def test_a_reader_stops_when_its_check_raises(tmp_path: Path, name: str) -> None
         read_document(path, LANGUAGES)
     assert calls == 11
     read_document(path, LANGUAGES)  # outside of the block nothing is checked
+
+
+def test_the_parser_of_markdown_stops_within_a_document(tmp_path: Path) -> None:
+    path, began = tmp_path / "a.md", time.process_time()
+    path.write_text("> a\n>>>>>>>\n" * 400)  # takes seconds
+
+    def check() -> None:
+        if time.process_time() - began > 0.2:
+            raise Error("the client has gone")
+
+    with cancellable(check), pytest.raises(Error, match="the client has gone"):
+        read_document(path, LANGUAGES)
 
 
 def test_the_limits_are_settings_of_the_command(

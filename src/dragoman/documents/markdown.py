@@ -250,6 +250,7 @@ def _compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
 def _lines(pattern: re.Pattern[str], state: Any, line: int, end: int, silent: bool) -> bool:
     """Take out lines of a pattern, or the end of a directive. What is indented after an admonition is text again."""
+    check_cancelled()
     begin, opened = state.bMarks[line] + state.tShift[line], state.env.setdefault("opened", [])
     closes = opened and re.compile(rf"{opened[-1]}+[ \t]*$", re.MULTILINE).match(state.src, begin)
     found = closes or pattern.match(state.src, begin, state.eMarks[end - 1])
