@@ -97,26 +97,29 @@ def word_document(body: str) -> bytes:
 
     empty = io.BytesIO()
     docx.Document().save(empty)
-    return repacked(empty, "word/document.xml", f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
+    return repacked(empty, {
+        "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
+    })  # fmt: skip
 
 
 def workbook(rows: str) -> bytes:
     import openpyxl
 
-    book, empty = openpyxl.Workbook(), io.BytesIO()
-    assert book.active is not None
-    book.active["A1"] = "a text that is shared"
-    book.save(empty)
-    sheet = f'<worksheet xmlns="{SHEET}"><sheetData>{rows}</sheetData></worksheet>'
-    return repacked(empty, "xl/worksheets/sheet1.xml", sheet)
+    empty = io.BytesIO()
+    openpyxl.Workbook().save(empty)
+    return repacked(empty, {
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{SHEET}"><sheetData>{rows}</sheetData></worksheet>',
+        "xl/sharedStrings.xml": f'<sst xmlns="{SHEET}"><si><t>a text that is shared</t></si></sst>',
+    })  # fmt: skip
 
 
-def repacked(archive: io.BytesIO, name: str, text: str) -> bytes:
-    """Return an archive with another text as one of its files."""
+def repacked(archive: io.BytesIO, texts: dict[str, str]) -> bytes:
+    """Return an archive with other texts as some of its files."""
     written = io.BytesIO()
     with zipfile.ZipFile(archive) as old, zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as new:
-        for part in old.namelist():
-            new.writestr(part, text if part == name else old.read(part))
+        contents = {part: old.read(part) for part in old.namelist()} | texts
+        for part, content in contents.items():
+            new.writestr(part, content)
     return written.getvalue()
 
 

@@ -40,21 +40,19 @@ class Format(NamedTuple):
     sign: bytes
     """A regular expression for the signs that divide a file into pieces."""
     bytes_a_sign: int
-    """Bytes of memory that reading and writing may take for each sign. Measured by benchmarks/documents.py for text and
-    HTML; estimated for the others.
-    """
+    """Bytes of memory that reading and writing may take for each sign, as benchmarks/documents.py measures it."""
 
 
 FORMATS = {
     "html": Format("html", (".html", ".htm", ".xhtml"), rb"[<&]", 1_200),
-    "markdown": Format("markdown", (".md", ".markdown", ".mdx"), rb"[^\w\s.,;'\"()-]|\n", 1_000),
-    "subtitles": Format("subtitles", (".srt", ".vtt"), rb"[<\n]", 700),
+    "markdown": Format("markdown", (".md", ".markdown", ".mdx"), rb"[!#-&*+/:<->@[-`{-~\n]", 1_000),
+    "subtitles": Format("subtitles", (".srt", ".vtt"), rb"[<\n]", 800),
     "catalogue": Format("catalogue", (".po", ".pot"), rb"\n", 700),
     "json": Format("json_texts", (".json",), rb'"', 700),
     "xliff": Format("xliff", (".xlf", ".xliff"), rb"<", 900),
     "docx": Format("docx", (".docx", ".docm", ".dotx", ".dotm"), rb"<", 400),
     "xlsx": Format("workbook", (".xlsx", ".xlsm", ".xltx", ".xltm"), rb"<", 500),
-    "csv": Format("table", (".csv", ".tsv", ".tab"), rb"[,;|\t\n]", 700),
+    "csv": Format("table", (".csv", ".tsv", ".tab"), rb"[,;|\t\n]", 900),
     "text": Format("plain", (), rb"\n", 500),
 }
 """By the name that `document_format` takes."""
