@@ -25,6 +25,7 @@ CODE = {
     "SQL": ["SELECT name FROM users", "INSERT INTO users VALUES (1)", "select * from users"],
     "cron": ["*/5 * * * *", "0 5 * * MON-FRI"],
     "regular expression": ["^[a-z]+$", "(?i)abc", r"^room-\d+$"],
+    "expression": ["age >= 18 && paid", "x == 1"],
     "size": ["XL", "M", "3XL", "lg"],
     "found by identifiers_in": [
         *("550e8400-e29b-41d4-a716-446655440000", "{12345678-1234-1234-1234-123456789012}"),
@@ -51,7 +52,7 @@ def test_each_pattern_has_its_examples() -> None:
 WORDS_OF_LANGUAGES = (
     "Old house|red|Large|LARGE|e-mail|state-of-the-art|Audio/Video|24-Stunden|1st|iPhone|e.g.|z. B.|U.S.A.|5 kg|OK|x"
     "|yes|See A-100|Hello {name}|Open report.pdf|10:00 AM|input/output|Asia/Pacific|日本語|größe|en|3 rooms, 2 baths"
-    "|Is it = 5?|All items|all 5 items|Select a room from the list|See [a-z] here|kid(s)|red"
+    "|Is it = 5?|All items|all 5 items|Select a room from the list|See [a-z] here|kid(s)|red|Home > Settings"
 )
 
 

@@ -27,7 +27,7 @@ WORDS = {
 """Patterns of words that no language has. `code_in` and `identifiers_in` find more: addresses, paths, dates, hashes."""
 _CSS_WORD = (
     "all|auto|black|blue|bold|both|bottom|center|dashed|dotted|ease(?:-in)?(?:-out)?|gr[ae]y|green|infinite|inset|italic|"
-    "left|linear|none|normal|red|repeat|right|solid|top|transparent|white"
+    "left|linear|none|normal|red|(?:no-)?repeat|right|solid|top|transparent|white"
 )
 _CSS_SIZE = r"-?[\d.]+(?:px|r?em|v[hw]|pt|fr|deg|m?s)"
 _CSS_CALL = r"(?:rgba?|hsla?|var|calc|clamp|url|translate[XYZ]?|rotate|scale|[a-z-]+-gradient|cubic-bezier)\([^()]*\)"
@@ -39,6 +39,7 @@ WHOLES = {
     "CSS": rf"(?=.*[\d(])(?:(?:{_CSS_WORD}|{_CSS_SIZE}|{_CSS_CALL}|#[\da-f]+|\d+%?)(?:,? +|\Z))++|.+, (?:sans-)?serif",
     "SQL": r"(?:SELECT\b.+\bFROM|INSERT INTO|UPDATE\b.+\bSET|DELETE FROM|(?:CREATE|ALTER|DROP) TABLE|(?i:SELECT) \*).*",
     "cron": r"(?=.*\*)(?:(?:[\d*?][\d*/,LW#-]*|[A-Z]{3}(?:[,-][A-Z]{3})*)(?: +|\Z)){5,7}+",
+    "expression": r"\S+ (?:[<>!=]=|&&|\|\|) .*",
     "regular expression": r"\^\S+|\S*(?:\[\^?\w-\w|\\[dDsSwW][+*?{]|\(\?[:=!<a-z])\S*",
     "size": r"\d?X{1,4}[SL]|[SML]|x[sl]|sm|md|lg",
     "value of a program": r"true|false|null|undefined|TRUE|FALSE|NULL|NaN",
@@ -59,18 +60,19 @@ _LANGUAGES = frozenset(
 _KEYS = frozenset("id uuid guid sku ean gtin upc isbn iban key msgid code slug identifier codice".split())
 _KINDS = _KEYS | frozenset(
     "class type kind mime mimetype url uri href src path file filename ext lang locale currency unit uom icon hash "
-    "token format enum selector timezone tz charset encoding namespace variable host domain license licence".split()
+    "token format enum timezone tz charset encoding namespace variable host domain license licence".split()
 )
 _CHOICES = frozenset(
-    "action algorithm align alignment app arch branch bucket color const container country default dir "
-    "direction display driver engine env environment event field image in justify keyword language layout level "
-    "method mode module op operator order orientation os package permission placement platform policy position "
-    "priority project protocol repo required role runtime scheme scope service severity shell size sort stage state "
-    "status strategy style target theme trigger variant verb version visibility weight".split()
+    "action adapter algorithm align alignment app arch branch bucket cache color const container country cursor "
+    "default dir direction display driver engine env environment event flex field image in interval justify justifycontent keyword "
+    "language layout level login mapping method mode model module op operator order orientation os overflow package "
+    "period permission placement platform policy position priority project protocol provider repo required role "
+    "rounding runtime scheme scope service severity shell site size sort source stage state status strategy style "
+    "target theme trigger user variant verb version visibility weight".split()
 )
 _COMMANDS = frozenset(
     "scripts script command cmd sql regex regexp xpath cron dependencies devdependencies engines browserslist "
-    "compileroptions rel classname css".split()
+    "compileroptions rel classname css selector expr expression".split()
 )
 
 
@@ -161,7 +163,8 @@ def holds_code(name: str, texts: Sequence[str], names: Collection[str] = ()) -> 
         return not any(text[:1].isupper() and text[1:2].islower() for text in unsure)
     coded = {text for text in unsure if _LIKE_CODE.fullmatch(text)}
     small = {text for text in unsure if text.isalpha() and text.islower() and text != last.lower()}
-    if is_kind and all(text in coded or (text != last.lower() and _is_token(text)) for text in unsure):
+    tokens = {text for text in unsure - {last.lower()} if not (" " in text or text.istitle())}  # words in no sentence
+    if is_kind and unsure == coded | {text for text in tokens if text.isascii() or text.islower()}:
         return True
     if unsure == coded | (small if any("_" in text for text in texts) else set()) and len(unsure) < len({*texts}):
         return True
@@ -169,8 +172,3 @@ def holds_code(name: str, texts: Sequence[str], names: Collection[str] = ()) -> 
         return True
     is_package = last == "name" and "version" in names
     return (len(unsure) > 2 or is_package) and all(map(_LINKED.fullmatch, unsure))
-
-
-def _is_token(text: str) -> bool:
-    """Return True if a text is one word, and not written as at the beginning of a sentence."""
-    return len(text.split()) == 1 and not text.istitle() and (text.isascii() or text.islower())

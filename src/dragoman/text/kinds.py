@@ -93,38 +93,27 @@ def _names_in(path: Path) -> list[str]:
 _LINES = 500
 """So many lines that are not blank tell what a file is."""
 _INLINE = r"(?!/?(?:a|abbr|b|br|code|em|font|i|span|strong|sub|sup|u)\b)"
-_KINDS: Mapping[str, tuple[re.Pattern[str], float]] = {
-    "markup, as in HTML and XML": (re.compile(rf"\s*<{_INLINE}[!?/]?[a-zA-Z-][^<>]*(?:>|$)"), 0.3),
-    "commands, as in LaTeX": (re.compile(r"\s*\\[a-zA-Z]+\*?\s*[\[{]"), 0.5),
-    "time codes, as in subtitles": (
-        re.compile(r"\s*\[?\d+:\d\d[:.,]\d+.*(?:-->|,|\])|Dialogue: \d,\d|\s*\{\d+\}\{\d+\}"),
-        0.2,
-    ),
-    "entries of a catalogue of messages": (re.compile(r"msg(?:id|str|ctxt)\b|#[:,|~]"), 0.3),
-    "records, as in JSON": (
-        re.compile(r'\s*(?:[\[\]{}]+,?\s*$|[\[{][^"]*+".*[\]}],?$|"(?:[^"\\]|\\.)*"\s*(?::|,\s*$))'),
-        0.6,
-    ),
+_KINDS: Mapping[str, tuple[float, str]] = {
+    "markup, as in HTML and XML": (0.3, rf"\s*<{_INLINE}[!?/]?[a-zA-Z-][^<>]*(?:>|$)"),
+    "commands, as in LaTeX": (0.5, r"\s*\\[a-zA-Z]+\*?\s*[\[{]"),
+    "time codes, as in subtitles": (0.2, r"\s*\[?\d+:\d\d[:.,]\d+.*(?:-->|,|\])|Dialogue: \d,\d|\s*(?:\{\d+\}){2}"),
+    "entries of a catalogue of messages": (0.3, r"msg(?:id|str|ctxt)\b|#[:,|~]"),
+    "records, as in JSON": (0.6, r'\s*(?:[\[\]{}]+,?\s*$|[\[{][^"]*+".*[\]}],?$|"(?:[^"\\]|\\.)*"\s*(?::|,\s*$))'),
     "settings with their names": (
-        re.compile(r'\s*(?:[a-z][\w-]*\.[\w.-]+\s*[=:]|"[^"]*"\s*=|[a-z_][\w-]*\s*=.|[A-Z][\w.-]+=["\'A-Za-z])'),
         0.6,
+        r'\s*(?:[a-z][\w-]*\.[\w.-]+\s*[=:]|"[^"]*"\s*=|[a-z_][\w-]*\s*=.|[A-Z][\w.-]+=["\'A-Za-z])',
     ),
     "records of a log": (
-        re.compile(
-            r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[(?:DEBUG|INFO|WARN|ERROR)|"
-            r"[\d.:a-f]{7,40} \S{1,40} \S{1,40} \[\d\d/"
-        ),
         0.5,
+        r"\[?\d{4}(?:-\d\d){2}[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[(?:DEBUG|INFO|WARN|ERROR)|"
+        r"[\d.:a-f]{7,40} \S{1,40} \S{1,40} \[\d\d/",
     ),
     "code of a program": (
-        re.compile(
-            r"\s*+(?:[\w.]+\((?:[\"'].*)?\);?$|[^\s(]*+[^\"']*[)\w\"] ?\{$|[})\]]+[;,]?$|"
-            r"(?<=\s)[a-z-]+:[^;]*\S;$|.*[)\]}];$|[^=]*+=.*[\w\"'];$|"
-            r"(?:async )?def \w+\(.*:$|class \w+(?:\(.*\))?:$|import [\w.]+(?: as \w+)?;?$|from [\w.]+ import |"
-            r"(?:const|let|var) \w+ ?=|#include |[\w.]+ = [\w.]*[(\[{]|return [\w.]+(?: [-+*/%<=>]+ [\w.]+)*$|@@ -\d|"
-            r"[-+]{3} [ab]/|(?:SELECT\b.* FROM|INSERT INTO|CREATE TABLE|RUN|COPY|WORKDIR|FROM [\w.:-]+$)\b)"
-        ),
         0.5,
+        r"\s*+(?:[\w.]+\((?:[\"'].*)?\);?$|[^\s(]*+[^\"']*[)\w\"] ?\{$|[})\]]+[;,]?$|(?<=\s)[a-z-]+:[^;]*\S;$|"
+        r".*[)\]}];$|[^=]*+=.*[\w\"'];$|(?:async )?def \w+\(.*:$|class \w+(?:\(.*\))?:$|import [\w.]+(?: as \w+)?;?$|"
+        r"from [\w.]+ import |(?:const|let|var) \w+ ?=|#include |[\w.]+ = [\w.]*[(\[{]|@@ -\d|[-+]{3} [ab]/|"
+        r"return [\w.]+(?: [-+*/%<=>]+ [\w.]+)*$|(?:SELECT\b.* FROM|INSERT INTO|CREATE|RUN|COPY|FROM [\w.:]+$)\b)",
     ),
 }
 """What lines may mostly be, by what such a line begins with, and the share of them that is enough."""
@@ -178,8 +167,8 @@ def _kind(ending: str, lines: Sequence[str]) -> str:
     beginnings = "\n".join(line[:200] for line in lines)
     found = [f"it is {kind}" for kind, (endings, _) in _FORMATS.items() if ending in endings.split()]
     found += [f"it is {kind}" for kind, (_, sign) in _FORMATS.items() if re.search(sign, beginnings, re.MULTILINE)]
-    for kind, (pattern, share) in _KINDS.items():
-        if sum(pattern.match(line) is not None for line in lines) > share * len(lines):
+    for kind, (share, pattern) in _KINDS.items():
+        if sum(re.match(pattern, line) is not None for line in lines) > share * len(lines):
             found.append(f"its lines are mostly {kind}")
     if not found and _is_yaml(lines):
         return "its lines are mostly names with their values, as in YAML"
