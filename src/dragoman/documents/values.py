@@ -1,8 +1,7 @@
 """Which values of tables, workbooks and JSON are translated. Those for programs, such as identifiers, dates and file
 names, are copied, because a translation would break whatever reads them; a note names them.
 
-A value is for programs if it has no word of a language, or if the name of its column or key, its other values and the
-other names in the file say so. In doubt it is copied, which the note shows; a translation would show nothing.
+The name of a column or key decides, with all of its values. In doubt a value is copied: the note shows that.
 """
 
 import re
@@ -64,11 +63,11 @@ _KINDS = _KEYS | frozenset(
 )
 _CHOICES = frozenset(
     "action adapter algorithm align alignment app arch branch bucket cache color const container country cursor "
-    "default dir direction display driver engine env environment event flex field image in interval justify justifycontent keyword "
-    "language layout level login mapping method mode model module op operator order orientation os overflow package "
-    "period permission placement platform policy position priority project protocol provider repo required role "
-    "rounding runtime scheme scope service severity shell site size sort source stage state status strategy style "
-    "target theme trigger user variant verb version visibility weight".split()
+    "default dir direction display driver engine env environment event field flex image in interval justify "
+    "justifycontent keyword language layout level login mapping method mode model module op operator order "
+    "orientation os overflow package period permission placement platform policy position priority project protocol "
+    "provider repo required role rounding runtime scheme scope service severity shell site size sort source stage "
+    "state status strategy style target theme trigger user variant verb version visibility weight".split()
 )
 _COMMANDS = frozenset(
     "scripts script command cmd sql regex regexp xpath cron dependencies devdependencies engines browserslist "
