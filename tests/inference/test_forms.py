@@ -366,6 +366,11 @@ def test_what_no_placeholder_is_left_for_is_not_lost_unnoticed():
     assert missing(written.replace("64 GB", "GB"), form.kept, form.plain, "it") == ["64"]
 
 
+def test_a_word_for_a_large_number_is_lost_whatever_stands_for_the_number():
+    form = PROTECTING.form("Is it 1.5 million?")
+    assert form is not None and missing(f"È {NUMBER}?", form.kept, form.plain, "it") == ["1,5", "million"]
+
+
 def test_a_unit_in_capitals_belongs_to_its_number():
     form = PROTECTING.form("Is it 64 GB / 65 MB?")
     assert form is not None and form.plain == f"Is it {NUMBER} {ONE} {NUMBERS[1]}?"

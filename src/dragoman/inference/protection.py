@@ -36,7 +36,8 @@ _SAID |= dict.fromkeys(
 _SAID |= dict.fromkeys("–—", "[–—―,:;(-]")
 """Signs and words for large numbers, and beginnings of words, or other signs, for them."""
 _BARE = re.compile(
-    rf"(?<=[\d{NUMBERS[0]}-{NUMBERS[-1]}] )(?:mill?i?(?:on|ard)|billion|t(?:hous|aus)and)|(?<=\S )[–—/|>→•·\\](?= \S)",
+    rf"(?<=[\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}] )(?:mill?i?(?:on|ard)|billion|t(?:hous|aus)and)"
+    r"|(?<=\S )[–—/|>→•·\\](?= \S)",
     re.IGNORECASE,
 )
 """What no placeholder stands for, and yet no translation should lose."""
