@@ -320,6 +320,20 @@ def test_unknown_words_are_named(run_folder: Path, capsys: pytest.CaptureFixture
     assert "words that the model does not know: zebra" in capsys.readouterr().err
 
 
+def test_a_quiet_command_says_what_is_wrong(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["translate", str(run_folder), "--quiet"]
+    assert main([*command, "the zebra sees"]) == 0
+    assert "words that the model does not know: zebra" in capsys.readouterr().err
+    source = tmp_path / "a.json"
+    source.write_text('{"a": "the zebra", "b": "{n, plural, one {can}}", "c": "IN_STOCK"}')
+    assert main([*command, "--input", str(source), "--output", str(tmp_path / "b.json")]) == 0
+    told = capsys.readouterr().err
+    assert "flagged unknown (line 1)" in told and "1 text left" in told and "'c' (1, such as 'IN_STOCK')" in told
+    assert "2 texts: " not in told and "cpu" not in told
+
+
 def test_several_texts_are_translated_each_by_itself(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(*arguments: str) -> str:
         assert main(["translate", str(run_folder), *arguments, "--quiet"]) == 0

@@ -375,6 +375,20 @@ def test_descriptions_for_translators_are_not_translated(tmp_path: Path) -> None
     assert read(path).texts == ["Good day", "Bye", "Good night"]
 
 
+def test_the_types_of_linked_data_stay_and_its_words_do_not(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"@context": "https://schema.org", "@type": "Person", "@graph": [{"job": {"@value": "A nurse"}}]}')
+    document = read(path)
+    assert document.texts == ["A nurse"]
+    assert "'@type' (1, such as 'Person')" in document.notes[0]
+
+
+def test_the_keys_that_a_schema_requires_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"title": "A pet", "pet": {"kind": "cat"}, "asked": ["pet", "title"], "default": "brown"}')
+    assert read(path).texts == ["A pet"]
+
+
 def test_a_page_has_nothing_to_choose_from(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("<p>one")
     with pytest.raises(ConfigError, match="only json and csv and xlsx have columns or keys"):

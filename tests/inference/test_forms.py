@@ -334,6 +334,11 @@ def test_forms_that_the_training_text_has_often_enough_are_left_to_the_model():
         ("Is the cat 🐶 & dog * on it?", "È il gatto su?", ["🐶", "&", "*"]),
         ("Is the cat 🐶 & dog on it?", "È 🐶 il gatto e il cane?", []),
         ("Nakamura is in Nakamura.", "Nakamura è qui.", []),
+        ("Is the cat / dog on it?", "È il gatto cane?", ["/"]),
+        ("Is the cat > dog on it?", "È il gatto > cane?", []),
+        ("It is 64 GB.", "Sono 64.", ["GB"]),
+        ("It is 1.5 million.", "È 1,5.", ["million"]),
+        ("It is 1.5 million.", "Sono 1,5 milioni.", []),
     ],
 )
 def test_what_is_lost_without_placeholders_is_named(typed, translation, lost):
@@ -343,6 +348,32 @@ def test_what_is_lost_without_placeholders_is_named(typed, translation, lost):
     unknown = Forms(UNKNOWN_CONVENTIONS.source, UNKNOWN_CONVENTIONS.target, ("en", "it")).form(typed)
     if "Nakamura" not in typed:
         assert unknown is not None and missing(translation, unknown.kept, unknown.plain, "it") == lost
+
+
+def test_a_dash_between_words_may_be_another_mark():
+    form = FROM_ENGLISH.form("The cat – the dog.")
+    assert form is not None
+    assert missing("Il gatto, il cane.", form.kept, form.plain, "it") == []
+    assert missing("Il gatto il cane.", form.kept, form.plain, "it") == ["–"]
+
+
+def test_what_no_placeholder_is_left_for_is_not_lost_unnoticed():
+    form = PROTECTING.form("Is it " + ", ".join(f"{number} kg" for number in range(20, 40)) + " or 64 GB?")
+    assert form is not None and all(one in form.plain for one in PLACEHOLDERS)
+    written = TO_ITALIAN.restored(form, form.plain)
+    assert missing(written, form.kept, form.plain, "it") == []
+    assert missing(written.replace("64 GB", "64"), form.kept, form.plain, "it") == ["GB"]
+    assert missing(written.replace("64 GB", "GB"), form.kept, form.plain, "it") == ["64"]
+
+
+def test_a_word_for_a_large_number_is_lost_whatever_stands_for_the_number():
+    form = PROTECTING.form("Is it 1.5 million?")
+    assert form is not None and missing(f"È {NUMBER}?", form.kept, form.plain, "it") == ["1,5", "million"]
+
+
+def test_a_unit_in_capitals_belongs_to_its_number():
+    form = PROTECTING.form("Is it 64 GB / 65 MB?")
+    assert form is not None and form.plain == f"Is it {NUMBER} {ONE} {NUMBERS[1]}?"
 
 
 def test_each_of_many_repeated_variables_is_counted():
@@ -363,7 +394,9 @@ def test_a_term_that_is_an_identifier_is_a_term():
 
 def test_signs_that_the_training_text_has_are_left_to_the_model():
     knowing = Forms(Conventions.learn([*ENGLISH, "The cat & Tom → London."]), Conventions.learn(ITALIAN), ("en", "it"))
-    assert knowing.form("Is the cat & Tom → London?") is None
+    assert knowing.form("Is the cat & Tom?") is None
+    form = knowing.form("Is the cat & Tom → London?")
+    assert form is not None and (form.plain, form.kept) == ("Is the cat & Tom → London?", {"→": "→"})
 
 
 @pytest.mark.parametrize(

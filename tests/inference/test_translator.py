@@ -16,9 +16,10 @@ from dragoman.config import Settings, check
 from dragoman.decoding.compiled_stepper import NativeStepper
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
+from dragoman.inference.forms import Form
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
-from dragoman.inference.segments import read_segments
+from dragoman.inference.segments import Segment, read_segments
 from dragoman.inference.sentences import is_blank
 from dragoman.inference.translation import (
     DOUBTFUL_LOG_PROB,
@@ -35,6 +36,8 @@ from dragoman.progress import Silent
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import save_model
 from dragoman.system import torch_threads
+from dragoman.text.forms import Peeled
+from dragoman.text.placeholders import WORDS
 from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 
@@ -342,6 +345,12 @@ def test_no_run_of_tokens_comes_twice(translator: Translator) -> None:
 def test_unknown_words_are_named(translator: Translator) -> None:
     (translation,) = translator.translate(["the zebra sees Anna ."])
     assert translation.unknown_words == ("zebra",)
+
+
+def test_unknown_words_are_written_as_they_were_typed(translator: Translator) -> None:
+    form = Form(f"the zebra sees ¤{WORDS[0]} .", Peeled("", "", ""))
+    segment = Segment("the ZEBRA sees ¤{name} .", translator.tokenizers.source.encode(form.plain), form=form)
+    assert translator.writer._unknown_words(segment) == ["ZEBRA", "¤"]
 
 
 def test_contradictory_options_are_refused_together() -> None:
@@ -670,7 +679,7 @@ def test_pictures_and_smileys_beside_a_sentence_are_copied(kind: str, before: st
     (found,) = translator.translate([text], options)
     assert found.text == f"{before}{alone.text}{behind}"
     assert (found.tokens, found.score) == (alone.tokens, alone.score)
-    assert found.flags == ("copied", *alone.flags)
+    assert found.flags == alone.flags
     assert "".join(translator.stream(text, options)) == found.text
 
 

@@ -58,7 +58,15 @@ PLAIN = {
     "lines that end in CR": ["One.\rTwo.\rThree.\r" * 9],
     "a giant line": ["The dog barks, and sleeps. " * 200_000],
     "sums": ["Total = 5", "Sum = 7", "Note: all is paid."],
-    "an e-mail": ["From: Anna <anna@example.com>", "To: Tom", "Subject: The house", "", "Dear Tom,", "> Hello"],
+    "a dialogue": ["Anna: Hello", "Tom: Hi", "Anna: How are you?"],
+    "a chat": ["anna: Hello", "tom: Hi", "anna: Bye"],
+    "an address": ["Anna Smith", "12 High Street", "Phone: 123"],
+    "a poem": ["The sun is low;", "the night is near;", 'she says "no";', "I hold you (dear);"],
+    "a glossary": ["dog: an animal", "cat: another one"],
+    "a list": ["things to buy:", "  - milk", "  - eggs", "flour: 200 g;"],
+    "a journey": ["From: Rome", "To: Milan", "2026-01-02 We went home"],
+    "warnings": ["WARNING: High voltage", "ERROR: The disk is full"],
+    "words of programs": ["import taxes are high", "return to sender", "Dog(s)", "class of 1990:", "From Rome"],
     "a recipe": ["Ingredients:", "  - flour: 200 g", "  - Sugar", "Note: do not mix.", "Time: 20 min"],
     "a recipe in small letters": ["ingredients:", "200 g flour", "2 eggs", "note: do not mix."],
     "signs of a stage": ["[Music]", "[Door opens]", "Hello!"],
@@ -90,6 +98,21 @@ SMALL = {
     "LaTeX": "\\documentclass{article}\nThe house is old.\nIt is old.",
     "RTF": "{\\rtf1\\ansi The house is old.}",
     "an e-mail with headers": "Return-Path: <a@example.com>\nSubject: The house\n\nThe house is old.",
+    "a program": "def add(a, b):\n    return a + b",
+    "code of": "#!/bin/sh\necho hello",
+    "mostly code": "function hello() {\n  console.log('hello');\n}\nhello();",
+    "code": "body {\n  color: red;\n  margin: 0 auto;\n}",
+    "of a program": "#include <stdio.h>\nint main(void) {\n    return 0;\n}",
+    "code of a": "SELECT name FROM users;\nUPDATE users SET name = 'x';",
+    "a log": "2026-01-02 10:00:00 INFO Server started\n2026-01-02 10:00:01 ERROR Disk is full",
+    "records of a log": "[INFO] Server started\n[ERROR] The disk is full",
+    "as in YAML": "name: my house\nversion: 2\nrooms:\n  - one\n  - two",
+    "it is YAML": "---\ntitle: The house\n---\nThe house is old.\nIt is big.\nIt is red.",
+    "names with their values": "title: The house\ntext: It is old.",
+    "it is settings": "[main]\nTitle = The house",
+    "their names": "Greeting=Good day\nBye=Good night",
+    "an e-mail with": "From: anna@example.com\nTo: Tom\nSubject: The house\n\nDear Tom,\nI am here.",
+    "with headers": "Subject: The house\nFrom: Anna\n\nDear Tom,\nI am here.",
     "another kind of subtitles": "[Script Info]\nTitle: The house",
 }
 
@@ -117,7 +140,23 @@ def test_no_language_is_refused_for_its_code() -> None:
 
 
 def test_a_hostile_line_is_judged_at_once() -> None:
-    for piece in ("[", '["', "a.", "<", '"', " ", "-", "Received: from ", "{\\rtf"):
+    for piece in (
+        "[",
+        '["',
+        "a.",
+        "<",
+        '"',
+        " ",
+        "-",
+        "Received: from ",
+        "{\\rtf",
+        "a:",
+        "a(",
+        "= ",
+        "a = b",
+        "def a",
+        ";",
+    ):
         with suppress(DataError):
             refuse_document(Path("in.txt"), [1_000_000 // len(piece) * piece])
 

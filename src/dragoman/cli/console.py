@@ -145,9 +145,9 @@ class ScreenHandler(logging.Handler):
             say(self._console, f"{record.levelname.lower()}: {record.getMessage()}", "yellow")
 
 
-def note(text: str) -> None:
-    """Shows a note, which is not part of the result."""
-    log.info("%s", text)
+def note(text: str, is_warning: bool = False) -> None:
+    """Show a note, which is not part of the result; a quiet command shows it only if it is a warning."""
+    log.log(logging.WARNING if is_warning else logging.INFO, "%s", text)
 
 
 def is_verbose() -> bool:

@@ -150,7 +150,7 @@ def generate(
                 write_text(f"--- sample {each.sample} of {len(generated)} ---\n{each.prompt}{each.text}")
     if forgotten:
         limit = generator.context(options)
-        note(f"the model sees at most {limit:,} tokens, so the first {forgotten:,} of the prompt were not read")
+        note(f"the model sees at most {limit:,} tokens, so the first {forgotten:,} of the prompt were not read", True)
 
 
 def read_prompt() -> str:

@@ -45,17 +45,19 @@ class Work:
 
     def _say(self, number: int, text: str) -> "Translation":
         """Translates one text; on a terminal the words appear as they are found."""
+        from dragoman.inference.translation import HARMLESS
+
         if self.as_json or self.options.align or self.options.n_best > 1 or not sys.stdout.isatty():
             (translation,) = self.translator.translate([text], self.options, silent)
             write_text("\n".join(printed(number, translation, self.options, self.as_json)))
         else:
             translation = write_pieces(self.translator.stream(text, self.options))
         if unknown := self._unknown_words(translation):
-            note(f"words that the model does not know: {', '.join(unknown)}")
+            note(f"words that the model does not know: {', '.join(unknown)}", is_warning=True)
         for rank, each in enumerate((translation, *translation.alternatives), 1):
             which = f"translation {rank} is " if translation.alternatives else ""
             for flag, meaning in meanings(set(each.flags) - {"unknown"}).items():  # those words are named above
-                note(f"{which}flagged {flag}: {meaning}")
+                note(f"{which}flagged {flag}: {meaning}", flag not in HARMLESS)
         if translation.alternatives and not self.as_json:
             note(RANKED)
         return translation
@@ -72,6 +74,7 @@ class Work:
         (translation,) = self.translator.translate([source], self.options, silent)
         flags = Flags(Counter(), {})
         flags.add(1, translation)
+        flags.note(1)
         if self.as_json:
             write(json_of({"target": target, **asdict(translation)}))
             return flags
@@ -188,7 +191,7 @@ class Flags(NamedTuple):
         """Report which texts of a document were left, and sum up what became of all."""
         self.counts["left"] = len(document.left)
         for remark in document.remarks:
-            note(remark)
+            note(remark, is_warning=True)
         texts, translated = len(document.texts) + len(document.left), min(self.counts[TRANSLATED], len(document.texts))
         note(
             f"{texts:,} {'text' if texts == 1 else 'texts'}: {translated:,} translated, {texts - translated:,} left, "
@@ -197,9 +200,11 @@ class Flags(NamedTuple):
 
     def note(self, texts: int) -> None:
         """Says which flags so many texts have."""
+        from dragoman.inference.translation import HARMLESS
+
         for flag, meaning in meanings(+self.counts).items():
             found = f"{self.counts[flag]:,} of {texts:,} {self.unit if texts == 1 else f'{self.unit}s'}"
-            note(f"{found} flagged {flag}{self.where(flag)}: {meaning}")
+            note(f"{found} flagged {flag}{self.where(flag)}: {meaning}", flag not in HARMLESS)
 
     def where(self, flag: str) -> str:
         """The texts that have a flag, in words."""

@@ -65,8 +65,10 @@ def _text(written: str) -> str:
 
 def _comments(keys: Set[str]) -> set[str]:
     """Return the keys that describe others: those of ARB below `@name`, and those beside each `message` of a Chrome
-    extension.
+    extension; none of JSON-LD, whose `@type` and the like are values.
     """
+    if not {"@context", "@id", "@type"}.isdisjoint(key.rpartition(".")[2] for key in keys):
+        return set()
     is_chrome = all(f"{key.partition('.')[0]}.message" in keys for key in keys)
     beside = r"|[^.]*\.(?:description|placeholders)(?:\..*)?" if is_chrome else ""
     return {key for key in keys if re.fullmatch(rf"(?:.*\.)?@.*{beside}", key, re.DOTALL)}

@@ -30,7 +30,17 @@ _IN_WORDS = {
 }
 """Beginnings of words for the numbers from 0 to 20, which languages often write in words."""
 _SAID = {"$": "d.l+ar", "€": "eur", "£": "p.und|ster|li.r", "%": "p..?r ?c|proz", "°": "gr", "&": r"\b(and|[eyu])"}
-"""Signs, and beginnings of words for them."""
+_SAID |= dict.fromkeys(
+    "million milion millon milliard billion thousand tausend".split(), r"\b(?:mi[lo]|mrd|taus|thous|bil)"
+)
+_SAID |= dict.fromkeys("–—", "[–—―,:;(-]")
+"""Signs and words for large numbers, and beginnings of words, or other signs, for them."""
+_BARE = re.compile(
+    rf"(?<=[\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}] )(?:mill?i?(?:on|ard)|billion|t(?:hous|aus)and)"
+    r"|(?<=\S )[–—/|>→•·\\](?= \S)",
+    re.IGNORECASE,
+)
+"""What no placeholder stands for, and yet no translation should lose."""
 _SECONDS = 2
 """Longest time that an expression may take for one text."""
 
@@ -63,10 +73,13 @@ class Protection:
         literal = found_by([re.escape(key) for key in kept if key not in PLACEHOLDERS], text) if kept else []
         signs, numbers = protected.signs_in(text, self._conventions.knows), protected.quantities_in(text)
         in_words = [span for span in signs if text[span.begin].isalnum()]
+        measured = {place for span in numbers for place in range(span.begin, span.end)}
         names = self._names.unknown(text) if self._conventions.sentences else []
+        names = [name for name in names if name.begin not in measured]  # the GB of 64 GB
         spans = apart(text, terms, literal, protected.identifiers_in(text), in_words, names, numbers, signs)
         labels = protected.labels_in(text, numbers, " ".join(kept.values())) if numbers else []
-        return self._placed(text, [span for span in spans if span.kind != "term"], kept, labels)
+        text, kept = self._placed(text, [span for span in spans if span.kind != "term"], kept, labels)
+        return text, {**kept, **{bare.lower(): bare.lower() for bare in _BARE.findall(text)}}
 
     def _placed(self, text: str, spans: Sequence[Span], kept: Kept, labels: Collection[Span] = ()) -> tuple[str, Kept]:
         """The text with placeholders for spans, and what it keeps; `labels` are numbers that stay as they are."""
@@ -202,4 +215,5 @@ def shown(text: str) -> str:
 def _parts(kind: str, typed: str) -> list[str]:
     """What a translation may have in several places: a number and its signs, as in *20 dollars*."""
     signs = [sign for sign in typed if sign in _SAID]
+    signs += re.findall(r"[kMGT]i?B|[kMG]?Hz|[kM]?Wh", typed)
     return [*re.findall(r"\d.*\d|\d", typed), *signs] if kind == "number" and (signs or " " in typed) else [typed]

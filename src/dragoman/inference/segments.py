@@ -170,10 +170,11 @@ def read_segments(
                 )
             segments, broken = _break(segments, tokenizer, longest, abbreviations, form)
         kept = tuple(segment for segment in segments if segment.ids or segment.copied)
+        copied = [has_words(segment.text) for segment in segments if segment.copied]  # signs around a sentence are none
         flags: dict[Flag, bool] = {
             "broken": broken,
             "split": sum(not segment.copied for segment in segments) > 1,
-            "copied": any(segment.copied for segment in segments),
+            "copied": any(copied) or 0 < len(copied) == len(segments),
             "untranslatable": len(kept) < len(segments),
         }
         segmented.append(Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so), text))

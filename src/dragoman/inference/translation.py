@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
 from dragoman.inference.terms import compiled
 from dragoman.inference.words import matching_words, places_in_line, split_words, words_written
 from dragoman.text.detection import LanguageDetector
-from dragoman.text.placeholders import readable
+from dragoman.text.placeholders import ANY_PLACEHOLDER, readable
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 logger = logging.getLogger(__name__)
@@ -199,12 +200,18 @@ class Writer:
         links: SegmentLinks | None = None,
     ) -> Translation:
         """One text's translation: the first that was chosen, with the next best beside it. With `links`, aligned."""
-        unknown_words = self.tokenizers.source.unknown_words
-        unknown = [word for segment in segments.translated for word in unknown_words(segment.read, segment.ids)]
+        unknown = [word for segment in segments.translated for word in self._unknown_words(segment)]
         best, *others = [
             self._joined(segments, parts, tuple(dict.fromkeys(unknown)), options, links) for parts in chosen
         ]
         return dataclasses.replace(best, alternatives=tuple(others)) if others else best
+
+    def _unknown_words(self, segment: Segment) -> list[str]:
+        """Return the words of a segment that the vocabulary lacks, as typed and without what is kept in them."""
+        words = self.tokenizers.source.unknown_words(segment.read, segment.ids)
+        parts = [part for word in words for part in re.split(ANY_PLACEHOLDER, word) if part]
+        typed = [re.search(re.escape(part), segment.text, re.IGNORECASE) for part in parts]
+        return [found[0] if found else part for found, part in zip(typed, parts, strict=True)]
 
     def scored(
         self, source: str, target: str, labels: Sequence[int], log_probs: Sequence[float], exponent: float

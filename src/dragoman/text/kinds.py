@@ -93,36 +93,54 @@ def _names_in(path: Path) -> list[str]:
 _LINES = 500
 """So many lines that are not blank tell what a file is."""
 _INLINE = r"(?!/?(?:a|abbr|b|br|code|em|font|i|span|strong|sub|sup|u)\b)"
-_KINDS: Mapping[str, tuple[re.Pattern[str], float]] = {
-    "markup, as in HTML and XML": (re.compile(rf"\s*<{_INLINE}[!?/]?[a-zA-Z-][^<>]*(?:>|$)"), 0.3),
-    "commands, as in LaTeX": (re.compile(r"\s*\\[a-zA-Z]+\*?\s*[\[{]"), 0.5),
-    "time codes, as in subtitles": (
-        re.compile(r"\s*\[?\d+:\d\d[:.,]\d+.*(?:-->|,|\])|Dialogue: \d,\d|\s*\{\d+\}\{\d+\}"),
-        0.2,
-    ),
-    "entries of a catalogue of messages": (re.compile(r"msg(?:id|str|ctxt)\b|#[:,|~]"), 0.3),
-    "records, as in JSON": (
-        re.compile(r'\s*(?:[\[\]{}]+,?\s*$|[\[{][^"]*+".*[\]}],?$|"(?:[^"\\]|\\.)*"\s*(?::|,\s*$))'),
+_KINDS: Mapping[str, tuple[float, str]] = {
+    "markup, as in HTML and XML": (0.3, rf"\s*<{_INLINE}[!?/]?[a-zA-Z-][^<>]*(?:>|$)"),
+    "commands, as in LaTeX": (0.5, r"\s*\\[a-zA-Z]+\*?\s*[\[{]"),
+    "time codes, as in subtitles": (0.2, r"\s*\[?\d+:\d\d[:.,]\d+.*(?:-->|,|\])|Dialogue: \d,\d|\s*(?:\{\d+\}){2}"),
+    "entries of a catalogue of messages": (0.3, r"msg(?:id|str|ctxt)\b|#[:,|~]"),
+    "records, as in JSON": (0.6, r'\s*(?:[\[\]{}]+,?\s*$|[\[{][^"]*+".*[\]}],?$|"(?:[^"\\]|\\.)*"\s*(?::|,\s*$))'),
+    "settings with their names": (
         0.6,
+        r'\s*(?:[a-z][\w-]*\.[\w.-]+\s*[=:]|"[^"]*"\s*=|[a-z_][\w-]*\s*=.|[A-Z][\w.-]+=["\'A-Za-z])',
     ),
-    "settings with their names": (re.compile(r'\s*(?:[a-z][\w-]*\.[\w.-]+\s*=|"[^"]*"\s*=|[a-z_][\w-]*\s*=.)'), 0.6),
+    "records of a log": (
+        0.5,
+        r"\[?\d{4}(?:-\d\d){2}[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[(?:DEBUG|INFO|WARN|ERROR)|"
+        r"[\d.:a-f]{7,40} \S{1,40} \S{1,40} \[\d\d/",
+    ),
+    "code of a program": (
+        0.5,
+        r"\s*+(?:[\w.]+\((?:[\"'].*)?\);?$|[^\s(]*+[^\"']*[)\w\"] ?\{$|[})\]]+[;,]?$|(?<=\s)[a-z-]+:[^;]*\S;$|"
+        r".*[)\]}];$|[^=]*+=.*[\w\"'];$|(?:async )?def \w+\(.*:$|class \w+(?:\(.*\))?:$|import [\w.]+(?: as \w+)?;?$|"
+        r"from [\w.]+ import |(?:const|let|var) \w+ ?=|#include |[\w.]+ = [\w.]*[(\[{]|@@ -\d|[-+]{3} [ab]/|"
+        r"return [\w.]+(?: [-+*/%<=>]+ [\w.]+)*$|(?:SELECT\b.* FROM|INSERT INTO|CREATE|RUN|COPY|FROM [\w.:]+$)\b)",
+    ),
 }
 """What lines may mostly be, by what such a line begins with, and the share of them that is enough."""
 _FORMATS = {
-    "YAML": ("yaml yml", r"\A(?:---\n)?[a-z]{2}(?:[-_][A-Z]{2})?:\n {1,8}[\w'\"-]+:"),
+    "YAML": (
+        "yaml yml",
+        r"\A(?:---\n)?[a-z]{2}(?:[-_][A-Z]{2})?:\n {1,8}[\w'\"-]+:"
+        r"|\A---\n(?:[a-z][\w-]*:.*\n(?:(?: |#|- ).*\n)*+)++---$",
+    ),
     "XML": ("dbk dita ditamap resw resx stringsdict ttml xml", r"\A<\?xml\b[^<>]*\?>$"),
     "JSON of a program": ("arb xcstrings", r"\A\{\"@@locale\""),
-    "settings": ("cfg conf ini properties strings toml", r"^\[[\w. \"-]+\]\n(?:[#;].*\n)*+[a-z_\"][\w.\" -]*="),
-    "code of a program": ("js jsx mjs php tsx", r"\A(?:<\?php|export default|module\.exports)\b"),
+    "settings": ("cfg conf ini properties strings toml", r"^\[[\w. \"-]+\]\n(?:[#;].*\n)*+[A-Za-z_\"][\w.\" -]*="),
+    "code of a program": ("js jsx mjs php tsx", r"\A(?:#!/|<\?php|export default|module\.exports)\b"),
     "reStructuredText": ("rst", r"^ {0,8}\.\. [\w-]{1,60}::"),
     "AsciiDoc": ("adoc asciidoc", r"^\[source\b.*\]$|\A= .*\n:[\w-]{1,60}:"),
     "LaTeX": ("tex", r"^ {0,8}\\(?:documentclass|begin)\b"),
     "rich text (RTF)": ("rtf", r"\A\{\\rtf\d"),
-    "an e-mail with headers": ("eml mbox", r"\A(?:Delivered-To: .*@|MIME-Version: 1|Received: from|Return-Path: <)"),
+    "an e-mail with headers": (
+        "eml mbox",
+        r"\A(?:Delivered-To: .*@|MIME-Version: 1|Received: from|Return-Path: <|Subject: .*\n(?:From|To|Date|Sent): |"
+        r"(?:(?:From|To|Cc|Date|Sent|Reply-To): .*\n){1,9}Subject: )",
+    ),
     "another kind of subtitles": ("ass lrc sbv ssa sub", r"\A\[Script Info\]"),
     "XLIFF of one tool": ("mqxliff mxliff sdlxliff", r"\A<xliff\b"),
 }
 """What is refused by the ending of its name, none of which is a language's code, or by what a line of it says."""
+_HEAD = re.compile(r"([a-z][\w-]*):(?= |$)( (?:[\"'\[{|>&*!\dA-Z]|true$|false$|null$)|$)?")
 _QUOTED = re.compile('"[^"]*"')
 _DELIMITERS = ("\t", ",", ";", "|")
 _FEW = 4
@@ -149,12 +167,23 @@ def _kind(ending: str, lines: Sequence[str]) -> str:
     beginnings = "\n".join(line[:200] for line in lines)
     found = [f"it is {kind}" for kind, (endings, _) in _FORMATS.items() if ending in endings.split()]
     found += [f"it is {kind}" for kind, (_, sign) in _FORMATS.items() if re.search(sign, beginnings, re.MULTILINE)]
-    for kind, (pattern, share) in _KINDS.items():
-        if sum(pattern.match(line) is not None for line in lines) > share * len(lines):
+    for kind, (share, pattern) in _KINDS.items():
+        if sum(re.match(pattern, line) is not None for line in lines) > share * len(lines):
             found.append(f"its lines are mostly {kind}")
+    if not found and _is_yaml(lines):
+        return "its lines are mostly names with their values, as in YAML"
     if not found and _is_table(lines, ending in ("csv", "tsv")):
         return "its lines are mostly cells of a table"
     return next(iter(found), "")
+
+
+def _is_yaml(lines: Sequence[str]) -> bool:
+    """Return True if all lines that are not indented begin with a name in small letters, each with another one, and a
+    value is empty or written as in a program. A dialogue has the same names again, and a glossary has small words.
+    """
+    heads = [_HEAD.match(line) for line in lines if line[0] not in " \t#-"]
+    names = {head[1] for head in heads if head}
+    return 1 < len(names) == len(heads) and any(head and head[2] for head in heads)
 
 
 def _is_table(lines: Sequence[str], is_named_table: bool) -> bool:

@@ -103,9 +103,9 @@ _ONE_POINT = re.compile(r"[#№§]?[ \u00a0]?(\d+\.\d+)")
 _SEVERAL_POINTS = re.compile(r"(?<!\d)(?<!\d\.)\d{1,3}\.\d{1,3}\.\d{1,2}(?!\.?\d)")
 _JOINT = re.compile(r" ?(?:[,/–-]|,? (?:and|or|to|ed?|od?|und|oder|bis|et|ou|à|y|u))? ?")
 _PICTURES, _OF_A_PICTURE = "\u2190-\u2bff\U0001f000-\U0001faff", "\ufe0f\u200d\u20e3\U000e0020-\U000e007f"
-_HINT_OF_SIGN = re.compile(rf"[{_PICTURES}\u20e3#*&@+=<>|~^§%°×÷$€£©®™]")
+_HINT_OF_SIGN = re.compile(rf"[{_PICTURES}\u20e3#*&@+=<>|~^§%°×÷$€£©®™/•·\\]")
 _SIGN = re.compile(
-    rf"(?:[{_PICTURES}]|[\d#*]\ufe0f?\u20e3)[{_PICTURES}{_OF_A_PICTURE}]*+"
+    rf"(?<=\S )[/•·\\](?= \S)|(?:[{_PICTURES}]|[\d#*]\ufe0f?\u20e3)[{_PICTURES}{_OF_A_PICTURE}]*+"
     r"|(?<![^\s(\[])[#*&@+=<>~|^§%°×÷$€£]++(?![^\s)\],.;:!?])|(?<!\w)[A-Z]{1,4}&[A-Z]{1,4}(?!\w)|&"
     r"|(?<!\w)[A-Z]\w{0,30}(?:\+\+?|#|[©®™])(?!\w)"
 )
