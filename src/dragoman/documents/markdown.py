@@ -152,7 +152,7 @@ class Markdown(Spliced):
                 if is_image and re.search(r"[`<\[{$]", piece.content):
                     self.left.append(Left("it has markup and is the text of a picture", line_of(self.content, where)))
                 elif is_image:
-                    self.add_inner(named, piece.content)
+                    self.add_inner([Part("words", named, piece.content)])
             if piece.type == "hardbreak" or begin in breaks:
                 self.add(parts)
                 parts = []
