@@ -2,16 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from io import BytesIO
-from itertools import accumulate, groupby, islice, zip_longest
+from itertools import accumulate, islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
 
-from dragoman.documents.document import Document, check_cancelled
-from dragoman.documents.inline import Inline, Part, trimmed
+from dragoman.documents.document import Document, Left, check_cancelled
+from dragoman.documents.inline import Inline, Part, divided
 from dragoman.documents.reading import xml_bytes, xml_tree
 from dragoman.errors import DataError, optional
 from dragoman.inference.sentences import has_words
@@ -23,6 +23,7 @@ _AROUND = frozenset(f"{_W}{name}" for name in "bdo customXml dir fldSimple hyper
 _DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
 _UNSEEN = re.compile(rf"{re.escape(_W)}(?:(\w+Start)|\w+End|annotationRef|commentReference|del|moveFrom)")
 """Elements that take no space on the page; those that match the group begin something."""
+_MOST_STYLES = 20  # based on one another
 _MAIN = "openxmlformats-officedocument.wordprocessingml.template ms-word.document.macroEnabled".split()
 """Kinds of templates and documents with macros, which python-docx does not know."""
 _HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
@@ -64,8 +65,12 @@ class Docx(Document):
         roots = [part.element for part in parts if hasattr(part, "element")]
         roots += [tree.getroot() for tree in self._notes.values()]
         paragraphs = (paragraph for root in roots for paragraph in root.iter(f"{_W}p"))
-        numbered = ((number, _paragraph(each)) for number, each in enumerate(paragraphs, 1))
-        found = [(number, paragraph) for number, paragraph in numbered if paragraph]
+        styles = {style.get(f"{_W}styleId"): style for root in roots for style in root.iter(f"{_W}style")}
+        found = list[tuple[int, Paragraph]]()
+        for number, element in enumerate(paragraphs, 1):
+            hidden = _hidden(element, styles)
+            self.left += [Left("it is hidden", f"paragraph {number:,}") for run in hidden if has_words(_words(run))]
+            found += [(number, paragraph) for paragraph in (_paragraph(element, hidden),) if paragraph]
         self._paragraphs = [paragraph for _, paragraph in found]
         self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
         self._numbers = [number for number, paragraph in found for _ in paragraph.texts]
@@ -92,7 +97,30 @@ def _is_of_notes(part: Any) -> bool:
     return not hasattr(part, "element") and part.content_type.endswith(_NOTES)
 
 
-def _paragraph(element: Any) -> Paragraph | None:
+def _words(run: Any) -> str:
+    return "".join(text.text or "" for text in run.findall(f"{_W}t"))
+
+
+def _hidden(element: Any, styles: Mapping[str, Any]) -> set[Any]:
+    """Return the runs of a paragraph with hidden words, if it has others."""
+    runs = {run: _is_hidden(run, styles) for run in _runs(element) if _words(run).strip()}
+    return {run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())}
+
+
+def _is_hidden(element: Any, styles: Mapping[str, Any]) -> bool:
+    """Return True if the format of a run or style, or the style that it names, hides words."""
+    for _ in range(_MOST_STYLES):
+        vanish = element.find(f"{_W}rPr/{_W}vanish")
+        if vanish is not None:
+            return vanish.get(f"{_W}val") not in ("0", "false", "off")
+        named = element.find(f"{_W}basedOn" if element.tag == f"{_W}style" else f"{_W}rPr/{_W}rStyle")
+        element = None if named is None else styles.get(named.get(f"{_W}val"))
+        if element is None:
+            break
+    return False
+
+
+def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
     """What is translated of a paragraph; None if nothing is."""
     check_cancelled()
     letters = Counter[str]()
@@ -100,20 +128,12 @@ def _paragraph(element: Any) -> Paragraph | None:
     for run in _runs(element):
         key, formats_of_run = _format(run)
         formats.setdefault(key, formats_of_run)
-        letters[key] += sum(len(text.text or "") for text in run.findall(f"{_W}t"))
+        letters[key] += len(_words(run)) * (run not in hidden)
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
-    inlines, between = list[Inline[Piece]](), [list[Part[Piece]]()]
-    for _, some in groupby(_merged(_fields(_parts(element, usual))), key=lambda part: part.piece.kind == "break"):
-        parts = [*some]
-        if any(part.kind == "words" and has_words(part.words) for part in parts):
-            first, last = trimmed(parts)
-            between[-1] += parts[:first]
-            inlines.append(Inline.of(parts[first:last]))
-            between.append(parts[last:])
-        else:
-            between[-1] += parts
+    parts = _merged(_fields(_parts(element, usual, hidden)))
+    inlines, between = divided([*parts], lambda part: part.piece.kind == "break")
     return Paragraph(element, formats[usual], inlines, between) if inlines else None
 
 
@@ -148,18 +168,18 @@ def _runs(element: Any) -> Iterator[Any]:
             yield from _runs(_content(child))
 
 
-def _parts(element: Any, usual: str) -> Iterator[Part[Piece]]:
+def _parts(element: Any, usual: str, hidden: Set[Any]) -> Iterator[Part[Piece]]:
     for child in _children(element):
         if child.tag in _DROPPED:
             continue
         if child.tag in _AROUND and _content(child) is not None:
             yield Part("open", Piece("around", child))
-            yield from _parts(_content(child), usual)
+            yield from _parts(_content(child), usual, hidden)
             yield Part("close", Piece("end"))
-        elif child.tag == f"{_W}r":
+        elif child.tag == f"{_W}r" and child not in hidden:
             yield from _run(child, usual)
         else:
-            yield Part(_kind(child), Piece("alone", child))
+            yield Part("after" if child in hidden else _kind(child), Piece("alone", child))
 
 
 def _kind(element: Any) -> Literal["single", "before", "after"]:
