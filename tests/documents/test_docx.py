@@ -353,11 +353,3 @@ def test_a_paragraph_that_is_hidden_as_a_whole_is_translated(path: Path) -> None
     document.save(str(path))
     read = read_document(path, ("en", "it"))
     assert read.texts[-2] == "the cat<g1> is</g1>" and read.left == []
-
-
-def test_spaces_at_the_ends_of_a_line_stay(path: Path) -> None:
-    document = docx.Document(str(path))
-    document.add_paragraph("  One\t  two  ")
-    document.save(str(path))
-    _, document = translated(path, ("One", "Uno"))
-    assert document.paragraphs[-1].text == "  Uno\t  two  "

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from io import BytesIO
-from itertools import accumulate, islice, zip_longest
+from itertools import accumulate, groupby, islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
 
 from dragoman.documents.document import Document, Left, check_cancelled
-from dragoman.documents.inline import Inline, Part, divided
+from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.reading import xml_bytes, xml_tree
 from dragoman.errors import DataError, optional
 from dragoman.inference.sentences import has_words
@@ -23,7 +23,6 @@ _AROUND = frozenset(f"{_W}{name}" for name in "bdo customXml dir fldSimple hyper
 _DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
 _UNSEEN = re.compile(rf"{re.escape(_W)}(?:(\w+Start)|\w+End|annotationRef|commentReference|del|moveFrom)")
 """Elements that take no space on the page; those that match the group begin something."""
-_MOST_STYLES = 20  # based on one another
 _MAIN = "openxmlformats-officedocument.wordprocessingml.template ms-word.document.macroEnabled".split()
 """Kinds of templates and documents with macros, which python-docx does not know."""
 _HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
@@ -64,13 +63,13 @@ class Docx(Document):
         self._notes = {part: xml_tree(part.blob, path) for part in parts if _is_of_notes(part)}
         roots = [part.element for part in parts if hasattr(part, "element")]
         roots += [tree.getroot() for tree in self._notes.values()]
-        paragraphs = (paragraph for root in roots for paragraph in root.iter(f"{_W}p"))
+        paragraphs = enumerate((paragraph for root in roots for paragraph in root.iter(f"{_W}p")), 1)
         styles = {style.get(f"{_W}styleId"): style for root in roots for style in root.iter(f"{_W}style")}
-        found = list[tuple[int, Paragraph]]()
-        for number, element in enumerate(paragraphs, 1):
-            hidden = _hidden(element, styles)
-            self.left += [Left("it is hidden", f"paragraph {number:,}") for run in hidden if has_words(_words(run))]
-            found += [(number, paragraph) for paragraph in (_paragraph(element, hidden),) if paragraph]
+        numbered = [(number, paragraph, _hidden(paragraph, styles)) for number, paragraph in paragraphs]
+        hidden = [(number, run) for number, _, runs in numbered for run in runs if has_words(_words(run))]
+        self.left = [Left("it is hidden", f"paragraph {number:,}") for number, _ in hidden]
+        read = ((number, _paragraph(element, runs)) for number, element, runs in numbered)
+        found = [(number, paragraph) for number, paragraph in read if paragraph]
         self._paragraphs = [paragraph for _, paragraph in found]
         self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
         self._numbers = [number for number, paragraph in found for _ in paragraph.texts]
@@ -107,17 +106,14 @@ def _hidden(element: Any, styles: Mapping[str, Any]) -> set[Any]:
     return {run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())}
 
 
-def _is_hidden(element: Any, styles: Mapping[str, Any]) -> bool:
+def _is_hidden(element: Any, styles: Mapping[str, Any], depth: int = 20) -> bool:
     """Return True if the format of a run or style, or the style that it names, hides words."""
-    for _ in range(_MOST_STYLES):
-        vanish = element.find(f"{_W}rPr/{_W}vanish")
-        if vanish is not None:
-            return vanish.get(f"{_W}val") not in ("0", "false", "off")
-        named = element.find(f"{_W}basedOn" if element.tag == f"{_W}style" else f"{_W}rPr/{_W}rStyle")
-        element = None if named is None else styles.get(named.get(f"{_W}val"))
-        if element is None:
-            break
-    return False
+    vanish = element.find(f"{_W}rPr/{_W}vanish")
+    if vanish is not None:
+        return vanish.get(f"{_W}val") not in ("0", "false", "off")
+    named = element.find(f"{_W}basedOn" if element.tag == f"{_W}style" else f"{_W}rPr/{_W}rStyle")
+    style = None if named is None else styles.get(named.get(f"{_W}val"))
+    return style is not None and depth > 0 and _is_hidden(style, styles, depth - 1)
 
 
 def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
@@ -132,8 +128,16 @@ def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
-    parts = _merged(_fields(_parts(element, usual, hidden)))
-    inlines, between = divided([*parts], lambda part: part.piece.kind == "break")
+    inlines, between = list[Inline[Piece]](), [list[Part[Piece]]()]
+    for _, some in groupby(_merged(_fields(_parts(element, usual, hidden))), lambda part: part.piece.kind == "break"):
+        parts = [*some]
+        if any(part.kind == "words" and has_words(part.words) for part in parts):
+            first, last = trimmed(parts)
+            between[-1] += parts[:first]
+            inlines.append(Inline.of(parts[first:last]))
+            between.append(parts[last:])
+        else:
+            between[-1] += parts
     return Paragraph(element, formats[usual], inlines, between) if inlines else None
 
 

@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
-from itertools import groupby
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from dragoman.inference.sentences import has_words
 from dragoman.text.languages import SPACELESS
 
 _TAG = re.compile(r"</?g\d+>|<g\d+/>")
@@ -120,24 +118,6 @@ def trimmed(parts: Sequence[Part[M]]) -> tuple[int, int]:
     first = (place for place in range(begin) if begin <= others.get(place, -1) <= end)
     last = (place for place in range(len(parts) - 1, end, -1) if begin <= others.get(place, -1) <= end)
     return next(first, begin), next(last, end) + 1
-
-
-def divided(
-    parts: Sequence[Part[M]], is_break: Callable[[Part[M]], bool]
-) -> tuple[list[Inline[M]], list[list[Part[M]]]]:
-    """Return the texts of parts that breaks divide, and the parts before, between and after them, with all spaces."""
-    inlines, between = list[Inline[M]](), [list[Part[M]]()]
-    for _, group in groupby(parts, is_break):
-        some = [*group]
-        if not any(part.kind == "words" and has_words(part.words) for part in some):
-            between[-1] += some
-            continue
-        first, last = trimmed(some)
-        words, ending = some[first].words, some[last - 1].words
-        between[-1] += [*some[:first], Part("words", some[first].piece, words[: len(words) - len(words.lstrip())])]
-        inlines.append(Inline.of(some[first:last]))
-        between.append([Part("words", some[last - 1].piece, ending[len(ending.rstrip()) :]), *some[last:]])
-    return inlines, between
 
 
 def _closes(parts: Sequence[Part[M]]) -> dict[int, int]:

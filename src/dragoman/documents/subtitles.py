@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Document, Left, Where, check_cancelled, line_of
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
-from dragoman.documents.reading import check_languages, decoded
+from dragoman.documents.reading import check_languages, decoded, other_language
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
+from dragoman.text.languages import is_code
 
 _BLANK, _ARROW, _TIME = r"[^\S\n]*+", r"(?:[-–—]{1,3} ?>|→)", r"\d[\d:.,; \t]{0,40}+"
 _BEFORE = rf"(?:\A|^{_BLANK}\n)"
@@ -28,17 +29,20 @@ _ASIDE = (
     rf"|(?:NOTE(?!\S)|(?:STYLE|REGION){_BLANK}$).*(?:\n(?!{_BLANK}$).++)*+)"
 )
 """The header of WebVTT; a comment, style or region in it."""
-_LANGUAGE = re.compile(rf"\A\s*WEBVTT.*\n(?:(?!{_BLANK}$|.*{_ARROW}).++\n)*?Language:[ \t]*([\w-]++)", re.M)
+_LANGUAGE = re.compile(
+    rf"\A\s*WEBVTT.*\n(?:(?!{_BLANK}$|.*{_ARROW}).++\n)*?[ \t]*Lang(?:uage)?[ \t]*[:=][ \t]*([\w-]++)", re.M | re.I
+)
 """The language that the header of WebVTT names."""
 _CLOCK = re.compile(r"(?:(?:(\d+)\s*:\s*)?(\d+)\s*:\s*)?(\d+)\D*(\d*)")
 _ROW = re.compile(r"\S[^\r\n]*+")
-_TAG = re.compile(r"(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
+_TAG = re.compile(r"(?P<reading><rt\b[^<>]*>[^<>]*(?:</rt>)?)|(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
+_TAG_KINDS: Sequence[Literal["open", "close", "single", "after"]] = ("single", "after", "close", "open", "single")
 _MOMENT = re.compile(r"<[\d:.]+>")
 _BEGINNING = re.compile(r"[-–—♪♫#(\[*]")
 _END = re.compile(r"[.!?…:。！？♪♫)\]][\"'”’»]*\Z")
 _CLAUSE_END, _SOUND_END = tuple(",;،、，；"), tuple(")]♪♫")
 _ADJOINING = re.compile(r"</(\w+)><\1>")
-_PIECE = re.compile(r"(?:<[^<>]*>|[^ ])+")
+_PIECE = re.compile(r"(?:<rt\b[^<>]*>[^<>]*|<[^<>]*>|[^ ])+")
 _MOST_LINES, _LONGEST_PAUSE = 12, 2.0
 """Lines and seconds between cues after which no sentence goes on."""
 _SHORT = 1.0
@@ -186,7 +190,7 @@ def _parts(line: str) -> list[Part[str]]:
     parts, end = list[Part[str]](), 0
     for tag in _TAG.finditer(line):
         words = line[end : tag.start()]
-        kind: Literal["open", "close", "single"] = "close" if tag[1] else "open" if tag[2] else "single"
+        kind = _TAG_KINDS[tag.lastindex or 0]
         parts += [Part("words", words, unescaped(words)), Part(kind, tag[0])]
         end = tag.end()
     return [*parts, Part("words", line[end:], unescaped(line[end:]))]
@@ -207,8 +211,11 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
     text, encoding = decoded(content, path)
     plain = text.replace("\r\n", " \n").replace("\r", "\n").replace("\ufeff", " ")
     is_vtt = plain.lstrip().startswith("WEBVTT")
-    if named := _LANGUAGE.match(plain):
+    if (named := _LANGUAGE.match(plain)) and is_code(named[1]):
         check_languages(path, named[1], None, languages)
+        begin, end = named.span(1)
+        tag = languages[1] if other_language(named[1], languages[1]) else named[1]
+        text, plain = (f"{some[:begin]}{tag}{some[end:]}" for some in (text, plain))
     marks = [*re.finditer(f"{'' if is_vtt else '(?!)'}{_ASIDE}|{_TIMES}|{_DAMAGED}", plain, re.M)]
     marks = [mark for mark in marks if not mark["rest"] or ":" in mark["begin"] or not has_words(mark["rest"])]
     if not any(mark["begin"] for mark in marks):
@@ -223,6 +230,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
         (lines if mark["begin"] else others).extend(_lines(text, mark.end(), end, mark))
     subtitles = Subtitles(text, encoding, _grouped(lines, languages[0]))
     left = [
+        *(("it says how a word is read", mark.span("reading")) for mark in _TAG.finditer(text) if mark["reading"]),
+        *(("the header names a language so", named.span(1)) for named in [named] if named and not is_code(named[1])),
         *(("it belongs to no cue", line.where) for line in others),
         *(("it is on the line of the times", mark.span("rest")) for mark in marks),
         *(("it is where a cue has its number", mark.span("name")) for mark in marks if not is_vtt),
