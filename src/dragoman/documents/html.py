@@ -31,7 +31,9 @@ _DESCRIPTION = re.compile(
     r"(?:apple-mobile-web-app-|og:|twitter:)?(?:description|image:alt|title)|application-name|keywords|og:site_name",
     re.I,
 )
-_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]++)\s*+=\s*+(?:"(?P<two>[^"]*+)"|'(?P<one>[^']*+)'|(?P<bare>[^\s"'>]++))""")
+_ATTRIBUTE = re.compile(
+    r"""([^\s"'<>/=]++)(?:\s*+=\s*+(?:"(?P<two>[^"]*+)"|'(?P<one>[^']*+)'|(?P<bare>[^\s"'>]++)))?+"""
+)
 _CODE = re.compile(
     r"<%(?:(?!<%|%>).)*+%>|<\?(?:php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|\{%-?\s*+(?P<name>comment|highlight|javascript|"
     r"schema|style(?:sheet)?)\b(?:(?!\{%-?\s*+(?:end)?(?P=name)\b).)*+\{%-?\s*+end(?P=name)\b[^%]*+%\}"
@@ -188,7 +190,7 @@ class Html(Spliced):
         has = event.attributes.get
         shown = {*_SHOWN, "content"} if _DESCRIPTION.fullmatch(has("name") or has("property") or "") else _SHOWN
         for found in _ATTRIBUTE.finditer(self._masked, where[0] + 1 + len(event.name), where[1]):
-            name, where = found[1].lower(), found.span(found.lastgroup or 0)
+            name, where = found[1].lower() if found.lastgroup else "", found.span(found.lastgroup or 0)
             kind = has("type", "text").lower() if (event.name, name) == ("input", "value") else ""
             if name in shown or kind in ("button", "reset", "submit"):
                 self._add_texts(where)

@@ -4,7 +4,7 @@ their lengths. If in doubt, a cue is a text of its own, because a model may drop
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -14,7 +14,6 @@ from dragoman.documents.inline import Inline, Part, trimmed, unescaped
 from dragoman.documents.reading import check_languages, decoded, other_language
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
-from dragoman.text.languages import is_code
 
 _BLANK, _ARROW, _TIME = r"[^\S\n]*+", r"(?:[-–—]{1,3} ?>|→)", r"\d[\d:.,; \t]{0,40}+"
 _BEFORE = rf"(?:\A|^{_BLANK}\n)"
@@ -30,13 +29,14 @@ _ASIDE = (
 )
 """The header of WebVTT; a comment, style or region in it."""
 _LANGUAGE = re.compile(
-    rf"\A\s*WEBVTT.*\n(?:(?!{_BLANK}$|.*{_ARROW}).++\n)*?[ \t]*Lang(?:uage)?[ \t]*[:=][ \t]*([\w-]++)", re.M | re.I
+    rf"\A\s*WEBVTT(?:.*+\n(?!{_BLANK}$|.*{_ARROW}))*?.*?\blang(?:uage)?[ \t]*+[:=][ \t]*+(\w.*?){_BLANK}$", re.M | re.I
 )
 """The language that the header of WebVTT names."""
 _CLOCK = re.compile(r"(?:(?:(\d+)\s*:\s*)?(\d+)\s*:\s*)?(\d+)\D*(\d*)")
 _ROW = re.compile(r"\S[^\r\n]*+")
-_TAG = re.compile(r"(?P<reading><rt\b[^<>]*>[^<>]*(?:</rt>)?)|(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
-_TAG_KINDS: Sequence[Literal["open", "close", "single", "after"]] = ("single", "after", "close", "open", "single")
+_TAG = re.compile(r"(<rt\b[^<>]*>(?P<reading>[^<>]*)(?:</rt>)?)|(</[^<>]*>)|(<[^<>]*>)|\{[^{}]*\}")
+_KINDS: Mapping[int | None, Literal["after", "close", "open", "single"]] = {1: "after", 3: "close", 4: "open"}
+"""Kinds of markup by the group of `_TAG`; others are single."""
 _MOMENT = re.compile(r"<[\d:.]+>")
 _BEGINNING = re.compile(r"[-–—♪♫#(\[*]")
 _END = re.compile(r"[.!?…:。！？♪♫)\]][\"'”’»]*\Z")
@@ -190,8 +190,7 @@ def _parts(line: str) -> list[Part[str]]:
     parts, end = list[Part[str]](), 0
     for tag in _TAG.finditer(line):
         words = line[end : tag.start()]
-        kind = _TAG_KINDS[tag.lastindex or 0]
-        parts += [Part("words", words, unescaped(words)), Part(kind, tag[0])]
+        parts += [Part("words", words, unescaped(words)), Part(_KINDS.get(tag.lastindex, "single"), tag[0])]
         end = tag.end()
     return [*parts, Part("words", line[end:], unescaped(line[end:]))]
 
@@ -211,11 +210,10 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
     text, encoding = decoded(content, path)
     plain = text.replace("\r\n", " \n").replace("\r", "\n").replace("\ufeff", " ")
     is_vtt = plain.lstrip().startswith("WEBVTT")
-    if (named := _LANGUAGE.match(plain)) and is_code(named[1]):
+    if named := _LANGUAGE.match(plain):
         check_languages(path, named[1], None, languages)
-        begin, end = named.span(1)
-        tag = languages[1] if other_language(named[1], languages[1]) else named[1]
-        text, plain = (f"{some[:begin]}{tag}{some[end:]}" for some in (text, plain))
+        if other_language(named[1], languages[1]) and len(named[1].partition("-")[0]) < 4:
+            text, plain = (some[: named.start(1)] + languages[1] + some[named.end(1) :] for some in (text, plain))
     marks = [*re.finditer(f"{'' if is_vtt else '(?!)'}{_ASIDE}|{_TIMES}|{_DAMAGED}", plain, re.M)]
     marks = [mark for mark in marks if not mark["rest"] or ":" in mark["begin"] or not has_words(mark["rest"])]
     if not any(mark["begin"] for mark in marks):
@@ -231,12 +229,13 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
     subtitles = Subtitles(text, encoding, _grouped(lines, languages[0]))
     left = [
         *(("it says how a word is read", mark.span("reading")) for mark in _TAG.finditer(text) if mark["reading"]),
-        *(("the header names a language so", named.span(1)) for named in [named] if named and not is_code(named[1])),
         *(("it belongs to no cue", line.where) for line in others),
         *(("it is on the line of the times", mark.span("rest")) for mark in marks),
         *(("it is where a cue has its number", mark.span("name")) for mark in marks if not is_vtt),
         *(("it is in a comment that holds -->", mark.span("aside")) for mark in marks if "-->" in mark[0]),
     ]
     left = [(reason, begin) for reason, (begin, end) in left if has_words(text[begin:end])]
+    if named and len(named[1].partition("-")[0]) > 3:
+        subtitles.notes.append(f"the header still says that it is in {named[1][:50]}")
     subtitles.left += [Left(reason, f"line {bisect_left(breaks, begin) + 1:,}") for reason, begin in left]
     return subtitles
