@@ -90,6 +90,9 @@ def test_a_statement_of_a_template_divides_texts(tmp_path: Path) -> None:
         ("<!--[if mso]><p>The cat</p><![endif]--><!--[if mso]><td><![endif]--><![CDATA[the dog]]>", 2),
         ("<p lang=de>Das Haus</p><p>«One» <i lang='fr' title='x y'>deux</i> «three»</p><p lang=en-GB>«Four»</p>", 2),
         ("<ul><li lang=de>Das <b>Haus</b><li>«One»</ul><p translate=no>Not me<p>«Two»", 1),
+        ("<svg><desc><![CDATA[the dog]]></desc></svg><meta itemprop=description content='«One»'>", 1),
+        ("<p>«I see» <ruby>«base»<rp>(<rt>reading<rp>)</ruby> «now»</p>", 1),
+        ("<html data-lang=en><body lang=en>«One»</body></html>", 0),
         ("<p>«I see» <ruby>«base»<rp>(</rp><rt>reading</rt><rp>)</rp></ruby> «now»</p>", 1),
     ],
 )
@@ -120,3 +123,8 @@ def test_code_that_does_not_end_is_looked_for_once(code: str) -> None:
 
 def test_hidden_elements_in_one_another_are_read_at_once(tmp_path: Path) -> None:
     assert read(tmp_path, f"<p>o{'<b hidden>' * 20_000}x{'</b>' * 20_000}ne").texts == ["one<g1/>", "x"]
+
+
+def test_a_page_that_names_its_language_is_translated(tmp_path: Path) -> None:
+    document = read(tmp_path, '<html xml:lang="en" lang="en-GB"><body lang=en><p>One</p>')
+    assert in_capitals(document) == '<html xml:lang="it" lang="it"><body lang=en><p>ONE</p>'

@@ -23,7 +23,7 @@ _INLINE = _UNTRANSLATED.difference(["pre"]).union(
     "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q rb ruby s small span strike strong"
     " sub sup time tt u".split(),
 )
-_OPEN_ENDED = frozenset("dd dt li option p td th".split())
+_OPEN_ENDED = frozenset("dd dt li option p rp rt td th".split())
 _EMPTY = re.compile(r"<(?!(?:br|hr|lb|tab)\b)[^<>]*+>(?:</[^<>]*+>)?", re.IGNORECASE)
 """An element without content that ends no line."""
 _SHOWN = frozenset("abbr alt aria-description aria-label aria-valuetext label placeholder summary title".split())
@@ -100,6 +100,9 @@ class Html(Spliced):
             self._inline = _beside_words(events, text)
         for is_text, parts in groupby(self._pieces(), lambda piece: piece is not None):
             self.add([*filter(None, parts)]) if is_text else None
+        for place, event in enumerate(events):
+            if event.kind == "other" and text.startswith(("<!--[if", "<![CDATA["), event.begin):
+                self._leave("it is in a conditional comment or CDATA", self._where(place))
 
     def written(self, words: str, is_inner: bool) -> str:
         return (_BARE_OR_QUOTE if is_inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
@@ -115,10 +118,7 @@ class Html(Spliced):
             elif event.kind == "words":
                 yield from self._words(where)
             elif event.kind == "other":
-                raw = self.content[slice(*where)]
-                yield Part("after" if raw.startswith("<!--") else "single", where)
-                if raw.startswith(("<!--[if", "<![CDATA[")):
-                    self._leave("it is in a conditional comment or CDATA", where)
+                yield Part("after" if self.content.startswith("<!--", where[0]) else "single", where)
             elif event.kind == "end":
                 yield Part("close", where) if is_inline else None
             else:
@@ -136,22 +136,22 @@ class Html(Spliced):
     def _last(self, place: int, is_apart: bool = False) -> int | None:
         """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""
         event, last = self._events[place], self._closes.get(place)
-        languages = (self.language, self._language) if not self._is_xml else ()
-        is_foreign = all(other_language(event.attributes.get("lang"), one) for one in languages) and not self._is_xml
-        if is_foreign or event.is_kept:
-            if last is None and event.name in _OPEN_ENDED:
-                names = ((end, self._events[end].name) for end in range(place + 1, len(self._events)))
-                last = next((end for end, name in names if name and name not in self._inline), len(self._events)) - 1
-            last = place if last is None else last
-            if is_foreign:
-                self._leave("it is in another language", (event.begin, self._ends[last]))
-            return last
-        if not self._is_xml:
+        languages = () if self._is_xml or event.name == "html" else (self.language, self._language)
+        is_foreign = bool(languages) and all(other_language(event.attributes.get("lang"), one) for one in languages)
+        is_kept = is_foreign or event.is_kept
+        if not is_kept and not self._is_xml:
             self._add_attributes(event, self._where(place))
-        if event.name in self._kept:
+        if is_kept or event.name in self._kept:
+            if last is None and event.name in _OPEN_ENDED:  # it ends where the next block or reading begins
+                names = ((end, self._events[end].name) for end in range(place + 1, len(self._events)))
+                ends = (
+                    end for end, name in names if name and (name not in self._inline or name in ("rp", "rt", "ruby"))
+                )
+                last = next(ends, len(self._events)) - 1
             last = place if last is None else last
-            if event.name == "rt":
-                self._leave("it says how a word is read", (event.begin, self._ends[last]))
+            if is_foreign or event.name == "rt":
+                reason = "it is in another language" if is_foreign else "it says how a word is read"
+                self._leave(reason, (event.begin, self._ends[last]))
             return last
         while is_apart and last is not None and (place := place + 1) < last:
             if self._events[place].kind == "words":
@@ -188,7 +188,11 @@ class Html(Spliced):
 
     def _add_attributes(self, event: Event, where: Where) -> None:
         has = event.attributes.get
-        shown = {*_SHOWN, "content"} if _DESCRIPTION.fullmatch(has("name") or has("property") or "") else _SHOWN
+        shown = (
+            {*_SHOWN, "content"}
+            if _DESCRIPTION.fullmatch(has("name") or has("property") or has("itemprop") or "")
+            else _SHOWN
+        )
         for found in _ATTRIBUTE.finditer(self._masked, where[0] + 1 + len(event.name), where[1]):
             name, where = found[1].lower() if found.lastgroup else "", found.span(found.lastgroup or 0)
             kind = has("type", "text").lower() if (event.name, name) == ("input", "value") else ""
