@@ -64,6 +64,7 @@ def test_hidden_text_that_is_no_part_of_a_sentence_is_translated(tmp_path: Path)
         '<{{ tag }} class="x">«One»</{{ tag }}>',
         '{% schema %}{"name": "x"}{% endschema %}<script>"{{"</script>«One»<script>"}}"</script>',
         "«One»<?php echo 'x' > 1; foreach ($a as $b) { echo \"not me\"; }",
+        "{{/* a comment {{< x >}} */}}«One»{{- /* two */ -}}{{!-- {{three}} --}}«four»",
         "<SPAN>«One» {{ a }}</SPAN> <!-- {{ x }} --> «two»<![CDATA[ {{ y }} ]]>",
     ],
 )
@@ -76,6 +77,7 @@ def test_the_code_of_templates_stays_to_the_byte_and_in_order(tmp_path: Path, co
 def test_a_statement_of_a_template_divides_texts(tmp_path: Path) -> None:
     document = read(tmp_path, "<p>You have {% if n %}{{ n }} cats{% else %}no cat{% endif %} now</p>")
     assert document.texts == ["You have", "cats", "no cat", "now"]
+    assert "templates" in document.notes[0] and not read(tmp_path, "<p>{ One }</p>").notes
 
 
 @pytest.mark.parametrize(

@@ -193,10 +193,10 @@ def test_the_header_names_the_language_of_the_translation(tmp_path: Path, header
 
 
 def test_how_a_word_is_read_parts_no_sentence_and_stays(tmp_path: Path) -> None:
-    ruby = "<ruby>{ba<rt>one two</rt>se}<rt lang=x>three</ruby>"
+    ruby = "<ruby>{ba<rt>one two</rt>se}<RT lang=x>th<b>re</b>e</ruby>"
     document = read(
         tmp_path, f"WEBVTT\n\n00:01.000 --> 00:02.000\n{{I see}} {ruby} {{now}}.\n".translate({123: "", 125: ""})
     )
     assert document.texts == ["I see <g1>base<g2/><g3/></g1> now."]
-    assert "I SEE <ruby>BASE<rt>one two</rt><rt lang=x>three</ruby> NOW." in in_capitals(document).decode()
+    assert "I SEE <ruby>BASE<rt>one two</rt><RT lang=x>th<b>re</b>e</ruby> NOW." in in_capitals(document).decode()
     assert [left.place for left in document.left] == ["line 4"] * 2

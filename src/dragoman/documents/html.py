@@ -24,19 +24,19 @@ _INLINE = _UNTRANSLATED.difference(["pre"]).union(
     " sub sup time tt u".split(),
 )
 _OPEN_ENDED = frozenset("dd dt li option p rp rt td th".split())
+_WITHIN = _INLINE.difference(["rp", "rt", "ruby"]).union([""])
+"""Elements whose end tags may lack, and what may be in those: other elements, and words."""
 _EMPTY = re.compile(r"<(?!(?:br|hr|lb|tab)\b)[^<>]*+>(?:</[^<>]*+>)?", re.IGNORECASE)
 """An element without content that ends no line."""
 _SHOWN = frozenset("abbr alt aria-description aria-label aria-valuetext label placeholder summary title".split())
-_DESCRIPTION = re.compile(
-    r"(?:apple-mobile-web-app-|og:|twitter:)?(?:description|image:alt|title)|application-name|keywords|og:site_name",
-    re.I,
-)
+_DESCRIPTION = re.compile(r"((og|twitter):)?(description|image:alt|title)|keywords|og:site_name", re.IGNORECASE)
 _ATTRIBUTE = re.compile(
     r"""([^\s"'<>/=]++)(?:\s*+=\s*+(?:"(?P<two>[^"]*+)"|'(?P<one>[^']*+)'|(?P<bare>[^\s"'>]++)))?+"""
 )
 _CODE = re.compile(
     r"<%(?:(?!<%|%>).)*+%>|<\?(?:php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|\{%-?\s*+(?P<name>comment|highlight|javascript|"
     r"schema|style(?:sheet)?)\b(?:(?!\{%-?\s*+(?:end)?(?P=name)\b).)*+\{%-?\s*+end(?P=name)\b[^%]*+%\}"
+    r"|\{\{[~-]?\s*+(?:/\*(?:(?!\*/|\{\{/\*).)*+\*/|!--(?:(?!--).)*+--)\s*+[~-]?\}\}"
     r"|\{%(?:(?!\{%|%\}|</).)*+%\}|\{\#(?:(?!\{\#|\#\}|</).)*+\#\}|\{\{(?:(?!\{\{|\}\}|</).)*+\}\}+",
     re.DOTALL,
 )
@@ -45,7 +45,7 @@ _STATEMENT = re.compile(
     r"<%(?![=:#]|--)|<\?(?!=|php\s+(?:echo|print)\b)|\{%"
     r"|\{\{[~-]?\s*(?:[#/^>]|(?:block|define|else|end|if|range|template|with)\b)"
 )
-_COMMENTS = ("<!--", "<%#", "<%--", "{#", "{{!")
+_COMMENTS = ("<%#", "<%--", "{#", "{{!")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)", re.IGNORECASE)
 _ROW, _TAGS = re.compile(r"[^\r\n]+"), re.compile(r"<!\[CDATA\[|<[^<>]*+>")
 _ROOT = re.compile(r"<html\b[^<>]{0,1000}>", re.IGNORECASE)
@@ -93,16 +93,18 @@ class Html(Spliced):
         super().__init__(text, encoding, "xmlcharrefreplace")
         self._masked = _CODE.sub(lambda code: "x" * (len(code[0]) - 1) + " ", text)
         self._events = events = _Parser(self._masked).events
-        self._ends, self._closes = [*(event.begin for event in events[1:]), len(text)], _closes(events)
+        self._wheres = [*pairwise([*(event.begin for event in events), len(text)])]
+        self._closes = _closes(events)
         self._is_xml, self._kept, self._inline = False, _UNTRANSLATED, _INLINE
         if kept is not None:
             self._is_xml, self._kept = True, frozenset(map(str.lower, kept))
             self._inline = _beside_words(events, text)
         for is_text, parts in groupby(self._pieces(), lambda piece: piece is not None):
             self.add([*filter(None, parts)]) if is_text else None
-        for place, event in enumerate(events):
-            if event.kind == "other" and text.startswith(("<!--[if", "<![CDATA["), event.begin):
-                self._leave("it is in a conditional comment or CDATA", self._where(place))
+        for where in self._wheres if "<![" in text or "<!--[" in text else ():
+            if self._masked.startswith(("<!--[if", "<![CDATA["), where[0]):
+                self._leave("it is in a conditional comment or CDATA", where)
+        self.notes += ["the code of templates stays as it is"] * (self._masked != text)
 
     def written(self, words: str, is_inner: bool) -> str:
         return (_BARE_OR_QUOTE if is_inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
@@ -111,7 +113,7 @@ class Html(Spliced):
         """What texts consist of; None between two texts."""
         place = 0
         while place < len(self._events):
-            event, where = self._events[place], self._where(place)
+            event, where = self._events[place], self._wheres[place]
             is_inline = event.name in self._inline
             if event.name == "wbr":
                 pass  # no place for it in other words
@@ -126,12 +128,9 @@ class Html(Spliced):
                 last = self._last(place, is_hidden or (event.name in _APART and not self._is_xml))
                 kind = "after" if is_hidden else "open" if last is None and place in self._closes else None
                 place = place if last is None else last
-                where = event.begin, self._ends[place]
+                where = event.begin, self._wheres[place][1]
                 yield Part(kind or self._kind(where), where) if is_inline else None
             place += 1
-
-    def _where(self, place: int) -> Where:
-        return self._events[place].begin, self._ends[place]
 
     def _last(self, place: int, is_apart: bool = False) -> int | None:
         """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""
@@ -140,22 +139,19 @@ class Html(Spliced):
         is_foreign = bool(languages) and all(other_language(event.attributes.get("lang"), one) for one in languages)
         is_kept = is_foreign or event.is_kept
         if not is_kept and not self._is_xml:
-            self._add_attributes(event, self._where(place))
+            self._add_attributes(event, self._wheres[place])
         if is_kept or event.name in self._kept:
-            if last is None and event.name in _OPEN_ENDED:  # it ends where the next block or reading begins
-                names = ((end, self._events[end].name) for end in range(place + 1, len(self._events)))
-                ends = (
-                    end for end, name in names if name and (name not in self._inline or name in ("rp", "rt", "ruby"))
-                )
-                last = next(ends, len(self._events)) - 1
-            last = place if last is None else last
+            if last is None:
+                last, is_open = place, event.name in _OPEN_ENDED
+                while is_open and last + 1 < len(self._events) and self._events[last + 1].name in _WITHIN:
+                    last += 1
             if is_foreign or event.name == "rt":
                 reason = "it is in another language" if is_foreign else "it says how a word is read"
-                self._leave(reason, (event.begin, self._ends[last]))
+                self._leave(reason, (event.begin, self._wheres[last][1]))
             return last
         while is_apart and last is not None and (place := place + 1) < last:
             if self._events[place].kind == "words":
-                for row in _ROW.finditer(self.content, *self._where(place)):
+                for row in _ROW.finditer(self.content, *self._wheres[place]):
                     self._add_texts(row.span())
             elif self._events[place].kind == "start":
                 place = self._last(place) or place
@@ -188,15 +184,11 @@ class Html(Spliced):
 
     def _add_attributes(self, event: Event, where: Where) -> None:
         has = event.attributes.get
-        shown = (
-            {*_SHOWN, "content"}
-            if _DESCRIPTION.fullmatch(has("name") or has("property") or has("itemprop") or "")
-            else _SHOWN
-        )
+        is_description = _DESCRIPTION.fullmatch(has("name") or has("property") or has("itemprop") or "")
         for found in _ATTRIBUTE.finditer(self._masked, where[0] + 1 + len(event.name), where[1]):
             name, where = found[1].lower() if found.lastgroup else "", found.span(found.lastgroup or 0)
             kind = has("type", "text").lower() if (event.name, name) == ("input", "value") else ""
-            if name in shown or kind in ("button", "reset", "submit"):
+            if name in _SHOWN or (name == "content" and is_description) or kind in ("button", "reset", "submit"):
                 self._add_texts(where)
                 self.bare.add(found.span("bare"))
             elif name == "srcdoc" or kind in ("search", "text"):

@@ -34,7 +34,8 @@ _LANGUAGE = re.compile(
 """The language that the header of WebVTT names."""
 _CLOCK = re.compile(r"(?:(?:(\d+)\s*:\s*)?(\d+)\s*:\s*)?(\d+)\D*(\d*)")
 _ROW = re.compile(r"\S[^\r\n]*+")
-_TAG = re.compile(r"(<rt\b[^<>]*>(?P<reading>[^<>]*)(?:</rt>)?)|(</[^<>]*>)|(<[^<>]*>)|\{[^{}]*\}")
+_READING = r"<rt\b[^<>]*>(?P<reading>(?:[^<\r\n]|<(?!/?(?:rt|ruby)\b))*+)(?:</rt>)?"
+_TAG = re.compile(rf"({_READING})|(</[^<>]*>)|(<[^<>]*>)|\{{[^{{}}]*\}}", re.IGNORECASE)
 _KINDS: Mapping[int | None, Literal["after", "close", "open", "single"]] = {1: "after", 3: "close", 4: "open"}
 """Kinds of markup by the group of `_TAG`; others are single."""
 _MOMENT = re.compile(r"<[\d:.]+>")
@@ -42,7 +43,7 @@ _BEGINNING = re.compile(r"[-–—♪♫#(\[*]")
 _END = re.compile(r"[.!?…:。！？♪♫)\]][\"'”’»]*\Z")
 _CLAUSE_END, _SOUND_END = tuple(",;،、，；"), tuple(")]♪♫")
 _ADJOINING = re.compile(r"</(\w+)><\1>")
-_PIECE = re.compile(r"(?:<rt\b[^<>]*>[^<>]*|<[^<>]*>|[^ ])+")
+_PIECE = re.compile(rf"(?:{_READING}|<[^<>]*>|[^ ])+", re.IGNORECASE)
 _MOST_LINES, _LONGEST_PAUSE = 12, 2.0
 """Lines and seconds between cues after which no sentence goes on."""
 _SHORT = 1.0
@@ -78,7 +79,7 @@ class Sentence(NamedTuple):
         translation = translation if _TAG.sub("", translation).strip() else NOTHING
         written = "".join(self.inline.parts(translation, lambda _: False))
         times = filter(_MOMENT.fullmatch, self.inline.markup.values())  # of words, which go up whatever their order
-        pieces = _PIECE.findall(_MOMENT.sub(lambda _: next(times), written))
+        pieces = [piece[0] for piece in _PIECE.finditer(_MOMENT.sub(lambda _: next(times), written))]
         cues = [[len(line.words) + 1 for line in lines] for _, lines in groupby(self.lines, lambda line: line.cue)]
         for sizes, shown in zip(cues, _divided(pieces, [*map(sum, cues)]), strict=True):
             yield from map(" ".join, _divided(shown or [NOTHING], sizes))
