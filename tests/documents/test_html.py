@@ -76,7 +76,7 @@ def test_the_code_of_templates_stays_to_the_byte_and_in_order(tmp_path: Path, co
 
 def test_a_statement_of_a_template_divides_texts(tmp_path: Path) -> None:
     document = read(tmp_path, "<p>You have {% if n %}{{ n }} cats{% else %}no cat{% endif %} now</p>")
-    assert document.texts == ["You have", "cats", "no cat", "now"]
+    assert document.texts == ["You have", "{{1}} cats", "no cat", "now"]
     assert "templates" in document.notes[0] and not read(tmp_path, "<p>{ One }</p>").notes
 
 
@@ -130,3 +130,12 @@ def test_hidden_elements_in_one_another_are_read_at_once(tmp_path: Path) -> None
 def test_a_page_that_names_its_language_is_translated(tmp_path: Path) -> None:
     document = read(tmp_path, '<html xml:lang="en" lang="en-GB"><body lang=en><p>One</p>')
     assert in_capitals(document) == '<html xml:lang="it" lang="it"><body lang=en><p>ONE</p>'
+
+
+def test_a_value_is_a_word_of_its_sentence(tmp_path: Path) -> None:
+    document = read(tmp_path, "<p>{{ a }} sees <b>{{ b }}</b>{# c #}, <i>x</i>.</p><p>{{ d }}: {{ e }}</p>")
+    assert document.texts == ["{{1}} sees <g2>{{3}}</g2><g4/>, <g5>x</g5>."]
+    written = document.translated(["<g2>{{3}}</g2>, {{1}} e<g4/> <g5>y</g5>"]).decode()
+    assert written.startswith("<p><b>{{ b }}</b>, {{ a }} e{# c #} <i>y</i></p>")
+    written = document.translated(["nothing of it"]).decode()
+    assert all(code in written for code in ("{{ a }}", "{{ b }}", "{# c #}"))

@@ -162,7 +162,7 @@ class Html(Spliced):
         end = where[0]
         for code in _CODE.finditer(self.content, *where):
             yield Part("words", (end, code.start()), unescaped(self.content[end : code.start()]))
-            kind = "after" if code[0].startswith(_COMMENTS) else "single"
+            kind = "after" if code[0].startswith(_COMMENTS) else "value"
             yield None if _STATEMENT.match(code[0]) else Part(kind, code.span())
             end = code.end()
         yield Part("words", (end, where[1]), unescaped(self.content[end : where[1]]))
