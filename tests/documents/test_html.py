@@ -90,7 +90,10 @@ def test_a_statement_of_a_template_divides_texts(tmp_path: Path) -> None:
         ("<img src=x alt='«One»'/><input type=SUBMIT value='«Two»'><i data-title='title=\"x\"' title='«One»'></i>", 0),
         ("<input value='the cat'><input type=hidden value='one'><iframe srcdoc='<p>the cat</p>'></iframe>", 2),
         ("<!--[if mso]><p>The cat</p><![endif]--><!--[if mso]><td><![endif]--><![CDATA[the dog]]>", 2),
-        ("<p lang=de>Das Haus</p><p>«One» <i lang='fr' title='x y'>deux</i> «three»</p><p lang=en-GB>«Four»</p>", 2),
+        (
+            "<p xml:lang='de'>Das Haus</p><p>«One» <i lang='fr' title='x y'>deux</i> «three»<p lang=en-GB>«Four»</p>",
+            2,
+        ),
         ("<ul><li lang=de>Das <b>Haus</b><li>«One»</ul><p translate=no>Not me<p>«Two»", 1),
         ("<svg><desc><![CDATA[the dog]]></desc></svg><meta itemprop=description content='«One»'>", 1),
         ("<p>«I see» <ruby>«base»<rp>(<rt>reading<rp>)</ruby> «now»</p>", 1),

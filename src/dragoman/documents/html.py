@@ -73,11 +73,6 @@ class Event(NamedTuple):
         classes = self.attributes.get("class", "").split()
         return self.attributes.get("translate", "").lower() == "no" or "notranslate" in classes
 
-    @property
-    def is_hidden(self) -> bool:
-        """Whether a browser does not show it."""
-        return "hidden" in self.attributes or _HIDDEN.search(self.attributes.get("style", "")) is not None
-
 
 class Html(Spliced):
     """A page, which says that it is in the language of its translation."""
@@ -124,7 +119,8 @@ class Html(Spliced):
             elif event.kind == "end":
                 yield Part("close", where) if is_inline else None
             else:
-                is_hidden = is_inline and event.is_hidden and not self._is_xml
+                is_styled = _HIDDEN.search(event.attributes.get("style", "")) is not None
+                is_hidden = is_inline and not self._is_xml and ("hidden" in event.attributes or is_styled)
                 last = self._last(place, is_hidden or (event.name in _APART and not self._is_xml))
                 kind = "after" if is_hidden else "open" if last is None and place in self._closes else None
                 place = place if last is None else last
@@ -135,8 +131,8 @@ class Html(Spliced):
     def _last(self, place: int, is_apart: bool = False) -> int | None:
         """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""
         event, last = self._events[place], self._closes.get(place)
-        languages = () if self._is_xml or event.name == "html" else (self.language, self._language)
-        is_foreign = bool(languages) and all(other_language(event.attributes.get("lang"), one) for one in languages)
+        named = event.attributes.get("lang", event.attributes.get("xml:lang")) if event.name != "html" else None
+        is_foreign = all(other_language(named, one) for one in (self.language, self._language)) and not self._is_xml
         is_kept = is_foreign or event.is_kept
         if not is_kept and not self._is_xml:
             self._add_attributes(event, self._wheres[place])
