@@ -314,3 +314,42 @@ def test_notes_and_text_boxes_are_translated_once(tmp_path: Path) -> None:
     assert again.texts == ["Una <g1>casa</g1> al mare", "In una scatola", "Una nota"]
     with ZipFile(path) as archive:
         assert archive.read("word/document.xml").decode().count("In una scatola") == 1
+
+
+VANISH = "<w:vanish/>"
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        (VANISH, "a water<g1/> is"),
+        ("<w:b/><w:vanish w:val='1'/>", "a water<g1/> is"),
+        ("<w:rStyle w:val='Secret'/>", "a water<g1/> is"),
+        ("<w:rStyle w:val='Based'/>", "a water<g1/> is"),
+        ("<w:rStyle w:val='Based'/><w:vanish w:val='false'/>", "a wa<g1>x y</g1>ter is"),
+        ("<w:webHidden/>", "a wa<g1>x y</g1>ter is"),
+    ],
+)
+def test_hidden_words_part_no_word_and_are_reported(path: Path, format: str, text: str) -> None:
+    document = docx.Document(str(path))
+    for name, rest in (("Secret", f"<w:rPr>{VANISH}</w:rPr>"), ("Based", "<w:basedOn w:val='Secret'/>")):
+        style = f"<w:style xmlns:w='{W}' w:type='character' w:styleId='{name}'><w:name w:val='{name}'/>{rest}</w:style>"
+        document.styles.element.append(docx.oxml.parse_xml(style))
+    add(document, f"{run('a wa')}{run('x y', format)}{run('ter is')}")
+    document.save(str(path))
+    read = read_document(path, ("en", "it"))
+    assert next(each for each in read.texts if each.startswith("a ")) == text
+    assert len(read.left) == ("water" in text)
+    path.write_bytes(read.translated([each.upper().replace("G1", "g1") for each in read.texts]))
+    written = docx.Document(str(path)).paragraphs[-1]
+    assert written.text == ("A WATERx y IS" if "water" in text else "A WAX YTER IS")
+    hidden = next(each for each in written.runs if "x y" in each.text.lower())
+    assert hidden._r.find(f"{{{W}}}rPr") is not None and len(hidden._r.find(f"{{{W}}}rPr"))
+
+
+def test_a_paragraph_that_is_hidden_as_a_whole_is_translated(path: Path) -> None:
+    document = docx.Document(str(path))
+    add(document, run("the cat", VANISH) + run(" is", VANISH + "<w:b/>"))
+    document.save(str(path))
+    read = read_document(path, ("en", "it"))
+    assert read.texts[-2] == "the cat<g1> is</g1>" and read.left == []

@@ -46,7 +46,7 @@ def capitals(found: re.Match[str]) -> str:
         "1\n00:00:01,000 --> 00:00:02,000\n{One cat}.\n2\n00:00:03,000 --> 00:00:04,000\n{Two cats}.\n",
         "1\n00:00:01,000 --> 00:00:02,000\n{Go to A} --> {B now}.\n\n2\n00:00:03,000 --> 00:00:04,000\n\n2\n",
         "1\n00:00:01,000 --> 00:00:02,000\n <i> {One cat} </i> \n<b>\n{and two}.\n</b>\n",
-        "WEBVTT Kind: x\nLanguage: en\n00:01.000 --> 00:02.000\n{One cat}\nNOTE {is text}.\n\n"
+        "WEBVTT Kind: x\nRegion: en\n00:01.000 --> 00:02.000\n{One cat}\nNOTE {is text}.\n\n"
         "NOTE a comment\nof two lines\n\nSTYLE\n::cue(b)\n\nREGION\nid:fred\n\nthe name of it\n"
         "00:03.000 --> 00:04.000\n<v Tom>{Two} <00:03.500>{cats}.\n\nNOTE\n",
     ],
@@ -174,3 +174,29 @@ def test_the_moments_of_words_go_up_whatever_the_order_of_the_words(tmp_path: Pa
     assert list(document.texts) == ["We <g1/>all <g2/>live here"]
     written = document.translated(["Noi <g2/>viviamo <g1/>tutti qui"]).decode()
     assert "<00:00:01.100>Noi <00:00:01.200>viviamo <00:00:01.300>tutti qui" in written
+
+
+@pytest.mark.parametrize(
+    ("header", "written"),
+    [
+        ("WEBVTT\nLanguage: en", "WEBVTT\nLanguage: it"),
+        ("WEBVTT\r\nKind: captions\r\nLANGUAGE: en-US \r\nX: y", "WEBVTT\r\nKind: captions\r\nLANGUAGE: it \r\nX: y"),
+        ("WEBVTT - lang=en", "WEBVTT - lang=it"),
+        ("WEBVTT\nLanguage: und", "WEBVTT\nLanguage: und"),
+        ("WEBVTT\nLanguage: English", "WEBVTT\nLanguage: English"),
+    ],
+)
+def test_the_header_names_the_language_of_the_translation(tmp_path: Path, header: str, written: str) -> None:
+    document = read(tmp_path, f"{header}\n\n00:01.000 --> 00:02.000\nLanguage: en is\n")
+    assert document.translated(["x"]).decode() == f"{written}\n\n00:01.000 --> 00:02.000\nx\n"
+    assert len(document.notes) == ("English" in header)
+
+
+def test_how_a_word_is_read_parts_no_sentence_and_stays(tmp_path: Path) -> None:
+    ruby = "<ruby>{ba<rt>one two</rt>se}<RT lang=x>th<b>re</b>e</ruby>"
+    document = read(
+        tmp_path, f"WEBVTT\n\n00:01.000 --> 00:02.000\n{{I see}} {ruby} {{now}}.\n".translate({123: "", 125: ""})
+    )
+    assert document.texts == ["I see <g1>base<g2/><g3/></g1> now."]
+    assert "I SEE <ruby>BASE<rt>one two</rt><RT lang=x>th<b>re</b>e</ruby> NOW." in in_capitals(document).decode()
+    assert [left.place for left in document.left] == ["line 4"] * 2

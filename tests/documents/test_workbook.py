@@ -150,6 +150,9 @@ COMPARING = {
     "a formula in other capitals": "<c r='F1'><f>COUNTIF(A1:A9,\"OPEN\")</f></c>",
     "a criterion": "<c r='F1'><f>COUNTIF(A1:A9,\"&lt;&gt;open\")</f></c>",
     "a pattern": "<c r='F1'><f>COUNTIF(A1:A9,\"op*\")</f></c>",
+    "joined strings": '<c r=\'F1\'><f>IF(A1="O"&amp;"p" &amp; "en",1,2)</f></c>',
+    "a string that is joined with a cell": "<c r='F1'><f>MATCH(\"Op\"&amp;B9,A1:A9)</f></c>",
+    "a string that is joined with a result": '<c r=\'F1\'><f>TEXT(B9,"x")&amp;"pen"=A1</f></c>',
     "a search": "<c r='F1'><f>ISNUMBER(SEARCH(\"pen\",A1))</f></c>",
     "a list of choices": "|<dataValidation type='list' sqref='A1'><formula1>\"Shut, Open\"</formula1></dataValidation>",
     "a list of choices of Excel 2010": "|<x:formula1 xmlns:x='urn:x'><x:f>\"Open,Shut\"</x:f></x:formula1>",
@@ -180,7 +183,15 @@ def test_a_text_that_the_workbook_compares_with_stays_in_every_cell(path: Path, 
     assert [left.place for left in document.left] == ["cell sheet1!A1", "cell sheet1!C1"]
 
 
-@pytest.mark.parametrize("comparing", ["", '<c r=\'F1\'><f>COUNTIF(A1:A9,"*")+SEARCH(" ",A1)+A1</f></c>'])
+@pytest.mark.parametrize(
+    "comparing",
+    [
+        "",
+        '<c r=\'F1\'><f>COUNTIF(A1:A9,"*")+SEARCH(" ",A1)+A1</f></c>',
+        "<c r='F1'><f>\"Open\"&amp;A9</f></c>",
+        '<c r=\'F1\'><f>IF(A9=1,"Open"&amp;" now")</f></c>',
+    ],
+)
 def test_other_formulas_keep_no_text(path: Path, comparing: str) -> None:
     with_parts(path, {"xl/worksheets/sheet1.xml": sheet_with(comparing)})
     document = read(path)

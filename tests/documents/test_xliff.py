@@ -130,3 +130,64 @@ def test_the_second_version_names_its_languages_at_the_root(tmp_path: Path) -> N
 def test_a_damaged_file_is_refused(tmp_path: Path, content: str, complaint: str) -> None:
     with pytest.raises(DataError, match=complaint):
         translated(tmp_path / "a.xlf", content)
+
+
+def unit(content: str, attributes: str = "") -> str:
+    return f"<xliff><file><trans-unit {attributes}>{content}</trans-unit></file></xliff>"
+
+
+def segments(*texts: str, between: str = " ") -> str:
+    return between.join(f'<mrk mtype="seg" mid="{number}">{text}</mrk>' for number, text in enumerate(texts, 1))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "<target/>", f"<target>{segments('', '', '')}</target>", "<target state='new'>One x. Two. 3.</target>"],
+)
+def test_a_source_in_segments_is_translated_segment_by_segment(tmp_path: Path, target: str) -> None:
+    texts = 'One <g id="1">x</g>.', "Two.", "3."
+    content = f"<source>{' '.join(texts)}</source><seg-source><g>{segments(*texts)}</g></seg-source>{target}"
+    found, written = translated(tmp_path / "a.xlf", unit(content), "Two", "Due")
+    assert found == ["One <g1>x</g1>.", "Two."]
+    assert f'suggestion"><g>{segments(texts[0], "Due.", "3.")}</g></target>' in written
+    assert written.count("<target") == 1 and f"</source><seg-source><g>{segments(*texts)}" in written
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (f"<seg-source>{segments('One.', 'Two.')}</seg-source><target>{segments('Uno.', '')}</target>", "translated"),
+        (f"<seg-source>{segments('One.', 'Two.')}</seg-source><target>{segments('Uno.')}</target>", "translated"),
+        (f"<seg-source>{segments('One.', 'Two.', between=' or ')}</seg-source>", "no segment"),
+        ("<note>x</note>", "tabs"),
+    ],
+)
+def test_a_unit_that_cannot_be_filled_stays_and_is_reported(tmp_path: Path, content: str, reason: str) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(unit(f"<source>One.\tTwo.</source>{content}", "xml:space='preserve'" * (reason == "tabs")))
+    document = read_document(path, ("en", "it"))
+    (left,) = document.left
+    assert reason in left.reason and not document.texts
+    assert content.replace("></mrk>", "/>") in document.translated([]).decode()
+
+
+def test_messages_with_branches_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(OLD)
+    assert [left.place for left in read_document(path, ("en", "it")).left] == ["line 10"]
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_ends_and_encodings_stay(tmp_path: Path, encoding: str, end: str) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_bytes(OLD.replace("UTF-8", encoding).replace("\n", end).encode(encoding))
+    document = read_document(path, ("en", "it"))
+    written = document.translated(document.texts).decode(encoding)
+    assert written.count(end) == written.count("\n") == OLD.count("\n") + 1
+    assert etree.fromstring(written.encode(encoding)) is not None
+
+
+def test_a_target_keeps_its_spaces_as_its_source_does(tmp_path: Path) -> None:
+    content = unit('<source xml:space="preserve"> One  </source>')
+    assert '<target xml:space="preserve" state' in translated(tmp_path / "a.xlf", content)[1]

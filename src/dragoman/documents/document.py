@@ -106,6 +106,7 @@ class Spliced(Document):
         self._blocks: list[Block] = []
         self._inner: list[Block] = []
         self.ends: dict[Where, str] = {}  # of tags and texts in markup, for when words have become others
+        self.bare = set[Where]()  # texts in markup that need quotes
 
     @property
     def texts(self) -> Sequence[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -126,28 +127,37 @@ class Spliced(Document):
         has_name = any(part.piece in self.ends for part in parts)
         menu = pieces[1::2] if len(ends) > 2 and not has_name and not any(map(_has_words, pieces[::2])) else [parts]
         for some in filter(_has_words, menu):
-            some = some if has_name else some[slice(*trimmed(some))]
-            begin, end = some[0].piece[0], some[-1].piece[1]
-            raw = self.content[begin:end]
-            begin, end = end - len(raw.lstrip(WHITE)), begin + len(raw.rstrip(WHITE))
-            self._blocks.append(Block((begin, end), Inline.of(some)))
+            self._blocks.append(self._block(some if has_name else some[slice(*trimmed(some))]))
 
-    def add_inner(self, where: Where, words: str) -> None:
-        """Adds a text that may stand in the markup of another one, such as an attribute's. They come in order too."""
-        if has_words(words):
-            self._inner.append(Block(where, Inline.of([Part("words", where, words)])))
+    def add_inner(self, parts: Sequence[Part[Where]]) -> None:
+        """Add a text, if it has words, that may be in the markup of another one, as in an attribute; also in order."""
+        if _has_words(parts):
+            has_name = parts[0].piece in self.ends
+            block = self._block(parts if has_name else parts[slice(*trimmed(parts))])
+            self._inner.append(block._replace(where=parts[0].piece) if has_name else block)
+
+    def _block(self, parts: Sequence[Part[Where]]) -> Block:
+        begin, end = parts[0].piece[0], parts[-1].piece[1]
+        raw = self.content[begin:end]
+        return Block((end - len(raw.lstrip(WHITE)), begin + len(raw.rstrip(WHITE))), Inline.of(parts))
 
     def written(self, words: str, inner: Where | None) -> str:
         """Return words as the format writes them; `inner` is where they are if they are in the markup of others."""
         return words
 
+    def _written_inner(self, block: Block, text: str) -> str:
+        if text == block.inline.text:
+            return self.content[slice(*block.where)]
+        parts = block.inline.parts(text)
+        words = "".join(
+            self.written(one, block.where) if isinstance(one, str) else self.content[slice(*one)] for one in parts
+        )
+        return f'"{words}"' if block.where in self.bare else words + self.ends.get(block.where, "")
+
     def translated(self, translations: Sequence[str]) -> bytes:
         outer, inner = translations[: len(self._blocks)], translations[len(self._blocks) :]
         begins = [block.where[0] for block in self._inner]
-        inside = [
-            self.content[slice(*where)] if text == inline.text else self.written(text, where) + self.ends.get(where, "")
-            for (where, inline), text in zip(self._inner, inner, strict=True)
-        ]
+        inside = [self._written_inner(block, text) for block, text in zip(self._inner, inner, strict=True)]
 
         def piece(begin: int, end: int) -> str:
             """A piece of the file, with the inner texts in it translated."""

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from io import BytesIO
 from itertools import accumulate, groupby, islice, zip_longest
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
 
-from dragoman.documents.document import Document, check_cancelled
+from dragoman.documents.document import Document, Left, check_cancelled
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.reading import xml_bytes, xml_tree
 from dragoman.errors import DataError, optional
@@ -63,9 +63,13 @@ class Docx(Document):
         self._notes = {part: xml_tree(part.blob, path) for part in parts if _is_of_notes(part)}
         roots = [part.element for part in parts if hasattr(part, "element")]
         roots += [tree.getroot() for tree in self._notes.values()]
-        paragraphs = (paragraph for root in roots for paragraph in root.iter(f"{_W}p"))
-        numbered = ((number, _paragraph(each)) for number, each in enumerate(paragraphs, 1))
-        found = [(number, paragraph) for number, paragraph in numbered if paragraph]
+        paragraphs = enumerate((paragraph for root in roots for paragraph in root.iter(f"{_W}p")), 1)
+        styles = {style.get(f"{_W}styleId"): style for root in roots for style in root.iter(f"{_W}style")}
+        numbered = [(number, paragraph, _hidden(paragraph, styles)) for number, paragraph in paragraphs]
+        hidden = [(number, run) for number, _, runs in numbered for run in runs if has_words(_words(run))]
+        self.left = [Left("it is hidden", f"paragraph {number:,}") for number, _ in hidden]
+        read = ((number, _paragraph(element, runs)) for number, element, runs in numbered)
+        found = [(number, paragraph) for number, paragraph in read if paragraph]
         self._paragraphs = [paragraph for _, paragraph in found]
         self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
         self._numbers = [number for number, paragraph in found for _ in paragraph.texts]
@@ -92,7 +96,27 @@ def _is_of_notes(part: Any) -> bool:
     return not hasattr(part, "element") and part.content_type.endswith(_NOTES)
 
 
-def _paragraph(element: Any) -> Paragraph | None:
+def _words(run: Any) -> str:
+    return "".join(text.text or "" for text in run.findall(f"{_W}t"))
+
+
+def _hidden(element: Any, styles: Mapping[str, Any]) -> set[Any]:
+    """Return the runs of a paragraph with hidden words, if it has others."""
+    runs = {run: _is_hidden(run, styles) for run in _runs(element) if _words(run).strip()}
+    return {run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())}
+
+
+def _is_hidden(element: Any, styles: Mapping[str, Any], depth: int = 20) -> bool:
+    """Return True if the format of a run or style, or the style that it names, hides words."""
+    vanish = element.find(f"{_W}rPr/{_W}vanish")
+    if vanish is not None:
+        return vanish.get(f"{_W}val") not in ("0", "false", "off")
+    named = element.find(f"{_W}basedOn" if element.tag == f"{_W}style" else f"{_W}rPr/{_W}rStyle")
+    style = None if named is None else styles.get(named.get(f"{_W}val"))
+    return style is not None and depth > 0 and _is_hidden(style, styles, depth - 1)
+
+
+def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
     """What is translated of a paragraph; None if nothing is."""
     check_cancelled()
     letters = Counter[str]()
@@ -100,12 +124,12 @@ def _paragraph(element: Any) -> Paragraph | None:
     for run in _runs(element):
         key, formats_of_run = _format(run)
         formats.setdefault(key, formats_of_run)
-        letters[key] += sum(len(text.text or "") for text in run.findall(f"{_W}t"))
+        letters[key] += len(_words(run)) * (run not in hidden)
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
     inlines, between = list[Inline[Piece]](), [list[Part[Piece]]()]
-    for _, some in groupby(_merged(_fields(_parts(element, usual))), key=lambda part: part.piece.kind == "break"):
+    for _, some in groupby(_merged(_fields(_parts(element, usual, hidden))), lambda part: part.piece.kind == "break"):
         parts = [*some]
         if any(part.kind == "words" and has_words(part.words) for part in parts):
             first, last = trimmed(parts)
@@ -148,18 +172,18 @@ def _runs(element: Any) -> Iterator[Any]:
             yield from _runs(_content(child))
 
 
-def _parts(element: Any, usual: str) -> Iterator[Part[Piece]]:
+def _parts(element: Any, usual: str, hidden: Set[Any]) -> Iterator[Part[Piece]]:
     for child in _children(element):
         if child.tag in _DROPPED:
             continue
         if child.tag in _AROUND and _content(child) is not None:
             yield Part("open", Piece("around", child))
-            yield from _parts(_content(child), usual)
+            yield from _parts(_content(child), usual, hidden)
             yield Part("close", Piece("end"))
-        elif child.tag == f"{_W}r":
+        elif child.tag == f"{_W}r" and child not in hidden:
             yield from _run(child, usual)
         else:
-            yield Part(_kind(child), Piece("alone", child))
+            yield Part("after" if child in hidden else _kind(child), Piece("alone", child))
 
 
 def _kind(element: Any) -> Literal["single", "before", "after"]:

@@ -2,30 +2,54 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from dragoman.documents.document import Spliced, Where
+from dragoman.documents.document import Left, Spliced, Where, line_of
 from dragoman.documents.inline import Part, unescaped
 from dragoman.documents.reading import decoded, other_language
 from dragoman.errors import DataError
+from dragoman.inference.sentences import has_words
 from dragoman.text.languages import english_name
 
-_UNTRANSLATED = frozenset("code kbd math pre samp script style svg template textarea var".split())
+_UNTRANSLATED = frozenset("code kbd math metadata pre rp rt rtc samp script style var".split())
+_APART = frozenset(("svg", "textarea"))
+"""Elements that are one piece of a sentence, and have texts of their own."""
 _INLINE = _UNTRANSLATED.difference(["pre"]).union(
-    "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q s small span strike strong sub sup"
-    " time tt u".split()
+    _APART,
+    "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q rb ruby s small span strike strong"
+    " sub sup time tt u".split(),
 )
+_OPEN_ENDED = frozenset("dd dt li option p rp rt td th".split())
+_WITHIN = _INLINE.difference(["rp", "rt", "ruby"]).union([""])
+"""Elements whose end tags may lack, and what may be in those: other elements, and words."""
 _EMPTY = re.compile(r"<(?!(?:br|hr|lb|tab)\b)[^<>]*+>(?:</[^<>]*+>)?", re.IGNORECASE)
 """An element without content that ends no line."""
-_SHOWN = ("alt", "aria-label", "label", "placeholder", "title")
-_BUTTONS = ("button", "reset", "submit")
-_DESCRIPTIONS = ("description", "og:description", "og:title", "twitter:description", "twitter:title")
+_SHOWN = frozenset("abbr alt aria-description aria-label aria-valuetext label placeholder summary title".split())
+_DESCRIPTION = re.compile(r"((og|twitter):)?(description|image:alt|title)|keywords|og:site_name", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    r"""([^\s"'<>/=]++)(?:\s*+=\s*+(?:"(?P<two>[^"]*+)"|'(?P<one>[^']*+)'|(?P<bare>[^\s"'>]++)))?+"""
+)
+_CODE = re.compile(
+    r"<%(?:(?!<%|%>).)*+%>|<\?(?:php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|\{%-?\s*+(?P<name>comment|highlight|javascript|"
+    r"schema|style(?:sheet)?)\b(?:(?!\{%-?\s*+(?:end)?(?P=name)\b).)*+\{%-?\s*+end(?P=name)\b[^%]*+%\}"
+    r"|\{\{[~-]?\s*+(?:/\*(?:(?!\*/|\{\{/\*).)*+\*/|!--(?:(?!--).)*+--)\s*+[~-]?\}\}"
+    r"|\{%(?:(?!\{%|%\}|</).)*+%\}|\{\#(?:(?!\{\#|\#\}|</).)*+\#\}|\{\{(?:(?!\{\{|\}\}|</).)*+\}\}+",
+    re.DOTALL,
+)
+"""Code of templates: ERB, EJS and ASP; PHP; Jinja, Liquid, Handlebars and the like."""
+_STATEMENT = re.compile(
+    r"<%(?![=:#]|--)|<\?(?!=|php\s+(?:echo|print)\b)|\{%"
+    r"|\{\{[~-]?\s*(?:[#/^>]|(?:block|define|else|end|if|range|template|with)\b)"
+)
+_COMMENTS = ("<%#", "<%--", "{#", "{{!")
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)", re.IGNORECASE)
+_ROW, _TAGS = re.compile(r"[^\r\n]+"), re.compile(r"<!\[CDATA\[|<[^<>]*+>")
 _ROOT = re.compile(r"<html\b[^<>]{0,1000}>", re.IGNORECASE)
-_LANGUAGE = re.compile(r"(\blang\s*=\s*[\"']?)([\w-]+)", re.IGNORECASE)
+_LANGUAGE = re.compile(r"((?<![\w-])(?:xml:)?lang\s*=\s*[\"']?)([\w-]+)", re.IGNORECASE)
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
 _BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
@@ -53,53 +77,100 @@ class Event(NamedTuple):
 class Html(Spliced):
     """A page, which says that it is in the language of its translation."""
 
-    def __init__(self, content: str, encoding: str, target: str, kept: Collection[str] | None = None) -> None:
+    def __init__(self, text: str, encoding: str, languages: tuple[str, str], kept: Iterable[str] | None = None) -> None:
         """`kept` makes it a piece of XML, and names the tags in which nothing is translated. A tag that stands beside
         words is inline there, whatever its name.
         """
-        content = _ROOT.sub(lambda tag: _LANGUAGE.sub(rf"\g<1>{target}", tag[0]), content, count=1)
-        super().__init__(content, encoding, "xmlcharrefreplace")
-        events = _Parser(content).events
+        root = _ROOT.search(text)
+        named = root and _LANGUAGE.search(root[0])
+        self.language, self._language = named[2] if named else languages[0], languages[0]
+        text = _ROOT.sub(lambda tag: _LANGUAGE.sub(rf"\g<1>{languages[1]}", tag[0]), text, count=1)
+        super().__init__(text, encoding, "xmlcharrefreplace")
+        self._masked = _CODE.sub(lambda code: "x" * (len(code[0]) - 1) + " ", text)
+        self._events = events = _Parser(self._masked).events
+        self._wheres = [*pairwise([*(event.begin for event in events), len(text)])]
+        self._closes = _closes(events)
         self._is_xml, self._kept, self._inline = False, _UNTRANSLATED, _INLINE
         if kept is not None:
             self._is_xml, self._kept = True, frozenset(map(str.lower, kept))
-            self._inline = _beside_words(events, content)
-        group: list[Part[Where]] = []
-        for piece in self._pieces(events, [*(event.begin for event in events[1:]), len(content)]):
-            if piece is not None:
-                group.append(piece)
-            else:
-                self.add(group)
-                group = []
-        self.add(group)
+            self._inline = _beside_words(events, text)
+        for is_text, parts in groupby(self._pieces(), lambda piece: piece is not None):
+            self.add([*filter(None, parts)]) if is_text else None
+        for where in self._wheres if "<![" in text or "<!--[" in text else ():
+            if self._masked.startswith(("<!--[if", "<![CDATA["), where[0]):
+                self._leave("it is in a conditional comment or CDATA", where)
+        self.notes += ["the code of templates stays as it is"] * (self._masked != text)
 
     def written(self, words: str, inner: Where | None) -> str:
         return (_BARE_OR_QUOTE if inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
 
-    def _pieces(self, events: Sequence[Event], ends: Sequence[int]) -> Iterator[Part[Where] | None]:
+    def _pieces(self) -> Iterator[Part[Where] | None]:
         """What texts consist of; None between two texts."""
-        closes = _closes(events)
         place = 0
-        while place < len(events):
-            event, where = events[place], (events[place].begin, ends[place])
+        while place < len(self._events):
+            event, where = self._events[place], self._wheres[place]
             is_inline = event.name in self._inline
             if event.name == "wbr":
                 pass  # no place for it in other words
-            elif event.kind in ("words", "other"):
-                raw = self.content[slice(*where)]
-                kind = "after" if raw.startswith("<!--") else "single"
-                yield Part("words", where, unescaped(raw)) if event.kind == "words" else Part(kind, where)
+            elif event.kind == "words":
+                yield from self._words(where)
+            elif event.kind == "other":
+                yield Part("after" if self.content.startswith("<!--", where[0]) else "single", where)
             elif event.kind == "end":
                 yield Part("close", where) if is_inline else None
             else:
-                is_kept, is_open = event.is_kept, place in closes
-                if not is_kept and not self._is_xml:
-                    self._add_attributes(event, where)
-                if is_kept or event.name in self._kept:
-                    place, is_open = closes.get(place, place), False
-                where = where[0], ends[place]
-                yield Part("open" if is_open else self._kind(where), where) if is_inline else None
+                is_styled = _HIDDEN.search(event.attributes.get("style", "")) is not None
+                is_hidden = is_inline and not self._is_xml and ("hidden" in event.attributes or is_styled)
+                last = self._last(place, is_hidden or (event.name in _APART and not self._is_xml))
+                kind = "after" if is_hidden else "open" if last is None and place in self._closes else None
+                place = place if last is None else last
+                where = event.begin, self._wheres[place][1]
+                yield Part(kind or self._kind(where), where) if is_inline else None
             place += 1
+
+    def _last(self, place: int, is_apart: bool = False) -> int | None:
+        """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""
+        event, last = self._events[place], self._closes.get(place)
+        named = event.attributes.get("lang", event.attributes.get("xml:lang")) if event.name != "html" else None
+        is_foreign = all(other_language(named, one) for one in (self.language, self._language)) and not self._is_xml
+        is_kept = is_foreign or event.is_kept
+        if not is_kept and not self._is_xml:
+            self._add_attributes(event, self._wheres[place])
+        if is_kept or event.name in self._kept:
+            if last is None:
+                last, is_open = place, event.name in _OPEN_ENDED
+                while is_open and last + 1 < len(self._events) and self._events[last + 1].name in _WITHIN:
+                    last += 1
+            if is_foreign or event.name == "rt":
+                reason = "it is in another language" if is_foreign else "it says how a word is read"
+                self._leave(reason, (event.begin, self._wheres[last][1]))
+            return last
+        while is_apart and last is not None and (place := place + 1) < last:
+            if self._events[place].kind == "words":
+                for row in _ROW.finditer(self.content, *self._wheres[place]):
+                    self._add_texts(row.span())
+            elif self._events[place].kind == "start":
+                place = self._last(place) or place
+        return last if is_apart else None
+
+    def _words(self, where: Where) -> Iterator[Part[Where] | None]:
+        """Yield words and the code of templates in them; None for a statement, which nothing may move."""
+        end = where[0]
+        for code in _CODE.finditer(self.content, *where):
+            yield Part("words", (end, code.start()), unescaped(self.content[end : code.start()]))
+            kind = "after" if code[0].startswith(_COMMENTS) else "value"
+            yield None if _STATEMENT.match(code[0]) else Part(kind, code.span())
+            end = code.end()
+        yield Part("words", (end, where[1]), unescaped(self.content[end : where[1]]))
+
+    def _add_texts(self, where: Where) -> None:
+        """Add the texts of a piece that may be within another one."""
+        for is_text, parts in groupby(self._words(where), lambda part: part is not None):
+            self.add_inner([*filter(None, parts)]) if is_text else None
+
+    def _leave(self, reason: str, where: Where) -> None:
+        if has_words(_TAGS.sub(" ", self.content[slice(*where)])):
+            self.left.append(Left(reason, line_of(self.content, where)))
 
     def _kind(self, where: Where) -> Literal["single", "after"]:
         """Return "after" for an empty element inside a word: between two small letters."""
@@ -108,24 +179,23 @@ class Html(Spliced):
         return "after" if is_in_word and _EMPTY.fullmatch(self.content, *where) else "single"
 
     def _add_attributes(self, event: Event, where: Where) -> None:
-        names = [name for name in _SHOWN if name in event.attributes]
-        if event.name == "meta" and event.attributes.get("name", event.attributes.get("property")) in _DESCRIPTIONS:
-            names.append("content")
-        if event.name == "input" and event.attributes.get("type") in _BUTTONS:
-            names.append("value")
-        if not names:
-            return
-        attribute = rf"""(?<=[\s"'])(?:{"|".join(names)})\s*=\s*(?:"(?P<one>[^"]*)"|'(?P<other>[^']*)')"""
-        for found in re.compile(attribute, re.IGNORECASE).finditer(self.content, *where):
-            quoted = "one" if found["one"] is not None else "other"
-            self.add_inner(found.span(quoted), unescaped(found[quoted]))
+        has = event.attributes.get
+        is_description = _DESCRIPTION.fullmatch(has("name") or has("property") or has("itemprop") or "")
+        for found in _ATTRIBUTE.finditer(self._masked, where[0] + 1 + len(event.name), where[1]):
+            name, where = found[1].lower() if found.lastgroup else "", found.span(found.lastgroup or 0)
+            kind = has("type", "text").lower() if (event.name, name) == ("input", "value") else ""
+            if name in _SHOWN or (name == "content" and is_description) or kind in ("button", "reset", "submit"):
+                self._add_texts(where)
+                self.bare.add(found.span("bare"))
+            elif name == "srcdoc" or kind in ("search", "text"):
+                self._leave("it is the value of a field or a page in an attribute", where)
 
 
 class _Parser(HTMLParser):
     """The events of a page, in order."""
 
     def __init__(self, content: str) -> None:
-        super().__init__(convert_charrefs=False)
+        super().__init__()
         self.events: list[Event] = []
         self._lines = [0, *accumulate(len(line) + 1 for line in content.split("\n"))]
         self.feed(content)
@@ -147,16 +217,12 @@ class _Parser(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._found("words")
 
-    def handle_entityref(self, name: str) -> None:
-        self._found("words")
-
     def handle_comment(self, data: str) -> None:
         self._found("other")
 
     def handle_decl(self, decl: str) -> None:
         self._found("other")
 
-    handle_charref = handle_entityref
     unknown_decl = handle_pi = handle_comment
 
 
@@ -199,8 +265,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
     for begin, end in _ENDS.items():
         if (count := text.count(begin, text.rfind(end) + 1)) > _MOST_OPEN:
             raise DataError(f"{path} is damaged: {count:,} times {begin} stands in it without {end}")
-    page, root = Html(text, encoding, languages[1]), _ROOT.search(text)
-    named = root and _LANGUAGE.search(root[0])
-    if other := other_language(named and named[2], languages[0]):
+    page = Html(text, encoding, languages)
+    if other := other_language(page.language, languages[0]):
         page.notes.append(f"the page says that it is in {other}, but is read as {english_name(languages[0])}")
     return page

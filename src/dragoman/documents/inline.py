@@ -1,5 +1,5 @@
-"""Inline markup of any format as short tags in a text: `<g1>` and `</g1>` around words, `<g2/>` between them. What
-translates the text knows only these.
+"""Inline markup of any format as short tags in a text: `<g1>` and `</g1>` around words, `<g2/>` between them, and
+`{{3}}` for what becomes a word. What translates the text knows only these.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from dragoman.text.languages import SPACELESS
 
-_TAG = re.compile(r"</?g\d+>|<g\d+/>")
+_TAG = re.compile(r"</?g\d+>|<g\d+/>|\{\{\d+\}\}")
 _EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they stand for markup
@@ -26,10 +26,10 @@ M = TypeVar("M")
 
 class Part(NamedTuple, Generic[M]):
     """A part of a text: words, or markup that opens, closes or is alone. Markup that takes no space on the page is
-    "before" or "after": from inside a word, it moves to this side.
+    "before" or "after": from inside a word, it moves to this side. What becomes a word is a "value".
     """
 
-    kind: Literal["words", "open", "close", "single", "before", "after"]
+    kind: Literal["words", "open", "close", "single", "before", "after", "value"]
     piece: M
     """The part in its file."""
     words: str = ""
@@ -61,6 +61,7 @@ class Inline(Generic[M]):
                 continue
             number = numbers[opens.get(place, place)]
             tag = f"</g{number}>" if place in opens else f"<g{number}>" if place in closes else f"<g{number}/>"
+            tag = f"{{{{{number}}}}}" if part.kind == "value" else tag
             is_empty = tag.endswith("/>") or closes.get(place) == place + 1
             text.append(_SIDES.get(part.kind, "") + tag if is_empty else tag)
             markup[tag] = part.piece
@@ -111,7 +112,7 @@ def trimmed(parts: Sequence[Part[M]]) -> tuple[int, int]:
     """The first of these parts, and the one behind the last, without spaces and markup that stand around all words."""
     closes = _closes(parts)
     others = closes | {close: place for place, close in closes.items()}
-    words = [place for place, part in enumerate(parts) if part.kind == "words" and not part.is_blank]
+    words = [place for place, part in enumerate(parts) if part.kind in ("value", "words") and not part.is_blank]
     if not words:
         return 0, 0
     begin, end = words[0], words[-1]
@@ -138,6 +139,6 @@ def _is_nested(tags: Sequence[str]) -> bool:
         if tag.startswith("</"):
             if not opened or opened.pop() != tag[2:]:
                 return False
-        elif not tag.endswith("/>"):
+        elif not tag.endswith(("/>", "}")):
             opened.append(tag[1:])
     return not opened

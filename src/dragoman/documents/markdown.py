@@ -83,6 +83,7 @@ _SHOWN = r"""  # a title of a link, or what an option or attribute shows
 _VALUE = r"""(["'`])(?P<quoted>(?:(?!\1|\$\{)[^\\\r\n])*+)\1 | `(?P<role>[^`]+) | (?<=[ \t])
     (?!(?:y|n|yes|no|true|false|on|off|null)\Z)  # as YAML without escapes
     (?P<plain>[^\s"'`|>&*!?%@\[\](){}\#,-](?:(?!:[ \t]|:\Z|[ \t]\#)[^\r\n])*+)"""
+_QUOTES = {'"': "'", "'": "’", "`": "'"}  # and what replaces them in what they quote
 _COMPONENTS = "(?:(?:TAG|BRACES)[ \t]*+)++"
 _REASONS = {"directive": "its directive is unknown", "drawn": "it is in a table that is drawn with characters"}
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
@@ -129,13 +130,14 @@ class Markdown(Spliced):
         self._inner.sort(key=lambda block: block.where)
 
     def written(self, words: str, inner: Where | None) -> str:
-        before = self.content[inner[0] - 1] if inner else ""
+        before = self.content[max(0, inner[0] - 20) : inner[0]].rstrip()[-1:] if inner else ""
         if before == "[":  # the text of a picture
             return re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", words)
-        if before.isspace() and not _compiled(_VALUE, re.IGNORECASE).fullmatch(f" {words}", 1):
-            return "'" + words.replace("'", "’") + "'"
-        if before:
-            return words.replace(before, {'"': "'", "'": "’"}.get(before, before))
+        if before in _QUOTES:
+            return words.replace(before, _QUOTES[before])
+        if inner:
+            is_plain = _compiled(_VALUE, re.IGNORECASE).fullmatch(f" {words}", 1)
+            return words if is_plain else "'" + words.replace("'", "’") + "'"
         words = _SPECIAL.sub(lambda found: "".join(f"\\{character}" for character in found[0]), words)
         return _ITEM.sub(r"\1\\\2", words.translate(self._escaped))
 
@@ -150,7 +152,8 @@ class Markdown(Spliced):
                 self.content, begin, begin + len(found["value"].rstrip())
             )
             if value:
-                self.add_inner(value.span(value.lastgroup or 0), value[value.lastgroup or 0])
+                name = value.lastgroup or 0
+                self.add_inner([Part("words", value.span(name), value[name])])
             elif has_words(found["value"]):
                 self.left.append(Left("its value is not one plain or quoted line", line_of(self.content, found.span())))
 
@@ -195,7 +198,7 @@ class Markdown(Spliced):
                 if is_image and re.search(r"[`<\[{$]", piece.content):
                     self.left.append(Left("it has markup and is the text of a picture", line_of(self.content, where)))
                 elif is_image:
-                    self.add_inner(named, piece.content)
+                    self.add_inner([Part("words", named, piece.content)])
             self._add_shown(*where)
             if piece.type == "hardbreak" or begin in breaks:
                 self.add(parts)

@@ -4,14 +4,14 @@ their lengths. If in doubt, a cue is a text of its own, because a model may drop
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.documents.document import Document, Left, Where, check_cancelled, line_of
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
-from dragoman.documents.reading import check_languages, decoded
+from dragoman.documents.reading import check_languages, decoded, other_language
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
 
@@ -28,17 +28,22 @@ _ASIDE = (
     rf"|(?:NOTE(?!\S)|(?:STYLE|REGION){_BLANK}$).*(?:\n(?!{_BLANK}$).++)*+)"
 )
 """The header of WebVTT; a comment, style or region in it."""
-_LANGUAGE = re.compile(rf"\A\s*WEBVTT.*\n(?:(?!{_BLANK}$|.*{_ARROW}).++\n)*?Language:[ \t]*([\w-]++)", re.M)
+_LANGUAGE = re.compile(
+    rf"\A\s*WEBVTT(?:.*+\n(?!{_BLANK}$|.*{_ARROW}))*?.*?\blang(?:uage)?[ \t]*+[:=][ \t]*+(\w.*?){_BLANK}$", re.M | re.I
+)
 """The language that the header of WebVTT names."""
 _CLOCK = re.compile(r"(?:(?:(\d+)\s*:\s*)?(\d+)\s*:\s*)?(\d+)\D*(\d*)")
 _ROW = re.compile(r"\S[^\r\n]*+")
-_TAG = re.compile(r"(</[^<>]*>)|(<[^<>]*>)|(\{[^{}]*\})")
+_READING = r"<rt\b[^<>]*>(?P<reading>(?:[^<\r\n]|<(?!/?(?:rt|ruby)\b))*+)(?:</rt>)?"
+_TAG = re.compile(rf"({_READING})|(</[^<>]*>)|(<[^<>]*>)|\{{[^{{}}]*\}}", re.IGNORECASE)
+_KINDS: Mapping[int | None, Literal["after", "close", "open", "single"]] = {1: "after", 3: "close", 4: "open"}
+"""Kinds of markup by the group of `_TAG`; others are single."""
 _MOMENT = re.compile(r"<[\d:.]+>")
 _BEGINNING = re.compile(r"[-–—♪♫#(\[*]")
 _END = re.compile(r"[.!?…:。！？♪♫)\]][\"'”’»]*\Z")
 _CLAUSE_END, _SOUND_END = tuple(",;،、，；"), tuple(")]♪♫")
 _ADJOINING = re.compile(r"</(\w+)><\1>")
-_PIECE = re.compile(r"(?:<[^<>]*>|[^ ])+")
+_PIECE = re.compile(rf"(?:{_READING}|<[^<>]*>|[^ ])+", re.IGNORECASE)
 _MOST_LINES, _LONGEST_PAUSE = 12, 2.0
 """Lines and seconds between cues after which no sentence goes on."""
 _SHORT = 1.0
@@ -74,7 +79,7 @@ class Sentence(NamedTuple):
         translation = translation if _TAG.sub("", translation).strip() else NOTHING
         written = "".join(self.inline.parts(translation, lambda _: False))
         times = filter(_MOMENT.fullmatch, self.inline.markup.values())  # of words, which go up whatever their order
-        pieces = _PIECE.findall(_MOMENT.sub(lambda _: next(times), written))
+        pieces = [piece[0] for piece in _PIECE.finditer(_MOMENT.sub(lambda _: next(times), written))]
         cues = [[len(line.words) + 1 for line in lines] for _, lines in groupby(self.lines, lambda line: line.cue)]
         for sizes, shown in zip(cues, _divided(pieces, [*map(sum, cues)]), strict=True):
             yield from map(" ".join, _divided(shown or [NOTHING], sizes))
@@ -186,8 +191,7 @@ def _parts(line: str) -> list[Part[str]]:
     parts, end = list[Part[str]](), 0
     for tag in _TAG.finditer(line):
         words = line[end : tag.start()]
-        kind: Literal["open", "close", "single"] = "close" if tag[1] else "open" if tag[2] else "single"
-        parts += [Part("words", words, unescaped(words)), Part(kind, tag[0])]
+        parts += [Part("words", words, unescaped(words)), Part(_KINDS.get(tag.lastindex, "single"), tag[0])]
         end = tag.end()
     return [*parts, Part("words", line[end:], unescaped(line[end:]))]
 
@@ -209,6 +213,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
     is_vtt = plain.lstrip().startswith("WEBVTT")
     if named := _LANGUAGE.match(plain):
         check_languages(path, named[1], None, languages)
+        if other_language(named[1], languages[1]) and len(named[1].partition("-")[0]) < 4:
+            text, plain = (some[: named.start(1)] + languages[1] + some[named.end(1) :] for some in (text, plain))
     marks = [*re.finditer(f"{'' if is_vtt else '(?!)'}{_ASIDE}|{_TIMES}|{_DAMAGED}", plain, re.M)]
     marks = [mark for mark in marks if not mark["rest"] or ":" in mark["begin"] or not has_words(mark["rest"])]
     if not any(mark["begin"] for mark in marks):
@@ -223,11 +229,14 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
         (lines if mark["begin"] else others).extend(_lines(text, mark.end(), end, mark))
     subtitles = Subtitles(text, encoding, _grouped(lines, languages[0]))
     left = [
+        *(("it says how a word is read", mark.span("reading")) for mark in _TAG.finditer(text) if mark["reading"]),
         *(("it belongs to no cue", line.where) for line in others),
         *(("it is on the line of the times", mark.span("rest")) for mark in marks),
         *(("it is where a cue has its number", mark.span("name")) for mark in marks if not is_vtt),
         *(("it is in a comment that holds -->", mark.span("aside")) for mark in marks if "-->" in mark[0]),
     ]
     left = [(reason, begin) for reason, (begin, end) in left if has_words(text[begin:end])]
+    if named and len(named[1].partition("-")[0]) > 3:
+        subtitles.notes.append(f"the header still says that it is in {named[1][:50]}")
     subtitles.left += [Left(reason, f"line {bisect_left(breaks, begin) + 1:,}") for reason, begin in left]
     return subtitles

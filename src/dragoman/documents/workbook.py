@@ -31,7 +31,9 @@ _FORMULAS = ("f", "formula", "formula1", "definedName", "calculatedColumnFormula
 _ATTRIBUTES = {"filter": "val", "customFilter": "val", "s": "v", "cacheField": "name", "tableColumn": "name"}
 _NAMED = ("sheet", "definedName")
 """The elements, some with their attribute, that hold formulas, texts with which cells are compared, and names."""
-_STRING = re.compile(r"'(?:[^']|'')*+'|\"((?:[^\"]|\"\")*+)\"")  # of a formula; in '…' it names a sheet
+_OPERAND = re.compile(r"'(?:[^']|'')*+'|\"((?:[^\"]|\"\")*+)\"|[\w.$!:]++|\)")  # of a formula; in '…' it names a sheet
+_JOINED = re.compile(rf"(?:{_OPERAND.pattern})(?:\s*+&\s*+(?:{_OPERAND.pattern}))*+")
+_COMPARING = re.compile(r"[=<>]|(?:IFS?|LOOKUP|MATCH)\(", re.IGNORECASE)
 _SEARCHED = re.compile(r"(?:SEARCH|FIND)B?\( ?\"((?:[^\"]|\"\")*+)\"", re.IGNORECASE)
 
 
@@ -64,7 +66,7 @@ class Comparisons:
             if tag in _ATTRIBUTES:
                 self._add(element.get(_ATTRIBUTES[tag], "").replace("_x000a_", "\n"), tag == "customFilter")
             if tag in _FORMULAS:
-                for text in (*_STRING.findall(formula), *(f"*{text}*" for text in _SEARCHED.findall(formula))):
+                for text in (*_strings(formula), *(f"*{text}*" for text in _SEARCHED.findall(formula))):
                     for item in text.split(",") if tag == "formula1" else (text,):
                         self._add(item.replace('""', '"'), True)
                 self.has_formulas |= tag != "definedName"
@@ -83,6 +85,14 @@ class Comparisons:
         text = text.strip().casefold()
         is_name = self._refers and not self._names.isdisjoint((text, text.replace(" ", "_")))
         return is_name or text in self.texts or any(fnmatchcase(text, pattern) for pattern in self._patterns)
+
+
+def _strings(formula: str) -> Iterator[str]:
+    """Yield the strings of a formula; of those that & joins with values, as in "a "&B1, a pattern if it compares."""
+    for joined in _JOINED.finditer(formula):
+        strings = [operand[1] for operand in _OPERAND.finditer(joined[0])]
+        if None not in strings or (_COMPARING.search(formula) and re.search(r"\w\w", "".join(filter(None, strings)))):
+            yield "".join("*" if string is None else string for string in strings)
 
 
 class Workbook(Document):

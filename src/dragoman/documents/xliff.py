@@ -1,17 +1,19 @@
 """XLIFF 1.2 and 2: units that are not translated yet. What is translated says that a person should look at it."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dragoman.documents.document import Document, check_cancelled
+from dragoman.documents.document import Document, Left, check_cancelled
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.json_texts import BRANCHES
 from dragoman.documents.reading import check_languages, xml_bytes, xml_tree
 from dragoman.errors import DataError
 from dragoman.inference.sentences import has_words
 
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _NEW = ("new", "initial", "needs-translation")
 """States of a unit whose target may be a copy of its source, as many tools write it."""
 _AROUND = frozenset("g mrk pc".split())
@@ -31,9 +33,11 @@ class Tag(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A source and what it is translated into."""
+    """A source, or a segment of it, and what it is translated into."""
 
     element: Any
+    target: Any
+    """A copy of the source until its words are replaced."""
     parts: Sequence[Part[Tag]]
     """Of the source."""
     trim: tuple[int, int]
@@ -43,10 +47,11 @@ class Unit(NamedTuple):
 class Xliff(Document):
     """A file of a translation tool."""
 
-    def __init__(self, tree: Any, target: str) -> None:
+    def __init__(self, tree: Any, target: str, line_end: str) -> None:
         super().__init__()
-        self._tree, self._target = tree, target
-        self._units = [unit for element in tree.iter("{*}trans-unit", "{*}segment") for unit in _units(element)]
+        self._tree, self._target, self._line_end = tree, target, line_end
+        elements = [*tree.iter("{*}trans-unit", "{*}segment")]
+        self._units = [unit for element in elements for unit in self._units_of(element)]
         self.texts = [unit.inline.text for unit in self._units]
 
     def place(self, number: int) -> str:
@@ -54,44 +59,76 @@ class Xliff(Document):
 
     def translated(self, translations: Sequence[str]) -> bytes:
         for unit, translation in zip(self._units, translations, strict=True):
-            source, target = unit.element.find("{*}source"), unit.element.find("{*}target")
-            if target is None:
-                target = source.makeelement(source.tag.replace("source", "target"))
-                target.tail = source.tail
-                after = unit.element.find("{*}seg-source")
-                (source if after is None else after).addnext(target)
             before, behind = unit.parts[: unit.trim[0]], unit.parts[unit.trim[1] :]
             outer = [[part.words if part.kind == "words" else part.piece for part in some] for some in (before, behind)]
             first, last = unit.parts[unit.trim[0]].words, unit.parts[unit.trim[1] - 1].words
             spaces = first[: len(first) - len(first.lstrip())], last[len(last.rstrip()) :]
-            _fill(target, [*outer[0], spaces[0], *unit.inline.parts(translation), spaces[1], *outer[1]])
+            _fill(unit.target, [*outer[0], spaces[0], *unit.inline.parts(translation), spaces[1], *outer[1]])
             if unit.element.tag.endswith("trans-unit"):
-                target.set("state", "needs-review-translation")
-                target.set("state-qualifier", "mt-suggestion")
+                unit.element.find("{*}target").set("state", "needs-review-translation")
+                unit.element.find("{*}target").set("state-qualifier", "mt-suggestion")
             else:
                 unit.element.set("state", "translated")
         name = "trgLang" if self._tree.getroot().get("srcLang") else "target-language"
         for element in [self._tree.getroot()] if name == "trgLang" else self._tree.iter("{*}file"):
             if not element.get(name):
                 element.set(name, self._target)
-        return xml_bytes(self._tree) + b"\n"
+        encoding = self._tree.docinfo.encoding or "UTF-8"
+        return f"{xml_bytes(self._tree).decode(encoding)}\n".replace("\n", self._line_end).encode(encoding)
+
+    def _units_of(self, element: Any) -> Iterator[Unit]:
+        """Yield what is to be translated of an element: its source, or each segment of it that has no translation."""
+        check_cancelled()
+        source, target = element.find("{*}source"), element.find("{*}target")
+        if source is None or not has_words(_text(source)) or _above(element, "translate") == "no":
+            return
+        segmented = element.find("{*}seg-source")
+        basis = segmented if _segments(segmented) else source
+        is_new = target is not None and (target.get("state") or element.get("state")) in _NEW
+        if _text(target) and not (is_new and _text(target) == _text(source)):
+            done, wanted = (len([*filter(None, map(_text, _segments(side)))]) for side in (target, basis))
+            reason = "some of its segments are translated"
+            if not 0 < done < wanted:
+                return
+        else:
+            reason = _reason(source, basis)
+        if reason:
+            self.left.append(Left(reason, f"line {element.sourceline:,}"))
+            return
+        if target is None:
+            attributes = {name: value for name, value in source.items() if name == _SPACE}
+            target = source.makeelement(source.tag.replace("source", "target"), attributes)
+            target.tail = source.tail
+            (source if segmented is None else segmented).addnext(target)
+        target[:], target.text = deepcopy(basis)[:], basis.text
+        for node in _segments(target) or [target]:
+            parts = [*_parts(node)]
+            if any(part.kind == "words" and has_words(part.words) for part in parts):
+                trim = trimmed(parts)
+                yield Unit(element, node, parts, trim, Inline.of(parts[slice(*trim)]))
 
 
-def _units(element: Any) -> Iterator[Unit]:
-    """The unit of an element, if there is something to translate."""
-    check_cancelled()
-    source, target = element.find("{*}source"), element.find("{*}target")
-    above = (node.get("translate") for node in (element, *element.iterancestors()))
-    if source is None or next(filter(None, above), "") == "no":
-        return
-    words, written = ("" if side is None else "".join(side.itertext()).strip() for side in (source, target))
-    is_new = target is not None and (target.get("state") or element.get("state")) in _NEW
-    if BRANCHES.search(words) or (written and not (is_new and written == words)):
-        return
-    parts = [*_parts(source)]
-    if any(part.kind == "words" and has_words(part.words) for part in parts):
-        trim = trimmed(parts)
-        yield Unit(element, parts, trim, Inline.of(parts[slice(*trim)]))
+def _reason(source: Any, basis: Any) -> str:
+    """Return why a source cannot be translated, or nothing."""
+    if BRANCHES.search(_text(source)):
+        return "it is a message with branches of ICU"
+    if _above(source, _SPACE) == "preserve" and re.search(r"[\t\n]", _text(source)):
+        return "it has line breaks or tabs that must stay"
+    outside = basis.xpath(".//text()[not(ancestor::*[@mtype='seg'])]") if _segments(basis) else ()
+    return "some of its words are in no segment" if has_words("".join(outside)) else ""
+
+
+def _above(element: Any, name: str) -> str:
+    """Return an attribute of an element or, if it has none, of the nearest element around it that has."""
+    return next(filter(None, (node.get(name) for node in (element, *element.iterancestors()))), "")
+
+
+def _segments(side: Any) -> list[Any]:
+    return [] if side is None else side.xpath(".//*[@mtype='seg']")
+
+
+def _text(side: Any) -> str:
+    return "" if side is None else "".join(side.itertext()).strip()
 
 
 def _parts(element: Any) -> Iterator[Part[Tag]]:
@@ -150,4 +187,4 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
     for file in tree.iter("{*}file"):
         source, target = root("srcLang", file.get("source-language")), root("trgLang", file.get("target-language"))
         check_languages(path, source, target, languages)
-    return Xliff(tree, languages[1])
+    return Xliff(tree, languages[1], "\r\n" if b"\r\n" in content.replace(b"\0", b"") else "\n")

@@ -389,7 +389,7 @@ def _translated(
 ) -> list[Translation]:
     """The translations of texts of several lines, or of pieces of HTML: all lines at once, then put together again."""
     if is_html:
-        pages = [Html(text, "utf-8", translator.languages.target, kept) for text in texts]
+        pages = [Html(text, "utf-8", translator.languages, kept) for text in texts]
         parts = [list(page.texts) for page in pages]
         joins = [lambda new, page=page: page.translated(new).decode() for page in pages]
     else:
