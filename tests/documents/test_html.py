@@ -142,3 +142,8 @@ def test_a_value_is_a_word_of_its_sentence(tmp_path: Path) -> None:
     assert written.startswith("<p><b>{{ b }}</b>, {{ a }} e{# c #} <i>y</i></p>")
     written = document.translated(["nothing of it"]).decode()
     assert all(code in written for code in ("{{ a }}", "{{ b }}", "{# c #}"))
+
+
+@pytest.mark.parametrize("section", ["<![word b]>", "<![ ]>", "<![CDATA[x]]>", "<![if lt IE 9]>"])
+def test_marked_sections_stay(tmp_path: Path, section: str) -> None:
+    assert in_capitals(read(tmp_path, f"<p>a</p>{section}<p>b</p>")) == f"<p>A</p>{section}<p>B</p>"

@@ -223,6 +223,11 @@ class _Parser(HTMLParser):
     def handle_decl(self, decl: str) -> None:
         self._found("other")
 
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Read `<![…]>` of any kind, of which the library knows only some."""
+        is_known = self.rawdata.startswith("<![CDATA[", i)
+        return super().parse_marked_section(i, report) if is_known else self.parse_bogus_comment(i, report)
+
     unknown_decl = handle_pi = handle_comment
 
 
