@@ -15,8 +15,8 @@ def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int
     """A translation with the tags of its source, given which word of the source each of its words translates.
 
     A pair stands around the same words as in the source if both texts have them once. Otherwise it stands around the
-    words that are linked to those, and as few others as can be; where there are none, it stands empty beside what
-    translates the next word or the last. Pairs are nested as in the source.
+    words that are linked to those, and as few others as can be; where there are none, around the word nearest to what
+    translates the next word or the last, so that no link or emphasis is lost. Pairs are nested as in the source.
 
     >>> from dragoman.text.tags import without_tags
     >>> with_tags(without_tags("I see <b>the red</b> house."), "Vedo la casa rossa.", [(1, 0), (2, 1), (3, 3), (4, 2)])
@@ -71,7 +71,10 @@ class _Placing:
                 others = set[int]().union(*within[:number], *within[number + 1 :])
                 place = self._same(pair, free) or self._linked(within[number], others, free)
                 place = place and self._with_mark(pair, place, free)
-            taken.append((place or self._beside(pair, free), pair))
+            if place is None:
+                place = self._beside(pair, free)
+                place = self._nearest(place, free) if is_linked and within[number] else place
+            taken.append((place, pair))
         parts, end = [], room[0]
         for place, pair in sorted(taken, key=lambda one: (one[0], one[1].begin)):
             inside = self.rendered(pair.inside, (pair.begin, pair.end), place)
@@ -158,6 +161,11 @@ class _Placing:
         edges = sorted((edge for gap in free for edge in gap), key=lambda edge: abs(edge - near))
         place = allowed[0] if allowed else edges[0]
         return place, place
+
+    def _nearest(self, place: Range, free: Sequence[Range]) -> Range:
+        """Return the word nearest to a place, of those that no pair has; the place if there is none."""
+        words = (word for word in self._words if any(begin <= word[0] and word[1] <= end for begin, end in free))
+        return min(words, key=lambda word: max(word[0] - place[0], place[0] - word[1]), default=place)
 
 
 def _spaced(text: str) -> str:
