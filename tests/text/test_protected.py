@@ -37,6 +37,7 @@ C:\Users\me report.pdf a_b foo() --help --name=x #tag @tom
 :name :Name :tada: :+1: @:a.key @.lower:key $t(a.key) ${$x} #{count} %{total} %name %1$@ %#@cats@ %2$#@cats@ <%=x%>
 [b] [/url] [url=https://a.org] [X6X] [name] [sic] [[Name]] <<name>> <:smile:12> <@123456> <#987> <!--x--> <?php?>
 \\server\share Ctrl+S Alt+F4 Ctrl-C Strg+Umschalt+P \n
+%A %-B %d%% *|FNAME|* B.2 A.3.1 45°30′N 9°11'E
 $HOME/bin @Model.Name /24 2.10.4-beta.1 1.0.0-rc1 1e-9 2.5E10
 """.split()
 CODE += [
@@ -49,6 +50,10 @@ CODE += [
     "{{{raw}}}",
     "<%= x %>",
     "Ctrl + Shift + P",
+    "[% title %]",
+    "4 m × 3 m",
+    "80 cm × 60 cm × 75 cm",
+    "2x500 mg",
 ]
 NO_CODE = """
 50% and/or e.g. i.e. 5 % C# #1 a@ A&B AT&T x<y don't T-shirt 3/4 p.m. -- - -I … U.S. Mr. (a) won't.it 1990s
@@ -200,6 +205,7 @@ def test_units_ordinals_and_title_case_are_no_identifiers(unit):
         "It was [5%], [5 %], [25°C], [-5 °C], [5 m²], [2.5 km], [5 kg] and [3 GB].",
         "[1] of [#1234], [§ 3] and [±2]; [1/2] of [7:30], [3]-year, the [42]nd",
         "C# [5] in A-[5], [20] $x [5] in [5] people",
+        "[240 V], [150 lb], [12 A] and [12 bn], [.5] litres, page.5",
         "[7:05 p.m.] and [10:30 AM], [9.58 s] and [5 ms], at [6] p.m., the [1950]s",
     ],
 )
@@ -216,7 +222,8 @@ def test_a_sign_belongs_to_its_number(text):
         "The room number is [2.014].",
         "The train leaves at [7.30] in the morning, not at 7.5 km or at 7.50 euros.",
         "We leave on [24.12]. at night.",
-        "It opens [7.30] pm.",
+        "It opens [7.30] pm, from [9.00] to [17.00], and costs from 9.00 euros.",
+        "Read verses [5.12] and [5.13], and psalm [23.4].",
         "Rule [1.1] is not [1.10], which 2.5 km shows.",
         "Use [10.0] or [3.11] and 2.3.1, for 3.50 euros.",
         "Release 4.2 million books, section 2.5 km.",
@@ -294,6 +301,8 @@ def test_what_stands_once_on_both_sides_is_alike(pair, same):
         ("192.168.0.1", "en it", "192.168.0.1"),
         ("2026", "en it", "2026"),
         ("10-15", "en it", "10-15"),
+        (".5", "en it", "0,5"),
+        ("1:50,000", "en it", "1:50.000"),
     ],
 )
 def test_a_number_is_written_as_the_target_language_has_it(number, languages, written):

@@ -62,7 +62,8 @@ class _Placing:
         """The target in this room, with the pairs that stand in this part of the source."""
         taken: list[tuple[Range, Pair]] = []
         within = [self._words_in(pair) for pair in pairs]
-        for number, pair in sorted(enumerate(pairs), key=lambda one: one[1].begin == one[1].end):
+        later: list[tuple[int, Pair]] = []
+        for number, pair in enumerate(pairs):
             free = _gaps(room, [place for place, _ in taken])
             place = None
             if is_linked and free == [room] and self._is_same(pair, outer):
@@ -71,10 +72,14 @@ class _Placing:
                 others = set[int]().union(*within[:number], *within[number + 1 :])
                 place = self._same(pair, free) or self._linked(within[number], others, free)
                 place = place and self._with_mark(pair, place, free)
-            if place is None:
-                place = self._beside(pair, free)
-                place = self._nearest(place, free) if is_linked and within[number] else place
-            taken.append((place, pair))
+            if place:
+                taken.append((place, pair))
+            else:
+                later.append((number, pair))
+        for number, pair in sorted(later, key=lambda one: one[1].begin == one[1].end):
+            free = _gaps(room, [place for place, _ in taken])
+            place = self._beside(pair, free)
+            taken.append((self._nearest(place, free) if is_linked and within[number] else place, pair))
         parts, end = [], room[0]
         for place, pair in sorted(taken, key=lambda one: (one[0], one[1].begin)):
             inside = self.rendered(pair.inside, (pair.begin, pair.end), place)
@@ -97,7 +102,10 @@ class _Placing:
         words, begin = inside.strip(), pair.end - len(inside.lstrip())
         before, behind = self._source[begin - 1 : begin], self._source[begin + len(words) :][:1]
         starts, ends = ("" if before.isalnum() else r"(?<!\w)"), ("" if behind.isalnum() else r"(?!\w)")
-        pattern = f"{starts}{re.escape(words)}{ends}"
+        literal = re.escape(words)
+        if words[:1].isdigit() and words[-1:].isdigit():
+            literal = re.sub(r"\\?[.,]", "[.,]", literal)  # the marks of another language
+        pattern = f"{starts}{literal}{ends}"
         found = [match.span() for match in re.finditer(pattern, self._target)] if words else []
         if len(found) != 1 or self._source.count(words) != 1:
             return None

@@ -31,16 +31,25 @@ _IN_WORDS = {
 """Beginnings of words for the numbers from 0 to 20, which languages often write in words."""
 _SAID = {"$": "d.l+ar", "€": "eur", "£": "p.und|ster|li.r", "%": "p..?r ?c|proz", "°": "gr", "&": r"\b(and|[eyu])"}
 _SAID |= dict.fromkeys(
-    "million milion millon milliard billion thousand tausend".split(), r"\b(?:mi[lo]|mrd|taus|thous|bil)"
+    "million milion millon milliard billion trillion thousand tausend".split(),
+    r"\b(?:mi[lo]|mrd|taus|thous|bil|tril)",
+)
+_SAID |= dict.fromkeys(
+    "am a.m pm p.m".split(), r"\b(?:[ap]\.?m|mat|pom|ser|not|nach|aben|soir|après|tard|mañ|noch|mor|mez|mid)"
 )
 _SAID |= dict.fromkeys("–—", "[–—―,:;(-]")
-"""Signs and words for large numbers, and beginnings of words, or other signs, for them."""
+"""Signs and words next to numbers, and beginnings of words, or other signs, for them."""
 _BARE = re.compile(
-    rf"(?<=[\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}] )(?:mill?i?(?:on|ard)|billion|t(?:hous|aus)and)"
+    rf"(?<=[\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}] )"
+    r"(?:mill?i?(?:on|ard)|[bt]r?illion|t(?:hous|aus)and|[ap]\.?m(?!\w))"
     r"|(?<=\S )[–—/|>→•·\\](?= \S)",
     re.IGNORECASE,
 )
 """What no placeholder stands for, and yet no translation should lose."""
+_ENDING = re.compile(r"(?:[ºªo]|[nrt]?[dhst]|s[tn]?|t[en]|[èe]mes?|[ei]re?|mo|ma|esim\w)(?!\w)", re.IGNORECASE)
+"""Ending of an ordinal, or of a name, that is written directly behind a placeholder."""
+_BLOCK = re.compile(r"\{\{(?:[#/^]|else)|\{%|\[%|<%")
+"""Code of a template whose order decides what it does."""
 _SECONDS = 2
 """Longest time that an expression may take for one text."""
 
@@ -152,7 +161,8 @@ def _apart(text: str, placeholder: str, read: str) -> str:
         before, behind = before[:-1], before[-1]
     if _is_word(before[-1:]) and not _is_word(read_before[-1:]):
         before += " "
-    if _is_word(behind[:1]) and not _is_word(read_behind[:1]):
+    is_joined = _is_word(read_behind[:1]) and (not _ENDING.match(read_behind) or _ENDING.match(behind))
+    if _is_word(behind[:1]) and not is_joined:
         behind = " " + behind
     return before + found + behind
 
@@ -170,12 +180,14 @@ def missing(text: str, kept: Kept, read: str, language: str) -> list[str]:
     ['30', '{x}', '{x}', '2']
     """
     lost: list[str] = []
+    whole, blocks = text, [written for written in kept.values() if _BLOCK.match(written)]
     for key, written in sorted(kept.items(), key=lambda item: -len(item[1])):  # a name may be part of a longer one
         read, count = re.subn(_literal(key), " ", read)
         needed = 1 if key in PLACEHOLDERS or key[0].isalpha() or key in _SAID else max(1, count)
         pattern = _pattern(written, None if key in PLACEHOLDERS else language)
         text, count = re.subn(pattern, " ", text, count=needed, flags=re.IGNORECASE)
         lost += [written] * (needed - count)
+    lost += blocks if [*map(whole.find, blocks)] != sorted(map(whole.find, blocks)) else []
     return sorted(lost, key=[*kept.values()].index)
 
 

@@ -35,10 +35,11 @@ _CODE = re.compile(
             rf"(?<![\w.-])(?:[a-z0-9-]{{1,64}}\.){{1,8}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?",
             r"<<[A-Za-z][^<>]{0,500}>>|</?[A-Za-z@#:!?%][^<>]{0,500}>",  # markup
             r"&(?:[A-Za-z]{2,10}|#\d{1,7}|#x[0-9A-Fa-f]{1,6});",
-            r"`[^`\n]{1,200}`|\*\*",
+            r"`[^`\n]{1,200}`|\*\*|\*\|[A-Z][\w:]{0,60}\|\*|\[%[^%\n]{1,100}%\]",
             r"\{{2,3}[^{}\n]{0,100}\}{2,3}|[$%#@]?\{(?>[^{}\n]{1,100}|\{[^{}\n]{0,100}\}){0,20}\}",  # variables
             r"%\(\w{1,60}\)[-+#0]?\d{0,3}(?:\.\d{1,2})?[diouxXeEfFgGcrs]|\$(?:[A-Za-z]\w{0,60})?\([^()\s]{1,100}\)",
-            rf"%(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<![\w%])(?:(?!%[-+#0']*[ %]){PRINTF})+(?!\w)",
+            rf"%(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<![\w%])(?:(?!%[-+#0']*[ %]){PRINTF})+(?:%%)?(?!\w)",
+            r"(?<![\w%])(?<!\d )%[-_0^#]?[ABDFHIMRTYZabjmpwyz](?!\w)",  # a part of a date, as of strftime
             r"(?<![\w%])%\d{1,2}(?!\w)|%[A-Za-z_]\w{1,60}%|%[A-Z]{3}[A-Z_]{0,60}|%%|(?<!\w)\$[A-Za-z_]\w{1,60}(?:/[\w.+-]{1,60}){0,9}(?<!\.)",
             r"(?<![\w%])(?<!\d )%[A-Za-z_]\w{1,60}",
             r"(?<![\w:]):[\w+-]{1,40}:(?![\w:])|(?<![^\s\"'“‘«(\[{=>]):(?:[a-z_]\w{1,60}|[A-Z]\w{2,60})(?![\w:])",
@@ -53,7 +54,9 @@ _CODE = re.compile(
             # versions with a stage, numbers with an exponent, mixed fractions, products
             r"(?<![\w.])v?\d{1,5}(?:\.\d{1,5}){1,3}-[a-z]{1,10}\.?\d{1,5}(?![\w.]*\w)",
             r"(?<![\w.,])\d[\d.]{0,10}[eE][-+]?\d{1,3}(?!\w)|(?<![\w.,/])\d{1,3} \d{1,2}/\d{1,2}(?![\w/])",
-            r"(?<![\w.,])\d{1,9}(?: [*×÷] \d{1,9}){1,9}(?!\w)",
+            r"(?<![\w.,])\d{1,9}(?: [kcm]?m)?(?: [*×÷] \d{1,9}(?: [kcm]?m)?){1,9}(?!\w)",
+            r"(?<![\w.,])\d{1,4}x\d{1,9}(?: [mk]?[gl])(?!\w)|(?<!\w)[A-Z](?:\.\d{1,3}){1,4}(?![\w.]*\w)",
+            r"(?<![\w.,])\d{1,3}°(?: ?\d{1,2}['′’](?: ?\d{1,2}(?:\.\d{1,9})?[\"″”])?)? ?[NSEWO](?!\w)",
             rf"(?<!\w)(?:[A-Za-z]:|\\)\\{_ADDRESS}",
             rf"(?<![\w.-])(?:[\w.-]{{1,100}}/){{0,9}}[\w-]{{1,100}}\.(?:{_FILES})(?!\w)",
             r"(?<![\w&/])[@#][A-Za-z_]\w{1,60}(?:\.[A-Za-z_]\w{0,60}){0,5}",
@@ -67,11 +70,12 @@ _CODE = re.compile(
 _ORDINAL = r"(?:st|nd|rd|th|s|[ºª])(?!\w)"  # of 21st, 1990s: not a part of what is kept
 _UNIT = rf"(?!{_ORDINAL})°?[^\W\d_]{{1,3}}(?!\w)"  # of 5km, 25°C, 3D
 _DIGIT = re.compile(r"\d")
-_DIGITS = r"(?<![\w.,:/])\d++(?:[.,:/'’\u00a0\u202f–-]\d+)*+"
+_DIGITS = r"(?<![\w.,:/])(?:\.(?=\d))?\d++(?:[.,:/'’\u00a0\u202f–-]\d+)*+"
 _NUMBER = re.compile(rf"{_DIGITS}(?:{_UNIT}|(?={_ORDINAL})|(?!\w))")
 _CURRENCY, _GAP = "[$¢£¥€₦₩₪₫₱₴₹₺₽]", "[ \u00a0\u202f]?"
 _SECONDS = r"ms|(?<=[ \u00a0\u202f])s"  # 1950s is none
-_SYMBOL = rf"(?:km/h|[kcdmµ]?m|[km]?g|[cdm]?l|[kMGT]i?[Bb]|[kM]?Wh?|[kMG]?Hz|{_SECONDS})(?!\w)"  # of a unit
+_SYMBOL = rf"(?:km/h|[kcdmµ]?m|[km]?g|[cdm]?l|[kMGT]i?[Bb]|[kM]?Wh?|[kMG]?Hz|lbs?|oz|[km]?[VA]|[bm]n|{_SECONDS})(?!\w)"
+"""Of a unit."""
 _QUANTITY = re.compile(
     rf"(?:(?<!\w)(?:[A-Z]{{0,3}}{_CURRENCY}|[#№§±≈~≤≥]){_GAP}|(?<![^\s(\[])[-−+])?{_DIGITS}"
     rf"(?:(?<=:\d\d){_GAP}(?i:[ap]\.m(?:\.(?!\Z))?|[ap]m(?!\w))|{_GAP}[^\W\d_]{{0,2}}(?:{_CURRENCY}|[%‰°′″²³Ω])[CFKX]?(?!\w)|{_GAP}{_SYMBOL}|{_UNIT}|(?={_ORDINAL})|(?!\w))"
@@ -90,11 +94,11 @@ _PRODUCTS = (
 """Names of programs, which may be words too."""
 _LABEL = re.compile(
     rf"(?<!\w)(?:(?:(?:{'|'.join(_PRODUCTS)}|version|release|revision|build|section|figure|chapter|page|rule|room|table|"
-    r"step|article|clause|part|paragraph|exercise|example|theorem|equation|appendix|item|line|level|number|kapitel|seite|"
+    r"step|article|clause|part|verse|psalm|paragraph|exercise|example|theorem|equation|appendix|item|line|level|number|kapitel|seite|"
     r"abbildung|regel|artikel|chapitre|règle|salle|tableau|numéro|sección|capítulo|página|regla|artículo|número)[ens]?s?|"
     r"(?:versi|sezion|figur|capitol|pagin|regol|stanz|camer|tabell|articol|numer|abschnitt|zimmer|nummer)\w{0,2}|see|"
     r"(?:sec|fig|ver|no|nr|pp?|ch|vol|art|abb)\.)(?: (?:number|is|are|was|(?:low|high|old|new|lat|earli)er|than)){0,3}|"
-    r"(?:at|until|before|after|since)(?=.(?:[01]?\d|2[0-4])\.[0-5]\d(?!\d))) (?=\d)|"
+    r"(?:at|from|to|till|until|by|before|after|since)(?=.(?:[01]?\d|2[0-4])\.[0-5]\d(?!\d))) (?=\d)|"
     r"(?<![\w.])(?=\d\d?\.\d\d(?: ?[ap]\.?m\b|\.(?: (?-i:[^\W\dA-Z])|[,;)])))",
     re.IGNORECASE,
 )
@@ -139,7 +143,9 @@ class Span(NamedTuple):
 
 
 # A text without any of these has no code.
-_HINT = re.compile(rf"[%&@#$<{{/\\_`~[+\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\s-[a-z]|\*\*|\(\)|:\S|\.[a-z]")
+_HINT = re.compile(
+    rf"[%&@#$<{{/\\_`~[+\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\s-[a-z]|\*[*|]|\(\)|:\S|\.[a-z]"
+)
 _PART = r"(?:[A-Za-z]*+\d[A-Za-z\d]*+|[A-Z]++(?![a-z\d]))"  # of an identifier
 _RUN = re.compile(
     rf"(?<!\w)[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?!\w)|(?<!\w)#?{_PART}(?:(?:[-._]|::?){_PART})*+(?!\w)"
@@ -282,10 +288,10 @@ def localised(number: str, source: str, target: str) -> str:
     """
     (thousands, decimal), (other_thousands, other_decimal) = _marks(source), _marks(target)
     spaces = " \u00a0\u202f.'’" if thousands != "," else ","
-    found = re.fullmatch(rf"(\D*)(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?(\D*)", number)
+    found = re.fullmatch(rf"(1:|\D*)(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?(\D*)", number)
     if found is None or (thousands, decimal) == (other_thousands, other_decimal):
         return number
-    whole = found[1] + re.sub(rf"[{spaces}]", other_thousands, found[2])
+    whole = found[1].replace(decimal, f"0{other_decimal}") + re.sub(rf"[{spaces}]", other_thousands, found[2])
     return whole + ("" if found[3] is None else other_decimal + found[3]) + found[4]
 
 
