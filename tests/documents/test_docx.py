@@ -427,3 +427,15 @@ def test_a_paragraph_that_is_hidden_as_a_whole_is_translated(path: Path) -> None
     document.save(str(path))
     read = read_document(path, ("en", "it"))
     assert read.texts[-2] == "the cat<g1> is</g1>" and read.left == []
+
+
+@pytest.mark.parametrize(("styles", "is_hidden"), [(20, True), (21, False)])
+def test_styles_based_on_twenty_others_at_most_hide_words(path: Path, styles: int, is_hidden: bool) -> None:
+    document = docx.Document(str(path))
+    for at in range(1, styles + 1):
+        rest = f"<w:rPr>{VANISH}</w:rPr>" if at == styles else f"<w:basedOn w:val='S{at + 1}'/>"
+        style = f"<w:style xmlns:w='{W}' w:type='character' w:styleId='S{at}'>{rest}</w:style>"
+        document.styles.element.append(docx.oxml.parse_xml(style))
+    add(document, run("a ") + run("x y", "<w:rStyle w:val='S1'/>"))
+    document.save(str(path))
+    assert bool(read_document(path, ("en", "it")).left) == is_hidden
