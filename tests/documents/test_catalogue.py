@@ -163,3 +163,11 @@ def test_plural_forms_that_are_translated_already_stay(tmp_path: Path) -> None:
     document = read_document(path, ("en", "it"))
     written = document.translated([text.upper() for text in document.texts]).decode()
     assert 'msgstr[0] "ONE DOG"\nmsgstr[1] "molti cani"' in written
+
+
+def test_a_catalogue_that_names_no_plural_forms_has_two(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    path.write_text(header + 'msgid "one dog"\nmsgid_plural "%d dogs"\n')
+    written = read_document(path, ("en", "it")).translated(["un cane", "%d cani"]).decode()
+    assert written.rstrip().endswith('msgstr[0] "un cane"\nmsgstr[1] "%d cani"')

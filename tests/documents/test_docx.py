@@ -148,7 +148,11 @@ PARAGRAPHS = {
     ),
     "a field in what a field says": (
         f"{run('my ')}{field('IF', run('cat')).replace(SEPARATE, field('x', run('12')) + SEPARATE)}{run(' is')}",
-        ["my <g1/><g2/><g3>12</g3><g4/>cat<g5/> is"],
+        ["my <g1>cat</g1> is"],
+    ),
+    "a field that shows a link without words": (
+        f"{run('my ')}{field('REF x', '<w:hyperlink><w:r><w:drawing/></w:r></w:hyperlink>')}{run('cat')}",
+        ["my <g1><g2><g3/></g2></g1>cat"],
     ),
     "a field without words": (
         f"{run('my ')}{field('x', '').replace(SEPARATE, '')}{run('cat')}",
@@ -316,6 +320,76 @@ def test_notes_and_text_boxes_are_translated_once(tmp_path: Path) -> None:
         assert archive.read("word/document.xml").decode().count("In una scatola") == 1
 
 
+MERGED = field(" MERGEFIELD First_Name ", run("«My»", "<w:b/>"))
+SIMPLE = f"<w:fldSimple w:instr=' MERGEFIELD Name '>{run('«My»')}</w:fldSimple>"
+CHOICE = "<w:{0}><w:listItem w:displayText='My cat' w:value='c'/></w:{0}>"
+CONTROL_WITH = "<w:sdt><w:sdtPr>{0}</w:sdtPr><w:sdtContent>{1}</w:sdtContent></w:sdt>"
+
+
+def says(before: str, inner: str, after: str, shows: str) -> str:
+    """Return a field with another one in its instruction."""
+    rest = f'<w:r><w:instrText xml:space="preserve">{after}</w:instrText></w:r>'
+    return field(before, shows).replace(SEPARATE, inner + rest + SEPARATE, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "left"),
+    [
+        (says(" IF ", MERGED, ' = "m" "Dear Sir" "Dear Madam" ', run("Dear")), "<g1>Dear</g1> cat", 1),
+        (says(" IF ", MERGED, ' = 5 "1" "2" ', run("Dear")), "<g1>Dear</g1> cat", 0),
+        (says(" = ", field("NUMPAGES", run("12")), " - 1 ", run("11")), "<g1>11</g1> cat", 0),
+        (says(" IF ", SIMPLE, ' = 1 "Dear" "" ', MERGED), "a {{1}} cat", 1),
+        (says(" IF ", says(" IF ", MERGED, " 1 ", run("my")), " 2 ", run("my")), "a <g1>my</g1> cat", 0),
+        (field(' XE "My cat" ', "").replace(SEPARATE, ""), "a <g1/> cat", 1),
+        (MERGED, "a {{1}} cat", 0),
+        (SIMPLE, "a {{1}} cat", 0),
+        (CONTROL_WITH.format(CHOICE.format("dropDownList"), run("My cat")), "a {{1}} cat", 1),
+        (CONTROL_WITH.format(CHOICE.format("comboBox"), run("My cat")), "a {{1}} cat", 1),
+        (field("FORMDROPDOWN", run("My cat")), "a {{1}} cat", 0),
+        (
+            field("FORMDROPDOWN", run("My cat")).replace(
+                '"begin"/>',
+                '"begin"><w:ffData><w:ddList><w:listEntry w:val="My cat"/></w:ddList></w:ffData></w:fldChar>',
+            ),
+            "a {{1}} cat",
+            1,
+        ),
+    ],
+)
+def test_instructions_merge_fields_and_choices_stay_in_one_piece(
+    path: Path, content: str, text: str, left: int
+) -> None:
+    document = docx.Document(str(path))
+    add(document, f"{run('a ')}{content}{run(' cat')}")
+    document.save(str(path))
+    before = joined(document.paragraphs[-1]._p.xml)
+    read = read_document(path, ("en", "it"))
+    assert read.texts[-2].removeprefix("a ") == text.removeprefix("a ")
+    assert len(read.left) == left
+    path.write_bytes(read.translated([re.sub(r"(a) (.*) (cat)$", r"\3 \2 \1", each) for each in read.texts]))
+    after = joined(docx.Document(str(path)).paragraphs[-1]._p.xml)
+    assert after == before.replace(">a <", ">cat <").replace("> cat<", "> a<")
+
+
+def test_a_field_whose_instruction_has_no_end_keeps_no_text(path: Path) -> None:
+    document = docx.Document(str(path))
+    add(
+        document,
+        field("IF", run("my cat")).partition("</w:instrText></w:r>")[0] + "</w:instrText></w:r>" + run("my cat"),
+    )
+    document.save(str(path))
+    assert "my cat" in read_document(path, ("en", "it")).texts
+
+
+def test_an_instruction_that_goes_over_paragraphs_stays(path: Path) -> None:
+    document = docx.Document(str(path))
+    first, _, second = says(" IF ", MERGED + run("x y"), ' = "m" "Dear Sir" ', run("my cat")).partition(run("x y"))
+    add(document, first)
+    add(document, field("REF x", run("some words")) + second)
+    document.save(str(path))
+    assert not any("«" in text or "some words" in text for text in read_document(path, ("en", "it")).texts)
+
+
 VANISH = "<w:vanish/>"
 
 
@@ -353,3 +427,15 @@ def test_a_paragraph_that_is_hidden_as_a_whole_is_translated(path: Path) -> None
     document.save(str(path))
     read = read_document(path, ("en", "it"))
     assert read.texts[-2] == "the cat<g1> is</g1>" and read.left == []
+
+
+@pytest.mark.parametrize(("styles", "is_hidden"), [(20, True), (21, False)])
+def test_styles_based_on_twenty_others_at_most_hide_words(path: Path, styles: int, is_hidden: bool) -> None:
+    document = docx.Document(str(path))
+    for at in range(1, styles + 1):
+        rest = f"<w:rPr>{VANISH}</w:rPr>" if at == styles else f"<w:basedOn w:val='S{at + 1}'/>"
+        style = f"<w:style xmlns:w='{W}' w:type='character' w:styleId='S{at}'>{rest}</w:style>"
+        document.styles.element.append(docx.oxml.parse_xml(style))
+    add(document, run("a ") + run("x y", "<w:rStyle w:val='S1'/>"))
+    document.save(str(path))
+    assert bool(read_document(path, ("en", "it")).left) == is_hidden

@@ -147,3 +147,17 @@ def test_a_value_is_a_word_of_its_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("section", ["<![word b]>", "<![ ]>", "<![CDATA[x]]>", "<![if lt IE 9]>"])
 def test_marked_sections_stay(tmp_path: Path, section: str) -> None:
     assert in_capitals(read(tmp_path, f"<p>a</p>{section}<p>b</p>")) == f"<p>A</p>{section}<p>B</p>"
+
+
+def test_what_a_form_sends_stays_or_is_noted(tmp_path: Path) -> None:
+    choices = '<datalist><option value="The red apple"><option value="7"></datalist>'
+    document = read(tmp_path, f'{choices}<select><option value="green one">Green</select>')
+    assert document.texts == ["Green"] and document.notes == [] and len(document.left) == 1
+    document = read(tmp_path, "<select>\n<option>Green</option></select>")
+    assert document.texts == ["Green"] and len(document.notes) == 1
+
+
+def test_a_document_type_inside_the_body_ends_a_text(tmp_path: Path) -> None:
+    source = "<p>One<!DOCTYPE html>two</p>"
+    document = read(tmp_path, source)
+    assert in_capitals(document) == "<p>ONE<!DOCTYPE html>TWO</p>"

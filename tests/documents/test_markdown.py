@@ -206,6 +206,13 @@ def test_what_stays_in_a_paragraph_is_one_tag(kept: str) -> None:
     assert Markdown(f"one {kept} two", "utf-8").texts == ["one <g1/> two"]
 
 
+def test_a_tag_alone_on_its_line_stays_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("zero <b>one\n</b>\ntwo\n")
+    document = read_document(path, ("en", "it"))
+    assert document.translated([text.replace("one", "uno") for text in document.texts]) == b"zero <b>uno\n</b>\ntwo\n"
+
+
 @pytest.mark.parametrize(
     "text",
     ["$5 and $6", "from $100 to $200", "$5, or 5$ a day", "a \\[note\\]", "5$/6$", "{a b}", "a == b", "10:30:00"],

@@ -200,3 +200,8 @@ def test_how_a_word_is_read_parts_no_sentence_and_stays(tmp_path: Path) -> None:
     assert document.texts == ["I see <g1>base<g2/><g3/></g1> now."]
     assert "I SEE <ruby>BASE<rt>one two</rt><RT lang=x>th<b>re</b>e</ruby> NOW." in in_capitals(document).decode()
     assert [left.place for left in document.left] == ["line 4"] * 2
+
+
+def test_short_words_count_with_their_spaces_when_lines_are_filled(tmp_path: Path) -> None:
+    document = read(tmp_path, cues("I see the dog,\nand it sleeps."))
+    assert "\na b\nc d\n" in document.translated(["a b c d"]).decode()

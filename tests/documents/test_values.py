@@ -87,6 +87,8 @@ def test_words_of_languages_are_no_code(text: str) -> None:
         ("url", "git+https://example.com/a.git"),
         ("offers.@type", "Offer Product"),
         ("$ref", "Person"),
+        ("Nation", "IT US FR"),
+        ("From", "ROM JFK"),
     ],
 )
 def test_a_column_of_values_for_programs(name: str, values: str) -> None:
@@ -110,6 +112,9 @@ def test_a_column_of_values_for_programs(name: str, values: str) -> None:
         ("unit", "unit"),
         ("text", "A-100 see"),
         ("pronoun", "io tu it"),
+        ("answer", "OK OK"),
+        ("answer", "OK Wait"),
+        ("shout", "STOP OK"),
     ],
 )
 def test_a_column_of_words(name: str, values: str) -> None:

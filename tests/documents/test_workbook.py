@@ -159,6 +159,9 @@ COMPARING = {
     "a filter": "|<autoFilter ref='A1:A9'><filters><filter val='Open'/></filters></autoFilter>",
     "a pattern of a filter": "|<autoFilter><customFilters><customFilter val='*pe?'/></customFilters></autoFilter>",
     "a conditional format": "|<cfRule type='cellIs' operator='equal'><formula>\"Open\"</formula></cfRule>",
+    "the beginning of a cell": '<c r="F1"><f>IF(LEFT(A1,2)="op",1,0)</f></c>',
+    "the end of a cell": '<c r="F1"><f>SUM(--("en"=RIGHT(A1:A9,2)))</f></c>',
+    "the middle of a cell": '<c r="F1"><f>MATCH("pe",MID(A1:C1,2,2),0)</f></c>',
     "a defined name": "|<definedName name='a'>IF(A1=\"open\",B1,C1)</definedName>",
     "a reference by a name": "<c r='F1'><f>SUM(INDIRECT(A1))</f></c>|<definedName name='open'>A1</definedName>",
     "a column of a table": "|<tableColumn name='Open'/>",
@@ -197,6 +200,24 @@ def test_other_formulas_keep_no_text(path: Path, comparing: str) -> None:
     document = read(path)
     assert document.texts == ["Open", "The door is blue", "open", "Chair A"]
     assert document.left == []
+
+
+@pytest.mark.parametrize(
+    ("formula", "is_noted"),
+    [
+        ('VLOOKUP(A1&amp;" "&amp;B1,C1:D2,2,FALSE)', True),
+        ('VLOOKUP(TRIM(A1)&amp;" "&amp;B1,C1:D2,2,FALSE)', True),
+        ('IF(A1&amp;" "&amp;B1=C1,1,0)', True),
+        ('C1&lt;&gt;A1&amp;"-"&amp;B1', True),
+        ('IF([@First]&amp;" "&amp;[@Last]=C1,1,0)', True),
+        ('COUNTIF(A1:A9,C1&amp;"*")', True),
+        ('IF(A1=1,"Total: "&amp;B1,A1&amp;" = "&amp;B1)', False),
+        ('"Total = "&amp;A1', False),
+    ],
+)
+def test_a_formula_that_joins_cells_to_compare_them_is_noted(path: Path, formula: str, is_noted: bool) -> None:
+    with_parts(path, {"xl/worksheets/sheet1.xml": sheet_with(f"<c r='F1'><f>{formula}</f></c>")})
+    assert any("join cells" in note for note in read(path).notes) == is_noted
 
 
 def test_a_list_in_cells_that_are_not_translated_keeps_its_texts(path: Path) -> None:

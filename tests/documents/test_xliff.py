@@ -65,6 +65,25 @@ def test_a_new_unit_whose_target_repeats_its_source_is_not_translated(tmp_path: 
     assert written.count('suggestion">Uno<x id="1"/></target>') == 1 and written.count('final">One<') == 1
 
 
+@pytest.mark.parametrize(
+    ("unit", "is_left"),
+    [("char", True), ("pixel", False)],
+)
+def test_a_translation_longer_than_its_unit_allows_is_left(tmp_path: Path, unit: str, is_left: bool) -> None:
+    path = tmp_path / "a.xlf"
+    units = [
+        f'<trans-unit maxwidth="8" size-unit="{unit}"><source>{one}<x id="1"/></source></trans-unit>\n'
+        for one in ("One", "Two")
+    ]
+    path.write_text(f"<xliff><file>{''.join(units)}</file></xliff>")
+    document = read_document(path, ("en", "it"))
+    written = document.translated(["Uno", "Numero due"]).decode()
+    assert ">Uno<" in written
+    assert ('state="needs-translation">Two<x id="1"/></target>' in written) == is_left
+    assert [left.place for left in document.left] == ["line 2"] * is_left
+    assert len(document.texts) == 2 - is_left
+
+
 def test_halves_are_pairs_and_protected_words_stay(tmp_path: Path) -> None:
     source = (
         'One <bpt id="1">b</bpt>two<ept id="1">/b</ept> <x id="START_LINK"/>three<x id="CLOSE_LINK"/> <sc id="2"/>four'

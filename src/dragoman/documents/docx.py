@@ -1,11 +1,12 @@
 """Word documents (DOCX): paragraphs of text, tables, boxes, headers, footers, notes, comments, with their formats."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from io import BytesIO
-from itertools import accumulate, groupby, islice, zip_longest
+from itertools import accumulate, chain, groupby, islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
@@ -27,6 +28,10 @@ _MAIN = "openxmlformats-officedocument.wordprocessingml.template ms-word.documen
 """Kinds of templates and documents with macros, which python-docx does not know."""
 _HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _NOTES = ("footnotes+xml", "endnotes+xml", "comments+xml")
+_OF_FIELDS = "comboBox ddList dropDownList fldChar fldSimple instrText noBreakHyphen softHyphen t".split()
+_COPIED = re.compile(r"\s*(?:ADDRESSBLOCK|FORMDROPDOWN|GREETINGLINE|MERGEFIELD)\b", re.IGNORECASE)
+_READABLE = re.compile(r"\A\s*(?:ASK|FILLIN|IF|MACROBUTTON|QUOTE|SET|TC|XE)\b(.*)", re.IGNORECASE | re.DOTALL)
+"""Instructions of fields whose result is copied, and of those that hold texts for readers."""
 
 
 class Piece(NamedTuple):
@@ -63,12 +68,15 @@ class Docx(Document):
         self._notes = {part: xml_tree(part.blob, path) for part in parts if _is_of_notes(part)}
         roots = [part.element for part in parts if hasattr(part, "element")]
         roots += [tree.getroot() for tree in self._notes.values()]
-        paragraphs = enumerate((paragraph for root in roots for paragraph in root.iter(f"{_W}p")), 1)
+        numbers = {paragraph: at for at, paragraph in enumerate((p for root in roots for p in root.iter(f"{_W}p")), 1)}
         styles = {style.get(f"{_W}styleId"): style for root in roots for style in root.iter(f"{_W}style")}
-        numbered = [(number, paragraph, _hidden(paragraph, styles)) for number, paragraph in paragraphs]
-        hidden = [(number, run) for number, _, runs in numbered for run in runs if has_words(_words(run))]
-        self.left = [Left("it is hidden", f"paragraph {number:,}") for number, _ in hidden]
-        read = ((number, _paragraph(element, runs)) for number, element, runs in numbered)
+        hidden = (run for paragraph in numbers for run in _hidden(paragraph, styles))
+        stays = {run: "it is hidden" * has_words(_words(run)) for run in hidden}
+        stays |= chain.from_iterable(map(_fixed, roots))
+        above = (next(node.iterancestors(f"{_W}p"), None) for node in stays)
+        reported = dict.fromkeys(zip(above, stays.values(), strict=True))
+        self.left = [Left(why, f"paragraph {numbers.get(paragraph, 0):,}") for paragraph, why in reported if why]
+        read = ((number, _paragraph(element, stays.keys())) for element, number in numbers.items())
         found = [(number, paragraph) for number, paragraph in read if paragraph]
         self._paragraphs = [paragraph for _, paragraph in found]
         self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
@@ -114,6 +122,36 @@ def _is_hidden(element: Any, styles: Mapping[str, Any], depth: int = 20) -> bool
     named = element.find(f"{_W}basedOn" if element.tag == f"{_W}style" else f"{_W}rPr/{_W}rStyle")
     style = None if named is None else styles.get(named.get(f"{_W}val"))
     return style is not None and depth > 0 and _is_hidden(style, styles, depth - 1)
+
+
+def _fixed(root: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the texts in instructions of fields and those that merge fields and lists of choices show, each with
+    the reason why it stays if a reader would expect its translation.
+    """
+    nodes, begins = list[Any](), list[int]()
+    for node in root.iter(*(f"{_W}{name}" for name in _OF_FIELDS)):
+        kind, says = node.get(f"{_W}fldCharType"), node.get(f"{_W}instr", "")
+        if kind == "begin":
+            begins.append(len(nodes))
+        elif kind and begins:
+            begin = begins.pop()
+            says = "".join(one.text or "" for one in nodes[begin:] if one.tag == f"{_W}instrText")
+            yield from zip(nodes[begin:], repeat(_reason(_READABLE.findall(says))), strict=False)
+            del nodes[begin:]
+            if kind == "separate":
+                begins.append(begin if _COPIED.match(says) else sys.maxsize)
+        elif says:
+            yield from ((text, "") for text in node.iter(f"{_W}t") if _COPIED.match(says))
+            yield node, _reason(_READABLE.findall(says))
+        elif node.tag.endswith(("List", "Box")):
+            shown = node.getparent().getparent().iter(f"{_W}t", f"{_W}fldChar")
+            yield from zip(shown, repeat(_reason(word for item in node for word in item.attrib.values())), strict=False)
+        else:
+            nodes.append(node)
+
+
+def _reason(words: Iterable[str]) -> str:
+    return "it is in the instruction of a field or in a list of choices" * any(map(has_words, words))
 
 
 def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
@@ -177,11 +215,14 @@ def _parts(element: Any, usual: str, hidden: Set[Any]) -> Iterator[Part[Piece]]:
         if child.tag in _DROPPED:
             continue
         if child.tag in _AROUND and _content(child) is not None:
+            if (texts := [*child.iter(f"{_W}t")]) and hidden >= {*texts}:
+                yield Part("value", Piece("alone", child))
+                continue
             yield Part("open", Piece("around", child))
             yield from _parts(_content(child), usual, hidden)
             yield Part("close", Piece("end"))
         elif child.tag == f"{_W}r" and child not in hidden:
-            yield from _run(child, usual)
+            yield from _run(child, usual, hidden)
         else:
             yield Part("after" if child in hidden else _kind(child), Piece("alone", child))
 
@@ -192,10 +233,10 @@ def _kind(element: Any) -> Literal["single", "before", "after"]:
     return "single" if found is None else "before" if found[1] else "after"
 
 
-def _run(run: Any, usual: str) -> Iterator[Part[Piece]]:
+def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[Part[Piece]]:
     key, format = _format(run)
     for child in _children(run):
-        if child.tag == f"{_W}t" or child.tag in _HYPHENS:
+        if (child.tag == f"{_W}t" or child.tag in _HYPHENS) and child not in fixed:
             words = Part("words", Piece("words"), _HYPHENS.get(child.tag, child.text or ""))
             around = Part("open", Piece("run", format)), words, Part("close", Piece("end"))
             yield from (words,) if key == usual else around
@@ -219,15 +260,12 @@ def _fields(parts: Iterator[Part[Piece]]) -> Sequence[Part[Piece]]:
             depths = [*accumulate({"open": 1, "close": -1}.get(each.kind, 0) for each in shows), 0]
             says_text = any(each.kind in ("words", "open", "close") for each in says)
             if min(depths) == depths[-2 if shows else 0] == 0 and not says_text:
-                elements = [one for each in says for one in each.piece.elements or (each.piece.element,)]
-                if shows:
-                    found[begin:] = [
-                        Part("open", Piece("field", elements=elements)),
-                        *shows,
-                        part._replace(kind="close"),
-                    ]
-                else:
-                    found[begin:] = [Part("after", Piece("field", elements=[*elements, part.piece.element]))]
+                is_shown = any(each.kind in ("words", "open") for each in shows)
+                kept = says if is_shown else found[begin:]
+                elements = [one for each in kept for one in each.piece.elements or (each.piece.element,)]
+                begun = Piece("field", elements=elements)
+                shown = Part("open", begun), *shows, part._replace(kind="close")
+                found[begin:] = shown if is_shown else [Part("value" if shows else "after", begun)]
     return found
 
 

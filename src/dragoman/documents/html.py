@@ -90,7 +90,7 @@ class Html(Spliced):
         self._events = events = _Parser(self._masked).events
         self._wheres = [*pairwise([*(event.begin for event in events), len(text)])]
         self._closes = _closes(events)
-        self._is_xml, self._kept, self._inline = False, _UNTRANSLATED, _INLINE
+        self._is_xml, self._kept, self._inline, self._list = False, _UNTRANSLATED, _INLINE, ""
         if kept is not None:
             self._is_xml, self._kept = True, frozenset(map(str.lower, kept))
             self._inline = _beside_words(events, text)
@@ -99,6 +99,8 @@ class Html(Spliced):
         for where in self._wheres if "<![" in text or "<!--[" in text else ():
             if self._masked.startswith(("<!--[if", "<![CDATA["), where[0]):
                 self._leave("it is in a conditional comment or CDATA", where)
+        is_sent = any(event.name == "option" and "value" not in event.attributes for event in events)
+        self.notes += ["forms send the words of options without a value, which are translated"] * is_sent
         self.notes += ["the code of templates stays as it is"] * (self._masked != text)
 
     def written(self, words: str, inner: Where | None) -> str:
@@ -180,14 +182,16 @@ class Html(Spliced):
 
     def _add_attributes(self, event: Event, where: Where) -> None:
         has = event.attributes.get
+        self._list = event.name if event.name in ("datalist", "select") else self._list
+        kinds = {"input": has("type", "text").lower(), "option": self._list}
         is_description = _DESCRIPTION.fullmatch(has("name") or has("property") or has("itemprop") or "")
         for found in _ATTRIBUTE.finditer(self._masked, where[0] + 1 + len(event.name), where[1]):
             name, where = found[1].lower() if found.lastgroup else "", found.span(found.lastgroup or 0)
-            kind = has("type", "text").lower() if (event.name, name) == ("input", "value") else ""
+            kind = kinds.get(event.name) if name == "value" else ""
             if name in _SHOWN or (name == "content" and is_description) or kind in ("button", "reset", "submit"):
                 self._add_texts(where)
                 self.bare.add(found.span("bare"))
-            elif name == "srcdoc" or kind in ("search", "text"):
+            elif name == "srcdoc" or kind in ("search", "text", "datalist"):
                 self._leave("it is the value of a field or a page in an attribute", where)
 
 

@@ -169,5 +169,7 @@ def holds_code(name: str, texts: Sequence[str], names: Collection[str] = ()) -> 
         return True
     if unsure <= _LANGUAGES or unsure <= {"True", "False", "None"} or (unsure == small and small <= {*names}):
         return True
+    if len({*texts}) > 1 and all(re.fullmatch("[A-Z]{2,3}", text) for text in unsure):  # codes, as of countries
+        return True
     is_package = last == "name" and "version" in names
     return (len(unsure) > 2 or is_package) and all(map(_LINKED.fullmatch, unsure))

@@ -34,6 +34,11 @@ _NAMED = ("sheet", "definedName")
 _OPERAND = re.compile(r"'(?:[^']|'')*+'|\"((?:[^\"]|\"\")*+)\"|[\w.$!:]++|\)")  # of a formula; in '…' it names a sheet
 _JOINED = re.compile(rf"(?:{_OPERAND.pattern})(?:\s*+&\s*+(?:{_OPERAND.pattern}))*+")
 _COMPARING = re.compile(r"[=<>]|(?:IFS?|LOOKUP|MATCH)\(", re.IGNORECASE)
+_CUT = {"LEFT": "{}*", "RIGHT": "*{}", "MID": "*{}*"}
+"""The pattern of a cell of which each function returns a part that is compared with a text."""
+_OTHERS = r'(?:"[^"]{0,99}"|[^"&,()=<>]){0,99}+'
+_ARGUMENTS = r"(?:[^()&]|\([^()&]{0,99}\)){0,500}+"
+_JOINS = re.compile(rf"(?:[A-Z]IFS?|LOOKUP|MATCH)\({_ARGUMENTS}&|[=<>]{_OTHERS}&|&{_OTHERS}[=<>]", re.IGNORECASE)
 _SEARCHED = re.compile(r"(?:SEARCH|FIND)B?\( ?\"((?:[^\"]|\"\")*+)\"", re.IGNORECASE)
 
 
@@ -55,7 +60,7 @@ class Comparisons:
 
     def __init__(self) -> None:
         self.has_formulas = self._refers = False
-        self.texts, self._patterns, self._names = set[str](), set[str](), set[str]()
+        self.texts, self._patterns, self._names, self.joining = set[str](), set[str](), set[str](), ""
 
     def add(self, root: Any) -> None:
         """Add the texts of a part of the workbook."""
@@ -66,7 +71,10 @@ class Comparisons:
             if tag in _ATTRIBUTES:
                 self._add(element.get(_ATTRIBUTES[tag], "").replace("_x000a_", "\n"), tag == "customFilter")
             if tag in _FORMULAS:
-                for text in (*_strings(formula), *(f"*{text}*" for text in _SEARCHED.findall(formula))):
+                strings, cuts = [*_strings(formula)], [_CUT[name] for name in _CUT if f"{name}(" in formula.upper()]
+                patterns = [cut.format(text) for cut in cuts if _COMPARING.search(formula) for text in strings]
+                self.joining = self.joining or (formula if _JOINS.search(formula) else "")
+                for text in (*strings, *patterns, *(f"*{text}*" for text in _SEARCHED.findall(formula))):
                     for item in text.split(",") if tag == "formula1" else (text,):
                         self._add(item.replace('""', '"'), True)
                 self.has_formulas |= tag != "definedName"
@@ -113,6 +121,10 @@ class Workbook(Document):
         check_letters((cell.text for cell in cells), path)
         wanted, self.notes = selected(values, only, path)
         self.notes.append("only cells are translated: no formulas, names of sheets, headers, comments and charts")
+        if compared.joining:
+            self.notes.append(
+                f"check the results of formulas that join cells to compare them: {compared.joining[:100]}"
+            )
         if compared.has_formulas:  # which may compare cells with each other
             compared.texts.update(cell.text.strip().casefold() for cell in compress(cells, map(not_, wanted)))
         wanted = [*compress(cells, wanted)]

@@ -64,11 +64,20 @@ class Xliff(Document):
             first, last = unit.parts[unit.trim[0]].words, unit.parts[unit.trim[1] - 1].words
             spaces = first[: len(first) - len(first.lstrip())], last[len(last.rstrip()) :]
             _fill(unit.target, [*outer[0], spaces[0], *unit.inline.parts(translation), spaces[1], *outer[1]])
-            if unit.element.tag.endswith("trans-unit"):
+            limit = _above(unit.element, "maxwidth") if _above(unit.element, "size-unit") == "char" else ""
+            if limit.isdecimal() and len(_text(unit.element.find("{*}target"))) > int(limit[:9]):
+                self.left.append(
+                    Left("the translation is longer than its maxwidth", f"line {unit.element.sourceline:,}")
+                )
+                _fill(unit.target, [*outer[0], spaces[0], *unit.inline.parts(unit.inline.text), spaces[1], *outer[1]])
+                unit.element.find("{*}target").set("state", "needs-translation")
+            elif unit.element.tag.endswith("trans-unit"):
                 unit.element.find("{*}target").set("state", "needs-review-translation")
                 unit.element.find("{*}target").set("state-qualifier", "mt-suggestion")
             else:
                 unit.element.set("state", "translated")
+        places = {left.place for left in self.left}
+        self.texts = [text for number, text in enumerate(self.texts) if self.place(number) not in places]
         name = "trgLang" if self._tree.getroot().get("srcLang") else "target-language"
         for element in [self._tree.getroot()] if name == "trgLang" else self._tree.iter("{*}file"):
             if not element.get(name):
