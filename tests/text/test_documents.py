@@ -142,7 +142,7 @@ SMALL = {
     "of a wiki": "The house of [[Rome|the Romans]] is old.\nIt is big.",
     "wiki": "== The house ==\nIt is old.\nIt is big.",
     "is code of a": "SELECT name, price\nFROM products\nWHERE price > 10\nORDER BY price DESC;\nLIMIT 3",
-    "is code of": "insert into users (name) values ('Anna');",
+    "is code of": "import sys\n\ndef greet(name):\n    # Say hello.\n    print(name)\n\ngreet(sys.argv[1])",
     "it is code of a program": "import json\n\ndef load(path):\n    with open(path) as file:\n        return file",
 }
 

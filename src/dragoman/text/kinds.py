@@ -112,7 +112,7 @@ _KINDS: Mapping[str, tuple[float, str]] = {
         0.5,
         r"\s*+(?:[\w.]+\((?:[\"'].*)?\);?$|[^\s(]*+[^\"']*[)\w\"] ?\{$|[})\]]+[;,]?$|(?<=\s)[a-z-]+:[^;]*\S;$|"
         r".*[)\]}];$|[^=]*+=.*[\w\"'];$|(?:async )?def \w+\(.*:$|class \w+(?:\(.*\))?:$|import [\w.]+(?: as \w+)?;?$|"
-        r"from [\w.]+ import |(?:const|let|var) \w+ ?=|#include |[\w.]+ = [\w.]*[(\[{]|@@ -\d|[-+]{3} [ab]/|"
+        r"from [\w.]+ import |(?:const|let|var) \w+ ?=|#include |[\w.]+ = [\w.]*[(\[{]|"
         r"return [\w.]+(?: [-+*/%<=>]+ [\w.]+)*$|(?:SELECT\b.* FROM|INSERT INTO|CREATE|RUN|COPY|FROM [\w.:]+$)\b)",
     ),
 }
@@ -128,9 +128,7 @@ _FORMATS = {
     "settings": ("cfg conf env ini properties strings toml", r"^\[[\w. \"-]+\]\n(?:[#;].*\n)*+[A-Za-z_\"][\w.\" -]*="),
     "code of a program": (
         "bash bat c cc cpp css go h hpp java js jsx kt less lua mjs php py r rb rs scala scss sh sql swift tsx vue",
-        r"\A(?:#!/|<\?php|export default|module\.exports)\b|^(?i:create table|insert into) \w+ ?\("
-        r"|^(?:SELECT (?=.*[a-z*]).*\n?FROM \w|(?:DELETE FROM|UPDATE|(?:ALTER|DROP) TABLE) [\w.]+(?: SET| WHERE|;))"
-        r"|\A(?:from [\w.]+ )?import [\w.]+(?:, \w+)*\n(?:(?:import|from|def|class) \w|[\w.]+ ?[=(@])",
+        r"\A(?:#!/|<\?php|export default|module\.exports)\b|\Aimport [\w.]+\n(?:def|from) |^SELECT .*[a-z*].*\n?FROM ",
     ),
     "a patch": ("diff patch", r"^@@ -\d|^diff --git |^--- \S+(?:\t.*)?\n\+{3} \S|\A[\d,]+[acd][\d,]+\n[<>] "),
     "a calendar or contacts": ("ics ifb vcard vcf", r"\ABEGIN:V[A-Z]+$"),
@@ -151,8 +149,7 @@ _FORMATS = {
 _NESTED = re.compile(r"^ *+(?:[a-z][\w-]*:|- [a-z][\w-]*:(?: .*)?)\n {1,40}[a-z][\w-]*:(?: |$)", re.MULTILINE)
 _HEAD = re.compile(r"([a-z][\w-]*):(?= |$)( (?:[\"'\[{|>&*!\dA-Z]|true$|false$|null$)|$)?")
 _QUOTED = re.compile(r'"(?:([\d.:/-]+)|[^"]*)"')
-_NUMBER = re.compile(r"[-+]?(?=.*\d)[\d.,:/TZ€$%-]+")  # also a date or a time
-_COMMA_IN_TEXT = re.compile(r", |(?<=\d),(?=\d{3}(?!\d))")
+_NUMBER = re.compile(r"(?=.*\d)[\d.,:/TZ€$%+-]+")  # also a date or a time
 _DELIMITERS = ("\t", ",", ";", "|")
 _FEW = 4
 """So few lines of prose may have the same number of commas, but no column of numbers."""
@@ -189,9 +186,7 @@ def _kind(ending: str, lines: Sequence[str]) -> str:
 
 
 def _is_yaml(lines: Sequence[str]) -> bool:
-    """Return True if all lines that are not indented begin with a name in small letters, each with another one, and a
-    value is written as in a program or has names itself. A dialogue repeats names, and a glossary has small words.
-    """
+    """Return True if unindented lines begin with different small names, one with names below or a program's value."""
     heads = [_HEAD.match(line) for line in lines if line[0] not in " \t#-"]
     names = {head[1] for head in heads if head}
     is_nested = _NESTED.search("\n".join(line[:200] for line in lines)) is not None
@@ -207,8 +202,8 @@ def _is_table(lines: Sequence[str], is_named_table: bool) -> bool:
             is_table = sum(map(bool, counts)) > max(1, 0.6 * len(counts))
         else:
             usual, rows = max(Counter(counts).items(), key=lambda each: each[1], default=(0, 0))
-            columns = zip(*(_COMMA_IN_TEXT.sub("", line).split(delimiter) for line in bare[1:]), strict=False)
-            has_numbers = rows > 2 and any(all(map(_NUMBER.fullmatch, column)) for column in columns)
+            cells = (re.sub(r", |(?<=\d),(?=\d{3}\b)", "", line).split(delimiter) for line in bare[1:])
+            has_numbers = rows > 2 and any(all(map(_NUMBER.fullmatch, column)) for column in zip(*cells, strict=False))
             is_table = usual > 1 and rows >= 0.9 * len(counts) and (rows > _FEW or has_numbers)
         if is_table:
             return True
