@@ -344,7 +344,12 @@ def test_a_text_that_stays_is_reported_with_its_line(content: str, reason: str) 
 def test_a_link_to_a_heading_without_an_identifier_of_its_own_is_noted(heading: str) -> None:
     link = "[one](#the-old-house) [two][1] [three](#x)\n\n[1]: #the-old-house\n\n"
     assert [("2 (first: #the-old-house)" in note) for note in Markdown(link + heading, "utf-8").notes] == [True]
-    for other in ("## The old house {#the-old-house}", f'<a id="the-old-house"></a>\n\n{heading}', "## The house"):
+    for other in (
+        "## The old house {#the-old-house}",
+        f'<a id="the-old-house"></a>\n\n{heading}',
+        "(the-old-house)=\n## The house",
+        "## The house",
+    ):
         assert Markdown(link + other, "utf-8").notes == []
 
 

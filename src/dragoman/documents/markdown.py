@@ -132,7 +132,7 @@ class Markdown(Spliced):
             self._add_shown(self._lines[first][0], self._lines[last - 1][1])
         self._inner.sort(key=lambda block: block.where)
         slugs = {re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in content.splitlines()}
-        slugs -= {*re.findall(r"\b(?:id|name)=[\"']?([\w-]+)", content)}
+        slugs -= {*re.findall(r"(?:\b(?:id|name)=[\"']?|\((?=[\w-]+\)=))([\w-]+)", content)}
         if links := [link for link in re.findall(r"\](?:\(|:[ ]*)#([^\s()]+)", content) if link.lower() in slugs]:
             self.notes.append(f"links to translated headings that may break: {len(links):,} (first: #{links[0]})")
 
