@@ -199,6 +199,7 @@ def test_each_term_and_each_definition_is_a_text_on_its_line(content: str) -> No
         *"[[Old]] ![[red.png]] [@smith2004] @fig:house ++ctrl+s++ :tada: {ref}`the-house` {.c} {%x%} \\(a+b\\)".split(),
         *"$a_1$ $`a`$ [^1] https://x.org/a_b <https://x.org> <me@x.org> \\@ref(fig:x) <kbd>Ctrl</kbd>".split(),
         *("[see @doe99, p. 3]", "{{ page.title }}", "$$a + b$$", "\\[x^2 + y\\]", "\\\\(a + b\\\\)", "[^long note]"),
+        *("H~2~O", "CO~2~", "x^2^", "km^2^", "C~6~H~12~O~6~", "Ca(OH)~2~", "SO~4~^2-^"),
         *('{ width="300" }', "<Badge a={{b: 'c > d'}} />", '<img src="https://x.org/a.png" id="a">'),
     ],
 )
@@ -215,7 +216,17 @@ def test_a_tag_alone_on_its_line_stays_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["$5 and $6", "from $100 to $200", "$5, or 5$ a day", "a \\[note\\]", "5$/6$", "{a b}", "a == b", "10:30:00"],
+    [
+        "$5 and $6",
+        "from $100 to $200",
+        "$5, or 5$ a day",
+        "a \\[note\\]",
+        "5$/6$",
+        "{a b}",
+        "a == b",
+        "10:30:00",
+        "~2 and ~3",
+    ],
 )
 def test_prices_and_other_signs_are_text(text: str) -> None:
     assert Markdown(f"one {text}", "utf-8").texts == [f"one {text}".replace("\\", "")]
@@ -315,9 +326,38 @@ def test_a_text_that_stays_is_reported_with_its_line(content: str, reason: str) 
     assert document.texts == ["two"]
     assert document.left
     assert all(reason in left.reason and left.place == "line 6" for left in document.left)
-    for expression in ("{x.map(y => <li>one {y}</li>)}", "<X y={<b>one</b>} />"):
+    for expression in (
+        *(
+            "{x.map(y => <li>one {y}</li>)}",
+            "<X y={<b>one</b>} />",
+            "{n > 1 ? 'one house' : 'x'}",
+            '{x && "one house"}',
+        ),
+        *("<X y={`one house`} />", "<X y={['One house', 'x']} />", "{t('one house')}", "export const x = 'one house'"),
+        *("export const x = { title: 'One house' }", "export const x = {\n  title: 'One house',\n}"),
+    ):
         assert Markdown(expression, "utf-8", with_components=True).left == [Left("it is in an expression", "line 1")]
+    for code in (
+        "{/* one house */}",
+        "<X className={`one two`} />",
+        "<X y={['one']} z='one two' />",
+        "{n > 1 ? 'a' : 'b'}",
+    ):
+        assert Markdown(code, "utf-8", with_components=True).left == []
     assert Markdown("<!-- one -->\n\n<script>one</script>\n\n```{math}\nx\n```\n\n<br>\n", "utf-8").left == []
+
+
+@pytest.mark.parametrize("heading", ["## The *old* house", "## The old house ##", "The old house\n---"])
+def test_a_link_to_a_heading_without_an_identifier_of_its_own_is_noted(heading: str) -> None:
+    link = "[one](#the-old-house) [two][1] [three](#x)\n\n[1]: #the-old-house\n\n"
+    assert [("2 (first: #the-old-house)" in note) for note in Markdown(link + heading, "utf-8").notes] == [True]
+    for other in (
+        "## The old house {#the-old-house}",
+        f'<a id="the-old-house"></a>\n\n{heading}',
+        "(the-old-house)=\n## The house",
+        "## The house",
+    ):
+        assert Markdown(link + other, "utf-8").notes == []
 
 
 def test_escapes_that_a_file_uses_are_used_in_its_translation() -> None:

@@ -190,6 +190,20 @@ def test_terms_are_read_from_a_table(tmp_path: Path, name: str, content: str, te
     assert read_terms(tmp_path / name) == terms
 
 
+@pytest.mark.parametrize("row", ["term;translation", "from,to", "Word,Translation", "source term,target term", "en,it"])
+def test_a_row_of_names_is_a_header(tmp_path: Path, row: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{row}\nfrom;da\n".replace(";", ";" if ";" in row else ","))
+    assert read_terms(tmp_path / "a.csv") == [("from", "da")]
+
+
+@pytest.mark.parametrize(
+    "row", ["from,da", "to,a", "term,termine", "word,parola", "translation,traduzione", "term,form"]
+)
+def test_a_row_of_other_words_is_a_term(tmp_path: Path, row: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{row}\ncat,gatto\n")
+    assert read_terms(tmp_path / "a.csv") == [tuple(row.split(",")), ("cat", "gatto")]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -75,6 +75,18 @@ PLAIN = {
     "times and names": ["a.m.: breakfast", "p.m.: dinner", "Received: one letter.", "Dialogue: 1, scene 2"],
     "code in prose": ['<?xml version="1.0"?> <a>is how such a file begins.</a>', *SAID],
     "tags of a language": [">>fra<< The dog.", ">>fra<< The cat."],
+    "large numbers": ["1,000,000 people", "2,000,000 dogs", "3,000,000 cats"],
+    "lists of words": ["dog, cat, horse", "red, green, blue", "bread, water, wine"],
+    "a list to buy": ["2 eggs, milk, bread", "3 apples, butter, salt", "1 fish, potatoes, wine"],
+    "dates in prose": ["On Monday, 3 May, we left.", "On Friday, 7 May, we came.", "On Sunday, 9 May, we slept."],
+    "a timetable": ["10:30, Monday, room 5", "11:30, Tuesday, room 6", "12:30, Friday, room 7"],
+    "a decorated title": ["=== Chapter 1 ===", "It was dark.", "It was cold."],
+    "a small glossary": ["animals:", "  dog, which barks", "plants:", "  a tree: it grows"],
+    "a list of items": ["- flour: 200 g", "- sugar: 100 g", "- two eggs"],
+    "capitals": ["SELECT A BOOK FROM THE LIST", "DELETE FROM THE LIST WHAT YOU HAVE", "UPDATE IT"],
+    "customs": ["import taxes", "export taxes are high", "no duty"],
+    "rules": ["== == ==", "The house is old.", "=====", "--- Anna ---", "+++ the news +++", "@@ at signs"],
+    "quotes": ["He said '''no.", "See [1] and [[2]] or [a|b].", "1c1 is a code"],
     "nothing": [],
 }
 
@@ -114,6 +126,24 @@ SMALL = {
     "an e-mail with": "From: anna@example.com\nTo: Tom\nSubject: The house\n\nDear Tom,\nI am here.",
     "with headers": "Subject: The house\nFrom: Anna\n\nDear Tom,\nI am here.",
     "another kind of subtitles": "[Script Info]\nTitle: The house",
+    "names with their": "services:\n  web:\n    image: nginx:1.25\n    ports:\n      - '80:80'",
+    "their values": "menu:\n  home: The house\n  about: About us\nfooter:\n  text: All rights reserved",
+    "with their values, as in": "- name: Bread\n  price: cheap\n- name: Milk\n  price: cheap",
+    "cells of a table": "1,Anna,The house is old,2024-03-01\n2,Tom,I am tired,2024-03-02\n3,Ada,We go,2024-03-03",
+    "cells of": "id,question,answer\n1,Where is it?,It is here\n2,Who is it?,It is Anna",
+    "cells": "A1;The red chair;49,90\nA2;The black table;120,00\nA3;The lamp;25,50\nA4;The bed;300,00",
+    "mostly cells": '"The house is old","12","open"\n"The door, too","13","shut"\n"And the roof","14","open"',
+    "a patch": "@@ -1,2 +1,2 @@\n-The house is red.\n+The house is blue.\n The door is open.",
+    "patch": "--- old.txt\n+++ new.txt\n-The house is red.",
+    "it is a patch": "1c1\n< The house is red.\n---\n> The house is blue.",
+    "a calendar or contacts": "BEGIN:VCALENDAR\nSUMMARY:Dinner with Anna\nEND:VCALENDAR",
+    "contacts": "BEGIN:VCARD\nFN:Anna Smith\nEND:VCARD",
+    "a page of a wiki": "The '''house''' is old.\nIt is big.",
+    "of a wiki": "The house of [[Rome|the Romans]] is old.\nIt is big.",
+    "wiki": "== The house ==\nIt is old.\nIt is big.",
+    "is code of a": "SELECT name, price\nFROM products\nWHERE price > 10\nORDER BY price DESC;\nLIMIT 3",
+    "is code of": "import sys\n\ndef greet(name):\n    # Say hello.\n    print(name)\n\ngreet(sys.argv[1])",
+    "it is code of a program": "import json\n\ndef load(path):\n    with open(path) as file:\n        return file",
 }
 
 
@@ -123,7 +153,10 @@ def test_a_small_file_is_refused_for_what_it_says(kind: str) -> None:
         refuse_document(Path("in.txt"), SMALL[kind].splitlines())
 
 
-NAMED = "yaml yml xml resx dita arb ini toml properties strings php rst adoc tex rtf eml ass sbv sdlxliff".split()
+NAMED = (
+    "yaml yml xml resx dita arb ini toml properties strings php rst adoc tex rtf eml ass sbv sdlxliff "
+    "ics vcf patch diff py java go c cpp h rs rb sql sh css ipynb svg bib lrc ttml jsonl plist wiki"
+).split()
 
 
 @pytest.mark.parametrize("ending", NAMED)
@@ -136,7 +169,7 @@ def test_a_file_is_refused_by_its_name(ending: str) -> None:
 
 def test_no_language_is_refused_for_its_code() -> None:
     endings = {ending for endings, _ in kinds._FORMATS.values() for ending in endings.split()}
-    assert not {ending for ending in endings if len(ending) < 4 and is_code(ending)} - {"ini", "ass"}
+    assert not {ending for ending in endings if len(ending) < 4 and is_code(ending)} - {"ini", "ass", "rs"}
 
 
 def test_a_hostile_line_is_judged_at_once() -> None:
@@ -156,6 +189,11 @@ def test_a_hostile_line_is_judged_at_once() -> None:
         "a = b",
         "def a",
         ";",
+        "'''a",
+        "[[a",
+        "== a",
+        "a:- ",
+        "1,",
     ):
         with suppress(DataError):
             refuse_document(Path("in.txt"), [1_000_000 // len(piece) * piece])

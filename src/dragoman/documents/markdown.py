@@ -49,7 +49,7 @@ _KEPT = r"""  # what stays in a paragraph
   | <[A-Z][A-Z\d+.-]{1,31}:[^<>\s]*> | <[\w.+-]{1,100}@[\w.-]{1,200}> | (?P<tag_close>(?=</)TAG) | TAG(?<=/>)
   | <(?=(?:area|br|col|embed|hr|img|input|source|wbr)\b)[^<>]{1,1000}> | (?P<tag_open>TAG)
   | (?<![\w:]):[A-Z][\w+-]{0,60}(?::(?![\w:])|(?=\[)) | \+\+[\w"'.-]+(?:\+[\w"'.-]+)*\+\+(?!\+)
-  | (?:(?<=[\w)])(?P<sub>~)|\^)[^\s~^\[]{1,50}(?(sub)~|\^)(?![~^])"""
+  | (?:(?<=[\w)])(?P<sub>~)|\^)[^\s~^\[]{1,50}(?(sub)~|\^)(?![~^]) | (?-i:FORMULA)"""
 _KINDS = {"open": "open", "close": "close", "special": "words", "softbreak": "words"}
 _MARKS = r"(?P<mark_open>[!^]?\[|(?<!\w)==(?=[^\s=]))|(?P<mark_close>\](?:\[LABEL\]|ADDRESS)?|(?<=[^\s=])==(?!\w))"
 _PARTS = {
@@ -59,6 +59,7 @@ _PARTS = {
     "ADDRESS": r"\((?:[^()\s{}]|\{[{%][^{}]*[%}]\})+\)",
     "LABEL": r"[^\[\]\n]*",
     "INNER": r"(?:(?!\\[()\[\]]).)",
+    "FORMULA": r"(?<![^\W\d_])(?:[ckm]?m|[a-z]|(?:[A-Z][a-z]?|\(\w+\)){1,9})(?:[~^][\d+-]{1,6}[~^](?:[A-Z][a-z]?)*)+",
     "FIRST": r"(?<![^\n]\n)",  # after an empty line
     "BLOCK": r"(?:(?:[-+*>\#|]|\d+[.)])[ \t]|`{3})",
     "OPTS": r"(?:\nPAD(?:\#\|[ ]|:[\w-]+:).*)*+(?:\nPAD---(?:\n.*){0,50}?\nPAD---[ ]*$)?",
@@ -80,6 +81,8 @@ _SHOWN = r"""  # a title of a link, or what an option or attribute shows
     (?!["'`]?(?=[^\s"'`]*?\w[./\\_]\w)[^\s"'`]++(?:["'`]|[ ]*\r?$))  # unless it is the name of a file
     (?P<value>(?(key)\S.*(?:\n(?P=key)[ \t]+(?!(?:-[ ])?[\w-]+:[ \t])\S.*)*
       |(?:\([^()]*\)|`[^`<>]+(?<!\s)(?=\s*<)|(["'`])(?s:\\.|(?!\4).)*+\4)))"""
+_EXPRESSION = r"""(?<!=)>\s*[^\W\d_]{2}[^<>{}]*(?:\{|</)  # words between tags, or a string of several words
+  | (?:(?<!Name=)[{(\[,:?+&|>]|=[ ])[ ]?(["'`])[^\W\d_](?:(?!\1)[^\n]){0,300}?\s[^\W\d_]"""
 _VALUE = r"""(["'`])(?P<quoted>(?:(?!\1|\$\{)[^\\\r\n])*+)\1 | `(?P<role>[^`]+) | (?<=[ \t])
     (?!(?:y|n|yes|no|true|false|on|off|null)\Z)  # as YAML without escapes
     (?P<plain>[^\s"'`|>&*!?%@\[\](){}\#,-](?:(?!:[ \t]|:\Z|[ \t]\#)[^\r\n])*+)"""
@@ -128,6 +131,10 @@ class Markdown(Spliced):
         for first, last in (each["map"] for each in self._references.get("references", {}).values()):
             self._add_shown(self._lines[first][0], self._lines[last - 1][1])
         self._inner.sort(key=lambda block: block.where)
+        slugs = {re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in content.splitlines()}
+        slugs -= {*re.findall(r"(?:\b(?:id|name)=[\"']?|\((?=[\w-]+\)=))([\w-]+)", content)}
+        if links := [link for link in re.findall(r"\](?:\(|:[ ]*)#([^\s()]+)", content) if link.lower() in slugs]:
+            self.notes.append(f"links to translated headings that may break: {len(links):,} (first: #{links[0]})")
 
     def written(self, words: str, inner: Where | None) -> str:
         before = self.content[max(0, inner[0] - 20) : inner[0]].rstrip()[-1:] if inner else ""
@@ -144,8 +151,9 @@ class Markdown(Spliced):
     def _add_shown(self, begin: int, end: int) -> None:
         """Add the titles of links and what attributes and options show, such as `alt`, in a piece of markup."""
         head = _compiled(_HEAD, re.IGNORECASE | re.MULTILINE).match(self.content, begin, end)
-        if head and re.search(r"(?<!=)>\s*[^\W\d_]{2}[^<>{}]*(?:\{|</)", head[0]):
-            self.left.append(Left("it is in an expression", line_of(self.content, head.span())))
+        export = self.content[begin:end] if self.content.startswith("export", begin) else ""
+        if _compiled(_EXPRESSION).search(_compiled(_SHOWN, re.MULTILINE).sub("", head[0]) if head else export):
+            self.left.append(Left("it is in an expression", line_of(self.content, (begin, end))))
         for found in _compiled(_SHOWN, re.MULTILINE).finditer(self.content, *head.span()) if head else []:
             begin = found.start("value")
             value = _compiled(_VALUE, re.IGNORECASE).fullmatch(
@@ -240,7 +248,7 @@ def _parser(with_components: bool) -> MarkdownIt:
     inline.after("image", "marks", partial(_keep, _compiled(_MARKS)))
     for name, rule in zip(inline.get_active_rules(), inline.getRules(""), strict=True):
         inline.at(name, partial(_locate, rule))
-    md.inline.terminator_re = re.compile(f"{md.inline.terminator_re.pattern}|https?://")
+    md.inline.terminator_re = re.compile(f"{md.inline.terminator_re.pattern}|https?://|{_PARTS['FORMULA']}")
     return md
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.inference.banned_words import begins_in_word, ends_in_word
+from dragoman.text.columns import SOURCE, TARGET, role_of
 from dragoman.text.formats import format_of, open_table
 from dragoman.text.header import names_columns
 from dragoman.text.languages import SPACELESS
@@ -17,6 +18,7 @@ _INFLECTED = 4
 """The letters of a word that may have an ending, at least; in shorter ones an ending makes too many other words."""
 _ENDING = 2
 """The letters of such an ending, at most."""
+_COLUMNS = {"from": SOURCE, "term": SOURCE, "word": SOURCE, "termine": SOURCE, "to": TARGET, "forms": TARGET}
 _LETTER = rf"[^\W{SPACELESS}]"
 _WORD = re.compile(rf"{_LETTER}+")
 
@@ -93,7 +95,8 @@ def read_terms(path: Path) -> list[tuple[str, ...]]:
     terms: list[tuple[str, ...]] = []
     for number, row in table.rows(Counter()):
         cells = [cell.strip() for cell in row]
-        if not any(cells) or (not terms and names_columns(cells)):
+        roles = {_COLUMNS.get(cell.lower()) or role_of(cell.lower().removesuffix(" term")) for cell in cells}
+        if not any(cells) or (not terms and (names_columns(cells) or roles >= {SOURCE, TARGET})):
             continue
         while len(cells) > 2 and not cells[-1]:
             cells.pop()  # shorter than the longest row of a spreadsheet

@@ -112,7 +112,7 @@ _KINDS: Mapping[str, tuple[float, str]] = {
         0.5,
         r"\s*+(?:[\w.]+\((?:[\"'].*)?\);?$|[^\s(]*+[^\"']*[)\w\"] ?\{$|[})\]]+[;,]?$|(?<=\s)[a-z-]+:[^;]*\S;$|"
         r".*[)\]}];$|[^=]*+=.*[\w\"'];$|(?:async )?def \w+\(.*:$|class \w+(?:\(.*\))?:$|import [\w.]+(?: as \w+)?;?$|"
-        r"from [\w.]+ import |(?:const|let|var) \w+ ?=|#include |[\w.]+ = [\w.]*[(\[{]|@@ -\d|[-+]{3} [ab]/|"
+        r"from [\w.]+ import |(?:const|let|var) \w+ ?=|#include |[\w.]+ = [\w.]*[(\[{]|"
         r"return [\w.]+(?: [-+*/%<=>]+ [\w.]+)*$|(?:SELECT\b.* FROM|INSERT INTO|CREATE|RUN|COPY|FROM [\w.:]+$)\b)",
     ),
 }
@@ -123,13 +123,19 @@ _FORMATS = {
         r"\A(?:---\n)?[a-z]{2}(?:[-_][A-Z]{2})?:\n {1,8}[\w'\"-]+:"
         r"|\A---\n(?:[a-z][\w-]*:.*\n(?:(?: |#|- ).*\n)*+)++---$",
     ),
-    "XML": ("dbk dita ditamap resw resx stringsdict ttml xml", r"\A<\?xml\b[^<>]*\?>$"),
-    "JSON of a program": ("arb xcstrings", r"\A\{\"@@locale\""),
-    "settings": ("cfg conf ini properties strings toml", r"^\[[\w. \"-]+\]\n(?:[#;].*\n)*+[A-Za-z_\"][\w.\" -]*="),
-    "code of a program": ("js jsx mjs php tsx", r"\A(?:#!/|<\?php|export default|module\.exports)\b"),
+    "XML": ("dbk dita ditamap fb2 opml plist resw resx rss smi stringsdict svg ttml xml", r"\A<\?xml\b[^<>]*\?>$"),
+    "records, as in JSON": ("arb geojson ipynb json5 jsonl ndjson webmanifest xcstrings", r"\A\{\"@@locale\""),
+    "settings": ("cfg conf env ini properties strings toml", r"^\[[\w. \"-]+\]\n(?:[#;].*\n)*+[A-Za-z_\"][\w.\" -]*="),
+    "code of a program": (
+        "bash bat c cc cpp css go h hpp java js jsx kt less lua mjs php py r rb rs scala scss sh sql swift tsx vue",
+        r"\A(?:#!/|<\?php|export default|module\.exports)\b|\Aimport [\w.]+\n(?:def|from) |^SELECT .*[a-z*].*\n?FROM ",
+    ),
+    "a patch": ("diff patch", r"^@@ -\d|^diff --git |^--- \S+(?:\t.*)?\n\+{3} \S|\A[\d,]+[acd][\d,]+\n[<>] "),
+    "a calendar or contacts": ("ics ifb vcard vcf", r"\ABEGIN:V[A-Z]+$"),
+    "a page of a wiki": ("mediawiki wiki wikitext", r"'{3}\w.*?'{3}|\[\[[^\W\d_][^\[\]\n]*+\]\]|^== ?\w.*[^=]==$"),
     "reStructuredText": ("rst", r"^ {0,8}\.\. [\w-]{1,60}::"),
     "AsciiDoc": ("adoc asciidoc", r"^\[source\b.*\]$|\A= .*\n:[\w-]{1,60}:"),
-    "LaTeX": ("tex", r"^ {0,8}\\(?:documentclass|begin)\b"),
+    "LaTeX": ("bib ltx sty tex texi", r"^ {0,8}\\(?:documentclass|begin)\b"),
     "rich text (RTF)": ("rtf", r"\A\{\\rtf\d"),
     "an e-mail with headers": (
         "eml mbox",
@@ -140,11 +146,13 @@ _FORMATS = {
     "XLIFF of one tool": ("mqxliff mxliff sdlxliff", r"\A<xliff\b"),
 }
 """What is refused by the ending of its name, none of which is a language's code, or by what a line of it says."""
+_NESTED = re.compile(r"^ *+(?:[a-z][\w-]*:|- [a-z][\w-]*:(?: .*)?)\n {1,40}[a-z][\w-]*:(?: |$)", re.MULTILINE)
 _HEAD = re.compile(r"([a-z][\w-]*):(?= |$)( (?:[\"'\[{|>&*!\dA-Z]|true$|false$|null$)|$)?")
-_QUOTED = re.compile('"[^"]*"')
+_QUOTED = re.compile(r'"(?:([\d.:/-]+)|[^"]*)"')
+_NUMBER = re.compile(r"(?=.*\d)[\d.,:/TZ€$%+-]+")  # also a date or a time
 _DELIMITERS = ("\t", ",", ";", "|")
 _FEW = 4
-"""So few lines of prose may have the same number of commas."""
+"""So few lines of prose may have the same number of commas, but no column of numbers."""
 
 
 def refuse_document(path: Path, lines: Iterable[str]) -> None:
@@ -178,24 +186,25 @@ def _kind(ending: str, lines: Sequence[str]) -> str:
 
 
 def _is_yaml(lines: Sequence[str]) -> bool:
-    """Return True if all lines that are not indented begin with a name in small letters, each with another one, and a
-    value is empty or written as in a program. A dialogue has the same names again, and a glossary has small words.
-    """
+    """Return True if unindented lines begin with different small names, one with names below or a program's value."""
     heads = [_HEAD.match(line) for line in lines if line[0] not in " \t#-"]
     names = {head[1] for head in heads if head}
-    return 1 < len(names) == len(heads) and any(head and head[2] for head in heads)
+    is_nested = _NESTED.search("\n".join(line[:200] for line in lines)) is not None
+    return len(names) == len(heads) and (is_nested or (len(names) > 1 and any(head and head[2] for head in heads)))
 
 
 def _is_table(lines: Sequence[str], is_named_table: bool) -> bool:
     """Whether most lines have several cells; where only commas or the like tell, at least three, and all as many."""
-    bare = [_QUOTED.sub("", line).strip() for line in lines]
+    bare = [_QUOTED.sub(r"\1", line).strip() for line in lines]
     for delimiter in _DELIMITERS:
         counts = [line.count(delimiter) for line in bare]
         if is_named_table or delimiter == "\t":
             is_table = sum(map(bool, counts)) > max(1, 0.6 * len(counts))
         else:
             usual, rows = max(Counter(counts).items(), key=lambda each: each[1], default=(0, 0))
-            is_table = usual > 1 and rows > _FEW and rows >= 0.9 * len(counts)
+            cells = (re.sub(r", |(?<=\d),(?=\d{3}\b)", "", line).split(delimiter) for line in bare[1:])
+            has_numbers = rows > 2 and any(all(map(_NUMBER.fullmatch, column)) for column in zip(*cells, strict=False))
+            is_table = usual > 1 and rows >= 0.9 * len(counts) and (rows > _FEW or has_numbers)
         if is_table:
             return True
     return False
