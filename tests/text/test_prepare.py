@@ -792,7 +792,8 @@ def test_memory_holds_numbers_and_no_text(tmp_path):
     filling = "x" * 1500 + " "
     paths = [write_tsv(tmp_path / f"{rows}.tsv", corpus(rows, filling)) for rows in (few, many)]
     peak(paths[0], tmp_path / "first")  # loads modules
-    peaks = [peak(path, tmp_path / f"data-{number}") for number, path in enumerate(paths)]
+    # Python's table of interned strings may grow in either run, but not in both
+    peaks = [min(peak(path, tmp_path / f"{path}-{run}") for run in range(2)) for path in paths]
     assert peaks[1] - peaks[0] < 300 * (many - few)  # bytes a pair, of 3,000 bytes of text
 
 
