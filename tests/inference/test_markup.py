@@ -117,6 +117,8 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
         ("<u>3</u> dogs, <u>1,500</u> cats", "3 cani, 1.500 gatti", [(1, 1)], "<u>3</u> cani, <u>1.500</u> gatti"),
         # a word that has no translation
         ("the <b>red</b> but<i>ton</i> is", "il pulsante è", [(0, 0), (2, 1), (3, 2)], "<b>il</b> <i>pulsante</i> è"),
+        ("I see <b>you</b>.", "Vedo.", [(0, 0), (1, 0), (3, 1)], "<b>Vedo</b>."),
+        ("I see <b>you</b>.", "...", [], "...<b></b>"),
         # accelerators
         ("Open &File...", "Apri file...", [(0, 0), (1, 1)], "Apri &file..."),
         ("_Big <b>dog</b>", "Cane grosso", [(0, 1), (1, 0)], "<b>Cane</b> _grosso"),

@@ -171,8 +171,9 @@ class _Placing:
         return place, place
 
     def _nearest(self, place: Range, free: Sequence[Range]) -> Range:
-        """Return the word nearest to a place, of those that no pair has; the place if there is none."""
-        words = (word for word in self._words if any(begin <= word[0] and word[1] <= end for begin, end in free))
+        """Return the word nearest to a place, of those that no pair has; the place if there is none. Marks are none."""
+        inside = (word for word in self._words if any(begin <= word[0] and word[1] <= end for begin, end in free))
+        words = (word for word in inside if any(map(str.isalnum, self._target[slice(*word)])))
         return min(words, key=lambda word: max(word[0] - place[0], place[0] - word[1]), default=place)
 
 
