@@ -112,6 +112,7 @@ def test_a_column_of_values_for_programs(name: str, values: str) -> None:
         ("unit", "unit"),
         ("text", "A-100 see"),
         ("pronoun", "io tu it"),
+        ("answer", "YES NO NO"),
         ("answer", "OK OK"),
         ("answer", "OK Wait"),
         ("shout", "STOP OK"),

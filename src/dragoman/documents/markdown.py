@@ -71,7 +71,7 @@ _PARTS = {
         sidebar|solution|tab-item|table|theorem|tip|todo|topic|version\w+|warning)""",
     "CODE": r"""(?:bash|bibliography|code|code-\w+|contents|dot|glue|graphviz|image|include|index|js|julia|
         literalinclude|math|mermaid|ojs|plot|python|r|sh|sql|tableofcontents|toctree(?!\}[^`~]*?\w[ ]+<))""",
-}  # what words in capitals stand for; PROSE and CODE are names of directives
+}  # replace the words in capitals in the patterns; PROSE and CODE list names of directives
 _HEAD = r"""(?:[:~]?[ \t]|>|[-*+\d.)]+[ \t])*+(?:\{(?!/\*)[^}]*.*|[`~:]{3,}[ ]*\{[\w:+-]+\}.*OPTS|`{3}[^`\n]*$|[:~].*
   | (?:!?\[|\]|<(?![!?]|(?:code|kbd|math|pre|samp|script|style|svg|textarea|var)\b))(?s:.*))"""  # markup before code
 _SHOWN = r"""  # a title of a link, or what an option or attribute shows

@@ -1,5 +1,5 @@
-"""Which values of tables, workbooks and JSON are translated. Those for programs, such as identifiers, dates and file
-names, are copied, because a translation would break whatever reads them; a note names them.
+"""Decides which values of tables, workbooks and JSON are translated. Those for programs, such as identifiers, dates
+and file names, are copied, because a translation would break what reads them; a note names them.
 
 The name of a column or key decides, with all of its values. In doubt a value is copied: the note shows that.
 """
@@ -169,7 +169,8 @@ def holds_code(name: str, texts: Sequence[str], names: Collection[str] = ()) -> 
         return True
     if unsure <= _LANGUAGES or unsure <= {"True", "False", "None"} or (unsure == small and small <= {*names}):
         return True
-    if len({*texts}) > 1 and all(re.fullmatch("[A-Z]{2,3}", text) for text in unsure):  # codes, as of countries
+    has_one_length = len({*texts}) > 1 and len({*map(len, unsure)}) == 1  # as codes of countries have; YES and NO not
+    if has_one_length and all(re.fullmatch("[A-Z]{2,3}", text) for text in unsure):
         return True
     is_package = last == "name" and "version" in names
     return (len(unsure) > 2 or is_package) and all(map(_LINKED.fullmatch, unsure))

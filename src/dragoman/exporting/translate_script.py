@@ -37,7 +37,7 @@ def masked(text: str, known: str) -> tuple[str, dict[str, str]]:
 
 
 def text_rules(folder: Path) -> tuple[Cut, Join]:
-    """How a text is cut into the tokens of a source, and how those of a translation are joined."""
+    """Return the functions that split a source text into tokens and join the tokens of a translation."""
     return _sentencepiece(folder) if (folder / "source.spm").exists() else _tokenizers(folder)
 
 

@@ -45,7 +45,7 @@ _BARE = re.compile(
     r"|(?<=\S )[–—/|>→•·\\](?= \S)",
     re.IGNORECASE,
 )
-"""What no placeholder stands for, and yet no translation should lose."""
+"""Words and signs that have no placeholder, and that no translation should lose."""
 _ENDING = re.compile(r"(?:[ºªo]|[nrt]?[dhst]|s[tn]?|t[en]|[èe]mes?|[ei]re?|mo|ma|esim\w)(?!\w)", re.IGNORECASE)
 """Ending of an ordinal, or of a name, that is written directly behind a placeholder."""
 _BLOCK = re.compile(r"\{\{(?:[#/^]|else)|\{%|\[%|<%")
@@ -97,7 +97,7 @@ class Protection:
         keys, found = [], dict(kept)
         for span in spans:
             typed = text[span.begin : span.end]
-            # a word may stand for a number, if there is nothing better; and often an article for 1
+            # a number may get a placeholder of words if no other is free; 1 gets none, because it is often an article
             usable = (*span.placeholders, *WORDS) if typed != "1" else ()
             keys.append(next((one for one in usable if one in self._placeholders and one not in found), typed))
             languages = self._languages if span.kind == "number" and span not in labels else ("", "")
@@ -225,7 +225,7 @@ def shown(text: str) -> str:
 
 
 def _parts(kind: str, typed: str) -> list[str]:
-    """What a translation may have in several places: a number and its signs, as in *20 dollars*."""
+    """Return the parts that a translation may separate: a number and its signs, as in *20 dollars*."""
     signs = [sign for sign in typed if sign in _SAID]
     signs += re.findall(r"[kMGT]i?B|[kMG]?Hz|[kM]?Wh", typed)
     return [*re.findall(r"\d.*\d|\d", typed), *signs] if kind == "number" and (signs or " " in typed) else [typed]

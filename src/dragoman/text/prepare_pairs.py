@@ -100,7 +100,7 @@ DROPPED = 255
 """The number of a pair that is in no split."""
 
 KEYS = np.dtype([("place", "<u8"), ("text", "<u8"), ("keys", "<u8", 2), ("words", "<u8", 2), ("lengths", "<u4", 2)])
-"""What is kept of a pair: its file and line, a key of its text; of each side a key, a key of its words, its length."""
+"""The record of a pair: its file and line, a key of its text; for each side a key, a key of its words, its length."""
 _PACKED_KEYS = struct.Struct("<6Q2I")
 SWAPPED = "rows whose sides looked exchanged, swapped back"
 LISTED = (EXCHANGED, SWAPPED, ONE_LANGUAGE, OTHER_LANGUAGE, SPREADSHEET, LINE_BREAKS, MISREAD)
@@ -505,7 +505,7 @@ def _describe(reading: Reading, rows: int, sha256: dict[str, str]) -> InputRepor
 
 
 class Usual(NamedTuple):
-    """What the first rows tell of their sides: the words that are typical of each, and their languages."""
+    """What the first rows show about both sides: the words that are typical of each, and their languages."""
 
     words: WordEvidence
     languages: tuple[ColumnLanguage, ColumnLanguage]
@@ -648,7 +648,7 @@ def _of_input(name: str, pairs: PairSet) -> Iterator[str]:
         ONE_LANGUAGE: "",
         PLACEHOLDER: "--set data.checks.drop_placeholders=true leaves them out" * is_train,
         MISREAD: "write the file again, and read its original as UTF-8",
-        ENTITIES: "a model would learn to write them; replace them by the characters that they stand for",
+        ENTITIES: "a model would learn to write them; replace them by their characters",
         EMPTY_SOURCES: unscored if name == "dev" else "its translation is empty",
         EMPTY_TARGETS: unscored if name == "dev" else "any translation of it counts as wrong",
     }.items():
