@@ -86,6 +86,7 @@ PLAIN = {
     "capitals": ["SELECT A BOOK FROM THE LIST", "DELETE FROM THE LIST WHAT YOU HAVE", "UPDATE IT"],
     "customs": ["import taxes", "export taxes are high", "no duty"],
     "rules": ["== == ==", "The house is old.", "=====", "--- Anna ---", "+++ the news +++", "@@ at signs"],
+    "placeholders": ["Hello [[name]], how are you?", "I am in [[Rome]].", "One '''two''' three.", "Hello."],
     "quotes": ["He said '''no.", "See [1] and [[2]] or [a|b].", "1c1 is a code"],
     "nothing": [],
 }
@@ -138,7 +139,7 @@ SMALL = {
     "it is a patch": "1c1\n< The house is red.\n---\n> The house is blue.",
     "a calendar or contacts": "BEGIN:VCALENDAR\nSUMMARY:Dinner with Anna\nEND:VCALENDAR",
     "contacts": "BEGIN:VCARD\nFN:Anna Smith\nEND:VCARD",
-    "a page of a wiki": "The '''house''' is old.\nIt is big.",
+    "marks of a wiki": "The '''house''' is old.\nIt is big.",
     "of a wiki": "The house of [[Rome|the Romans]] is old.\nIt is big.",
     "wiki": "== The house ==\nIt is old.\nIt is big.",
     "is code of a": "SELECT name, price\nFROM products\nWHERE price > 10\nORDER BY price DESC;\nLIMIT 3",

@@ -95,6 +95,7 @@ _LINES = 500
 _INLINE = r"(?!/?(?:a|abbr|b|br|code|em|font|i|span|strong|sub|sup|u)\b)"
 _KINDS: Mapping[str, tuple[float, str]] = {
     "markup, as in HTML and XML": (0.3, rf"\s*<{_INLINE}[!?/]?[a-zA-Z-][^<>]*(?:>|$)"),
+    "marks of a wiki, as in MediaWiki": (0.3, r"[^'\[]*+(?:'{3}\w[^']*+'{3}|\[\[[^\[\]|]{1,100}\|)|== ?\w.*[^=]==$"),
     "commands, as in LaTeX": (0.5, r"\s*\\[a-zA-Z]+\*?\s*[\[{]"),
     "time codes, as in subtitles": (0.2, r"\s*\[?\d+:\d\d[:.,]\d+.*(?:-->|,|\])|Dialogue: \d,\d|\s*(?:\{\d+\}){2}"),
     "entries of a catalogue of messages": (0.3, r"msg(?:id|str|ctxt)\b|#[:,|~]"),
@@ -128,11 +129,11 @@ _FORMATS = {
     "settings": ("cfg conf env ini properties strings toml", r"^\[[\w. \"-]+\]\n(?:[#;].*\n)*+[A-Za-z_\"][\w.\" -]*="),
     "code of a program": (
         "bash bat c cc cpp css go h hpp java js jsx kt less lua mjs php py r rb rs scala scss sh sql swift tsx vue",
-        r"\A(?:#!/|<\?php|export default|module\.exports)\b|\Aimport [\w.]+\n(?:def|from) |^SELECT .*[a-z*].*\n?FROM ",
+        r"\A(?:#!/|<\?php|export default|module\.exports)\b|\Aimport [\w.]+\n(?:def|from) |\ASELECT .*[a-z*].*\n?FROM ",
     ),
     "a patch": ("diff patch", r"^@@ -\d|^diff --git |^--- \S+(?:\t.*)?\n\+{3} \S|\A[\d,]+[acd][\d,]+\n[<>] "),
     "a calendar or contacts": ("ics ifb vcard vcf", r"\ABEGIN:V[A-Z]+$"),
-    "a page of a wiki": ("mediawiki wiki wikitext", r"'{3}\w.*?'{3}|\[\[[^\W\d_][^\[\]\n]*+\]\]|^== ?\w.*[^=]==$"),
+    "a page of a wiki": ("mediawiki wiki wikitext", r"\A'{3}\w.*?'{3}|^\[\[(?:Category|File|Image):"),
     "reStructuredText": ("rst", r"^ {0,8}\.\. [\w-]{1,60}::"),
     "AsciiDoc": ("adoc asciidoc", r"^\[source\b.*\]$|\A= .*\n:[\w-]{1,60}:"),
     "LaTeX": ("bib ltx sty tex texi", r"^ {0,8}\\(?:documentclass|begin)\b"),
