@@ -44,9 +44,9 @@ from dragoman.explaining.gold_alignment import (
 )
 from dragoman.inference.alignment import AlignmentChoice, best_links, word_weights
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import Word, words_in_tokens
 from dragoman.system import describe, machine
 from dragoman.text.readers import open_pairs
+from dragoman.tokenizing.words import Word, words_in_tokens
 
 SAMPLES, SEED = 10_000, 12345
 FIGURES = ("error_rate", "precision", "recall")

@@ -40,11 +40,11 @@ from dragoman.explaining.why import falls, read_choice
 from dragoman.inference.alignment import Word
 from dragoman.inference.teacher_forcing import ForcedText, Seen, teacher_force
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.system import describe, machine
 from dragoman.text.lines import read_lines
 from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.words import words_of
 
 SENTENCES = 200
 CONTRASTIVE = "contrastive erasure"

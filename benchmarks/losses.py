@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 from command_line import command_line, figures_file, markdown
 
-from dragoman.inference.forms import Forms
-from dragoman.inference.protection import missing
+from dragoman.surface.conventions import PairConventions
+from dragoman.surface.forms import Forms
+from dragoman.surface.placeholders import PLACEHOLDERS
+from dragoman.surface.protection import missing
 from dragoman.system import machine
-from dragoman.text.conventions import PairConventions
-from dragoman.text.placeholders import PLACEHOLDERS
 
 CARRIERS = ("the men saw {} in the old house", "we asked for {} and went home", "is {} here or not")
 PLANTED = {

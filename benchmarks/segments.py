@@ -33,7 +33,7 @@ from typing import NamedTuple
 from command_line import figures_file, markdown
 from debian import CACHE, Page, fetch
 
-from dragoman.inference.sentences import split_sentences
+from dragoman.surface.sentences import split_sentences
 
 GUIDE = "installation-guide-amd64"
 PACKAGES = {

@@ -28,8 +28,8 @@ import dragoman
 from dragoman.data.aligning import link
 from dragoman.data.corpus import Rows
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.inference.terms import Terms
 from dragoman.inference.translation import Translation
+from dragoman.surface.terms import Terms
 from dragoman.system import machine
 
 LEAST_LETTERS, LEAST_TIMES, LEAST_SHARE = 4, 3, 0.2

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dragoman.inference.sentences import is_blank
+from dragoman.surface.sentences import is_blank
 
 Tokens = tuple[int, ...]
 Follow = Callable[[Tokens], Sequence[float]]

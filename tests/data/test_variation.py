@@ -19,9 +19,9 @@ from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
 from dragoman.data.variation import VariedBatches, mistyped, roughened
-from dragoman.text.casing import Truecaser
-from dragoman.text.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
-from dragoman.text.protected import Names, alike
+from dragoman.surface.letters import Truecaser
+from dragoman.surface.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.surface.protected import Names, alike
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 

@@ -20,7 +20,7 @@ from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, Min
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling
 from dragoman.errors import DecodeError, Interrupted
-from dragoman.inference.sentences import is_blank
+from dragoman.surface.sentences import is_blank
 
 SIZE, START, END = 6, 0, 1
 

@@ -24,7 +24,7 @@ from dragoman.decoding.processors import (
     NotBlank,
 )
 from dragoman.decoding.request import Request
-from dragoman.inference.sentences import is_blank
+from dragoman.surface.sentences import is_blank
 
 SIZE, START, END = 6, 0, 1
 SPELLINGS = [b"", b"", b"a", b"b", b" ", b"c"]

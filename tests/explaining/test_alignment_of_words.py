@@ -36,12 +36,12 @@ from dragoman.inference.alignment import (
 )
 from dragoman.inference.teacher_forcing import ForcedText, Seen, teacher_force
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import words_of
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.folder import save_model
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
+from dragoman.tokenizing.words import words_of
 
 GOLD = own_gold()
 BETWEEN = Languages("en", "it")

@@ -16,10 +16,10 @@ from dragoman.inference import teacher_forcing
 from dragoman.inference.alignment import Word
 from dragoman.inference.teacher_forcing import ForcedText, teacher_force
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
+from dragoman.tokenizing.words import words_of
 
 GIVEN = ForcedText.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21, 6, 4])
 READ = ForcedText(None, [8, 4, 21, 6, 4, 17], [4, 21, 6, 4, 17, 9])

@@ -15,7 +15,7 @@ from dragoman.explaining.writing import summary
 from dragoman.inference.translator import Translator
 from dragoman.model.attention import Attention
 from dragoman.store.folder import load_model, save_model
-from dragoman.text.conventions import PairConventions
+from dragoman.surface.conventions import PairConventions
 
 SENTENCE = "the red cat sees the old station ."
 

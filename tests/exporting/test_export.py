@@ -19,7 +19,7 @@ from dragoman.exporting.portable_tokenizer import names, portable
 from dragoman.inference.options import SearchOptions
 from dragoman.run_folder import RunFolder
 from dragoman.store.folder import load_model
-from dragoman.text.placeholders import PLACEHOLDERS
+from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

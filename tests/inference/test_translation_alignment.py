@@ -11,9 +11,9 @@ from dragoman.inference.alignment import AlignmentChoice, align_words, places_in
 from dragoman.inference.teacher_forcing import ForcedText, Seen, cross_weights, plain_attention, teacher_force
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import words_in_tokens, words_of
 from dragoman.model.attention import Attention
 from dragoman.store.folder import save_model
+from dragoman.tokenizing.words import words_in_tokens, words_of
 
 TWO = "Where is the cat ? The dog is old ."
 COPIED = "x" * 101

@@ -16,11 +16,9 @@ from dragoman.config import Settings, check
 from dragoman.decoding.compiled_stepper import NativeStepper
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
-from dragoman.inference.forms import Form
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
 from dragoman.inference.segments import Segment, read_segments
-from dragoman.inference.sentences import is_blank
 from dragoman.inference.translation import (
     DOUBTFUL_LOG_PROB,
     MEANINGS,
@@ -35,9 +33,11 @@ from dragoman.model.transformer import EncoderDecoder
 from dragoman.progress import Silent
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import save_model
+from dragoman.surface.around import Peeled
+from dragoman.surface.forms import Form
+from dragoman.surface.placeholders import WORDS
+from dragoman.surface.sentences import is_blank
 from dragoman.system import torch_threads
-from dragoman.text.forms import Peeled
-from dragoman.text.placeholders import WORDS
 from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 

@@ -31,8 +31,8 @@ from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.folder import load_model
-from dragoman.text import conventions as text_conventions
-from dragoman.text.placeholders import PLACEHOLDERS
+from dragoman.surface import conventions as text_conventions
+from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.text.prepare import prepare_data
 from dragoman.text.report import read_report
 from dragoman.text.settings import DataSettings

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.cli.train import FINISHED
-from dragoman.inference.sentences import has_words
-from dragoman.inference.words import split_words
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
 from dragoman.serving.service import Model, Service
+from dragoman.surface.sentences import has_words
+from dragoman.surface.words import split_words
 
 LINES = [
     "Where is the station?",

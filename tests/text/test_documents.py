@@ -7,9 +7,9 @@ import pytest
 
 from dragoman.cli.main import main
 from dragoman.errors import DataError
+from dragoman.languages import is_code
 from dragoman.text import kinds
 from dragoman.text.kinds import refuse_document
-from dragoman.text.languages import is_code
 
 SAID = ["The dog barks.", "Where is the station?", "I would like two coffees, please.", "Good morning, Anna!"]
 

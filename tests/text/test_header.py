@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import DataError
+from dragoman.languages import language_of
 from dragoman.text.columns import Naming, choose_columns
 from dragoman.text.header import judge_header
-from dragoman.text.languages import language_of
 from dragoman.text.readers import open_pairs
 
 SENTENCES = [(f"The {n} men see it in the park.", f"I {n} uomini lo vedono nel parco.") for n in range(60)]

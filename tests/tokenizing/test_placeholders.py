@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
 from dragoman.exporting.portable_tokenizer import portable
-from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.surface.placeholders import NUMBERS, PLACEHOLDERS, WORDS
 from dragoman.tokenizing.pretokenizing import OLDER_SUBWORD_PATTERN, OLDER_WORD_PATTERN
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, split_words

@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.inference.alignment import Word, split_words
-from dragoman.inference.words import words_of
 from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
+from dragoman.tokenizing.words import words_of
 
 TEXTS = [
     "The cat sleeps on the old sofa. Don't wake it!",

@@ -20,7 +20,7 @@ from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.description import Languages, ModelFiles, verify_model
 from dragoman.store.folder import load_model
 from dragoman.store.manifest import write_manifest
-from dragoman.text.placeholders import PLACEHOLDERS
+from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.tokenizing.special_tokens import SYMBOLS
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers

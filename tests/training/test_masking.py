@@ -11,7 +11,7 @@ from torch import Tensor
 from dragoman.data.batching import Batches, LabelledBatch
 from dragoman.data.encoding import encode_lines
 from dragoman.model.dropout import StepKey
-from dragoman.text.placeholders import PLACEHOLDERS
+from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, MASK, SYMBOLS, Framing
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.training.masking import MaskedBatches, mask, masked_counts

@@ -338,7 +338,7 @@ def line_if_kept(pair: "ScoredPair", at_least: float | None, output_format: Form
 
 def cell(text: str) -> str:
     """A text as one cell of a line: tabs and line breaks in it become spaces."""
-    from dragoman.inference.sentences import one_line
+    from dragoman.surface.sentences import one_line
 
     return one_line(text.replace("\t", " "))[0]
 

@@ -119,7 +119,7 @@ def translate(
 ) -> None:
     """Translate text: one line in, one line out."""
     from dragoman.config import choose
-    from dragoman.inference.terms import read_terms
+    from dragoman.text.terms import read_terms
 
     progress = open_screen(quiet)
     refuse_contradictions(text, input_file, item, output, fresh)

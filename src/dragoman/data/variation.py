@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dragoman.data.batching import Batch, Batches, BatchSize, Epoch, Indices, gather
 from dragoman.data.corpus import Rows
-from dragoman.text.protected import Span, code_in, replaced
+from dragoman.surface.protected import Span, code_in, replaced
 from dragoman.tokenizing.special_tokens import UNKNOWN
 from dragoman.tokenizing.tokenizers import Tokenizers
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.documents.document import Document, Left
 from dragoman.documents.reading import check_languages
-from dragoman.inference.sentences import has_words
+from dragoman.surface.sentences import has_words
 from dragoman.text.memories import CREDITS, read_catalogue
 
 _BETWEEN = re.compile(

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dragoman.documents.inline import Inline, Part, trimmed
-from dragoman.inference.sentences import has_words
+from dragoman.surface.sentences import has_words
 
 Where = tuple[int, int]
 """The beginning and end of a piece in its file."""

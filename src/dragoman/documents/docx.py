@@ -15,7 +15,7 @@ from dragoman.documents.document import Document, Left, check_cancelled
 from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.reading import xml_bytes, xml_tree
 from dragoman.errors import DataError, optional
-from dragoman.inference.sentences import has_words
+from dragoman.surface.sentences import has_words
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"

@@ -12,8 +12,8 @@ from dragoman.documents.document import Left, Spliced, Where, line_of
 from dragoman.documents.inline import Part, unescaped
 from dragoman.documents.reading import decoded, other_language
 from dragoman.errors import DataError
-from dragoman.inference.sentences import has_words
-from dragoman.text.languages import english_name
+from dragoman.languages import english_name
+from dragoman.surface.sentences import has_words
 
 _UNTRANSLATED = frozenset("code kbd math metadata pre rp rt rtc samp script style var".split())
 _APART = frozenset(("svg", "textarea"))

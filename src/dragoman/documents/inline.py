@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from dragoman.text.languages import SPACELESS
+from dragoman.languages import SPACELESS
 
 _TAG = re.compile(r"</?g\d+>|<g\d+/>|\{\{\d+\}\}")
 _EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")

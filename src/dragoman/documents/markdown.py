@@ -16,7 +16,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from dragoman.documents.document import Left, Spliced, Where, check_cancelled, line_of
 from dragoman.documents.inline import Part
 from dragoman.documents.reading import decoded
-from dragoman.inference.sentences import has_words
+from dragoman.surface.sentences import has_words
 from dragoman.text.lines import without_packing
 
 _LINES = r"""  # lines that mark what follows, or stay

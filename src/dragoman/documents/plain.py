@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dragoman.documents.document import Document, Where, line_of
 from dragoman.documents.reading import decoded
-from dragoman.inference.sentences import has_words
+from dragoman.surface.sentences import has_words
 
 _LINE = re.compile(r"([ \t]*+(?:>[ \t]*+)*+)((?:[-*+•–]|\d{1,3}[.)])[ \t]++)?([^\r\n]*+)(\r\n|\r|\n|\Z)")
 _LEAST_WIDTH = 50

@@ -17,9 +17,9 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.documents.document import Document
 from dragoman.errors import ConfigError, DataError, optional
+from dragoman.languages import UNKNOWN_LANGUAGE, base_language, english_name
 from dragoman.text.encodings import advice
 from dragoman.text.kinds import ZIP
-from dragoman.text.languages import UNKNOWN_LANGUAGE, base_language, english_name
 from dragoman.text.lines import open_bytes, without_packing
 
 LARGEST = 100_000_000

@@ -13,7 +13,7 @@ from dragoman.documents.document import Document, Left, Where, check_cancelled, 
 from dragoman.documents.inline import Inline, Part, trimmed, unescaped
 from dragoman.documents.reading import check_languages, decoded, other_language
 from dragoman.errors import DataError
-from dragoman.inference.sentences import has_words
+from dragoman.surface.sentences import has_words
 
 _BLANK, _ARROW, _TIME = r"[^\S\n]*+", r"(?:[-–—]{1,3} ?>|→)", r"\d[\d:.,; \t]{0,40}+"
 _BEFORE = rf"(?:\A|^{_BLANK}\n)"

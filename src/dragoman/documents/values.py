@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.inference.sentences import has_words
-from dragoman.text.protected import Span, code_in, identifiers_in, replaced
+from dragoman.surface.protected import Span, code_in, identifiers_in, replaced
+from dragoman.surface.sentences import has_words
 
 WORDS = {
     "locale": r"[a-z]{2,3}[-_](?:[A-Z][a-z]{3}[-_])?[A-Z]{2}",

@@ -21,7 +21,7 @@ from dragoman.documents.document import Document, Left, check_cancelled, lines_i
 from dragoman.documents.reading import check_letters, xml_bytes, xml_tree
 from dragoman.documents.values import Value, selected
 from dragoman.errors import DataError
-from dragoman.inference.sentences import has_words
+from dragoman.surface.sentences import has_words
 
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)

@@ -11,7 +11,7 @@ from dragoman.documents.inline import Inline, Part, trimmed
 from dragoman.documents.json_texts import BRANCHES
 from dragoman.documents.reading import check_languages, xml_bytes, xml_tree
 from dragoman.errors import DataError
-from dragoman.inference.sentences import has_words
+from dragoman.surface.sentences import has_words
 
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _NEW = ("new", "initial", "needs-translation")

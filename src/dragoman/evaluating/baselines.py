@@ -14,8 +14,8 @@ from torch import Tensor
 from dragoman.errors import missing_extra
 from dragoman.evaluating.label_metrics import find_entities
 from dragoman.inference.labels import Transitions, best_labels
+from dragoman.languages import SPACELESS
 from dragoman.text.labels import OUTSIDE
-from dragoman.text.languages import SPACELESS
 from dragoman.tokenizing.labels import Labels
 
 log = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from typing import Protocol, runtime_checkable
 
 from dragoman.errors import DataError, DecodeError
 from dragoman.inference.translation import Translation
+from dragoman.languages import UNKNOWN_LANGUAGE, differing
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import find_model, read_config
 from dragoman.text.columns import Naming
-from dragoman.text.languages import UNKNOWN_LANGUAGE, differing
 from dragoman.text.report import read_report
 
 PAIRS = 32

@@ -33,10 +33,10 @@ from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
+from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import Progress, as_progress
 from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
-from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.lines import read_lines
 
 log = logging.getLogger(__name__)

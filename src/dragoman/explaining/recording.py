@@ -27,14 +27,14 @@ from dragoman.inference.segments import Segments
 from dragoman.inference.teacher_forcing import ForcedText, Seen, plain_attention, teacher_force
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.progress import silent
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
+from dragoman.surface.tags import without_tags
 from dragoman.system import use_threads
-from dragoman.text.tags import without_tags
 from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.words import words_of
 
 WIDTHS = (1, 2, 4, 8)
 """Of the searches that are recorded, beside the model's own."""

@@ -23,10 +23,10 @@ from dragoman.explaining.record import (
     Units,
 )
 from dragoman.inference.teacher_forcing import ForcedText
-from dragoman.inference.words import words_of
 from dragoman.model.blocks import CrossBlock, SelfBlock
 from dragoman.model.projection import Projection
 from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.words import words_of
 
 StackName = Literal["encoder", "decoder"]
 

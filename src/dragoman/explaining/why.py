@@ -23,11 +23,11 @@ from dragoman.errors import DataError
 from dragoman.explaining.record import Contributions, Erased
 from dragoman.inference.alignment import Word
 from dragoman.inference.teacher_forcing import ForcedText, passes, teacher_force
-from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.tokenizing.words import words_of
 
 _NUMBERED = re.compile(r"(?P<word>.+)#(?P<number>[1-9]\d*)", re.DOTALL)
 

@@ -13,7 +13,7 @@ from dragoman.files import new_folder, write_file
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import check_new_model, load_model
-from dragoman.text.conventions import UNKNOWN_CONVENTIONS
+from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
 from dragoman.text.phrasebook import read_phrasebook
 
 SENTENCES = 64

@@ -15,18 +15,12 @@ from jaxtyping import Float
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import alike
 from dragoman.inference.segments import Piece, Segment
-from dragoman.inference.sentences import join, one_line
-from dragoman.inference.words import (
-    Word,
-    matching_words,
-    places_in_line,
-    split_words,
-    words_in_tokens,
-    words_written,
-)
 from dragoman.model.config import ModelConfig
+from dragoman.surface.sentences import join, one_line
+from dragoman.surface.words import matching_words, places_in_line, split_words
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.tokenizing.words import Word, words_in_tokens, words_written
 
 if TYPE_CHECKING:
     from dragoman.model.transformer import EncoderDecoder

@@ -8,7 +8,6 @@ written a whole word seldom finds a longer one. Only a vocabulary of characters 
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -18,12 +17,10 @@ from jaxtyping import Int
 
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import Step
-from dragoman.inference.sentences import spaceless
+from dragoman.surface.words import BYTES, is_byte, is_in_word, joins_word
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 _SPACES = re.compile(r"[\s\0]+")
-_BYTES = "surrogateescape"
-"""Bytes that are no whole character stand in a text as single surrogates, until the other bytes come."""
 _PENDING = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{0,2}")
 _BEFORE_BYTES = re.compile(" (?=[\udc80-\udcff])")
 _OPEN = 8
@@ -131,12 +128,12 @@ class BannedWords:
         text it has not if another letter may follow.
         """
         for phrase in self._phrases:
-            begins_with_letter, ends_with_letter = _in_word(phrase[0]), _in_word(phrase[-1])
+            begins_with_letter, ends_with_letter = is_in_word(phrase[0]), is_in_word(phrase[-1])
             place = text.find(phrase)
             while place >= 0:
                 end = place + len(phrase)
-                letter_before = inside if place == 0 else _in_word(text[place - 1])
-                letter_after = end < len(text) and _in_word(text[end])
+                letter_before = inside if place == 0 else is_in_word(text[place - 1])
+                letter_after = end < len(text) and is_in_word(text[end])
                 ends_longer_word = letter_before and begins_with_letter
                 begins_longer_word = letter_after and ends_with_letter
                 if not ends_longer_word and not begins_longer_word:
@@ -147,7 +144,7 @@ class BannedWords:
         """The tail of a text after one more token."""
         inside, text = self._with(tail, token)
         for place, character in enumerate(text):
-            is_letter = _in_word(character)
+            is_letter = is_in_word(character)
             goes_on_with_word = inside and is_letter
             if not goes_on_with_word and self._may_begin(text[place:]):
                 return Tail(inside, text[place:])
@@ -156,9 +153,9 @@ class BannedWords:
 
     def _may_begin(self, text: str) -> bool:
         """Whether a banned phrase begins with this, or it is the beginning of a character."""
-        if not _is_byte(text[-1]):
+        if not is_byte(text[-1]):
             return any(phrase.startswith(text) for phrase in self._phrases)
-        spellings = tuple({spelled.encode(errors=_BYTES) for spelled in (text, _BEFORE_BYTES.sub("", text))})
+        spellings = tuple({spelled.encode(errors=BYTES) for spelled in (text, _BEFORE_BYTES.sub("", text))})
         begun = any(phrase.startswith(spellings) for phrase in self._beginnings)
         return begun or _PENDING.fullmatch(text) is not None
 
@@ -168,7 +165,7 @@ class BannedWords:
         if cut and tail.begun[cut] == " ":
             cut -= 1  # no space begins a plain text
         settled, end = tail.begun[:cut], tail.begun[cut:]
-        end = (end.encode(errors=_BYTES) + self._spellings[token]).decode(errors=_BYTES)
+        end = (end.encode(errors=BYTES) + self._spellings[token]).decode(errors=BYTES)
         return tail.inside and not _SPACES.match(settled or end), settled + _plain(end)
 
 
@@ -186,21 +183,6 @@ class NoBannedEnd:
             step.forbid(np.array(those)[:, None], self.words.after(tail).last)
 
 
-def begins_in_word(spelled: bytes) -> bool:
-    """Whether a spelling begins with part of a word, which may be a byte of a letter."""
-    return spelled != b"" and _joins(spelled.decode(errors=_BYTES)[0])
-
-
-def ends_in_word(spelled: bytes) -> bool:
-    """The same of its end."""
-    return spelled != b"" and _joins(spelled.decode(errors=_BYTES)[-1])
-
-
-def _in_word(character: str) -> bool:
-    """Whether a character joins others to a word: a letter, its mark or a digit, in a script that writes spaces."""
-    return (character.isalnum() or unicodedata.category(character)[0] == "M") and not spaceless(character)
-
-
 def _plain(text: str) -> str:
     """A text with one space between two words, beside bytes, which may become letters, and at its end, where another
     word may follow. Elsewhere it has none.
@@ -208,15 +190,6 @@ def _plain(text: str) -> str:
 
     def space(found: re.Match[str]) -> str:
         before, behind = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
-        return " " if before and _joins(before) and (not behind or _joins(behind)) else ""
+        return " " if before and joins_word(before) and (not behind or joins_word(behind)) else ""
 
     return _SPACES.sub(space, text)
-
-
-def _joins(character: str) -> bool:
-    """Whether a character is part of a word, or a byte of one perhaps."""
-    return _in_word(character) or _is_byte(character)
-
-
-def _is_byte(character: str) -> bool:
-    return "\udc80" <= character <= "\udcff"

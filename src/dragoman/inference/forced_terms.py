@@ -18,11 +18,11 @@ from dragoman.inference.alignment import Links, SegmentLinks
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.requests import RequestBuilder, Start
 from dragoman.inference.segments import Segment
-from dragoman.inference.sentences import one_line, separator
-from dragoman.inference.terms import Terms, compiled
-from dragoman.inference.words import places_of_words
-from dragoman.text.casing import capitalised
-from dragoman.text.protected import Span
+from dragoman.surface.letters import capitalised
+from dragoman.surface.protected import Span
+from dragoman.surface.sentences import one_line, separator
+from dragoman.surface.terms import Terms, compiled
+from dragoman.surface.words import places_of_words
 
 PLACES = 2
 """Number of words that translate a term at which its form is tried."""

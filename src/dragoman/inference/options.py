@@ -8,8 +8,8 @@ import pydantic
 
 from dragoman.config import Settings
 from dragoman.errors import DecodeError
-from dragoman.inference.protection import found_by
-from dragoman.inference.sentences import is_blank
+from dragoman.surface.protection import found_by
+from dragoman.surface.sentences import is_blank
 
 if TYPE_CHECKING:
     from dragoman.decoding.sampling import Sampling

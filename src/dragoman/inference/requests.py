@@ -15,11 +15,12 @@ from dragoman.decoding.processors import (
 )
 from dragoman.decoding.request import Request
 from dragoman.errors import DecodeError
-from dragoman.inference.banned_words import BannedWords, NoBannedEnd, begins_in_word, ends_in_word
+from dragoman.inference.banned_words import BannedWords, NoBannedEnd
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segment, Segments
-from dragoman.inference.sentences import is_blank
-from dragoman.inference.terms import compiled
+from dragoman.surface.sentences import is_blank
+from dragoman.surface.terms import compiled
+from dragoman.surface.words import begins_in_word, ends_in_word
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 

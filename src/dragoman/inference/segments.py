@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
-from dragoman.inference.forms import Form
-from dragoman.inference.sentences import has_words, part_copies, space_in_line, split_sentences, split_to_fit
-from dragoman.text.tags import Markup
+from dragoman.surface.forms import Form
+from dragoman.surface.sentences import has_words, part_copies, space_in_line, split_sentences, split_to_fit
+from dragoman.surface.tags import Markup
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 Split = Literal["sentence", "long", "never"]

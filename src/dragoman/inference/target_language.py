@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dragoman.errors import DecodeError
 from dragoman.inference.segments import Segment, Segments
-from dragoman.text.languages import language_of
+from dragoman.languages import language_of
 
 log = logging.getLogger(__name__)
 

@@ -14,17 +14,18 @@ from jaxtyping import Float
 from dragoman.brief import brief
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.inference.alignment import SegmentLinks, line_links
-from dragoman.inference.forms import Forms
-from dragoman.inference.markup import with_missing, with_tags
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.protection import missing
 from dragoman.inference.segments import Flag, Piece, Segment, Segments
-from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
-from dragoman.inference.terms import compiled
-from dragoman.inference.words import matching_words, places_in_line, split_words, words_written
+from dragoman.surface.forms import Forms
+from dragoman.surface.markup import with_missing, with_tags
+from dragoman.surface.placeholders import ANY_PLACEHOLDER, readable
+from dragoman.surface.protection import missing
+from dragoman.surface.sentences import LONGEST_WORD, join, one_line
+from dragoman.surface.terms import compiled
+from dragoman.surface.words import matching_words, places_in_line, spaceless, split_words
 from dragoman.text.detection import LanguageDetector
-from dragoman.text.placeholders import ANY_PLACEHOLDER, readable
 from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.tokenizing.words import words_written
 
 logger = logging.getLogger(__name__)
 

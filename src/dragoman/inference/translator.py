@@ -24,23 +24,23 @@ from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import TOKENS_AT_ONCE, SegmentLinks, align
 from dragoman.inference.forced_terms import TermWriter
-from dragoman.inference.forms import Form, Forms
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.protection import found_by, hide
 from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
 from dragoman.inference.segments import LONGEST_WHOLE, Segment, Segments, giant, read_segments
-from dragoman.inference.sentences import one_line, separator
 from dragoman.inference.target_language import TargetLanguages
-from dragoman.inference.terms import compiled
 from dragoman.inference.translation import Translation, Ways, Writer
 from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
+from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
+from dragoman.surface.forms import Form, Forms
+from dragoman.surface.protection import found_by, hide
+from dragoman.surface.sentences import one_line, separator
+from dragoman.surface.tags import Markup, without_tags
+from dragoman.surface.terms import compiled
 from dragoman.system import choose_threads
 from dragoman.text import detection
-from dragoman.text.conventions import UNKNOWN_CONVENTIONS
-from dragoman.text.tags import Markup, without_tags
 
 if TYPE_CHECKING:
     from dragoman.model.transformer import EncoderDecoder

@@ -26,6 +26,7 @@ from dragoman.files import check_output, same_file, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.predictor import Predictor
 from dragoman.inference.translator import Translator
+from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
@@ -37,7 +38,6 @@ from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
 from dragoman.text.examples import open_source
 from dragoman.text.labels import begun, is_bio
-from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare_labelled import HIDDEN, are_hidden
 from dragoman.text.prepared import read_pairs
 from dragoman.text.settings import ReadingSettings, reading_overrides

@@ -32,11 +32,11 @@ from dragoman.evaluating.scores import write_scores
 from dragoman.files import sha256, write_file
 from dragoman.inference.labels import Transitions, best_labels, expected_calibration_error, fit_temperature
 from dragoman.inference.predictor import Predictor, project, softmax
+from dragoman.languages import is_spaceless
 from dragoman.model.transformer import EncoderModel
 from dragoman.runs.choices import TextFacts
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import ModelFiles
-from dragoman.text.languages import is_spaceless
 from dragoman.text.prepare import prepare_labelled
 from dragoman.text.prepared import evenly_spaced, read_examples, read_tagged
 from dragoman.text.report import LabelledReport, read_labelled_report

@@ -18,21 +18,21 @@ from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import evenly_spread
 from dragoman.evaluating.scores import write_scores
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.sentences import split_sentences
 from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation, doubtful_below
 from dragoman.inference.translator import Translator
+from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model, read_conventions
-from dragoman.text.casing import Truecaser
-from dragoman.text.conventions import PairConventions
-from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.surface.conventions import PairConventions
+from dragoman.surface.letters import Truecaser
+from dragoman.surface.protected import Names, alike
+from dragoman.surface.sentences import split_sentences
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split
-from dragoman.text.protected import Names, alike
 from dragoman.text.report import REPORT, DataReport, read_report
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers

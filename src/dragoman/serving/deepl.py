@@ -17,12 +17,12 @@ from unicodedata import normalize
 import pydantic
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
+from dragoman.languages import base_language, english_name
 from dragoman.serving.fields import Code, Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.server import server_of
 from dragoman.serving.service import Answer
 from dragoman.serving.shared_search import Job
-from dragoman.text.languages import base_language, english_name
 
 UNLIMITED = 10**12
 """The most characters that may be translated, as DeepL tells it those who may translate any number."""

@@ -16,13 +16,13 @@ from fastapi import APIRouter, FastAPI, Form, Request, UploadFile
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
+from dragoman.languages import english_name
 from dragoman.serving.fields import Code, Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.server import server_of
 from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer
 from dragoman.serving.shared_search import Job
 from dragoman.text.detection import Guess
-from dragoman.text.languages import english_name
 
 KEPT_SECONDS, MOST_KEPT = 600, 50
 """How long a translated document waits for its download, and how many do. The oldest gives way."""

@@ -17,7 +17,6 @@ from dragoman.documents.document import lines_in, with_lines
 from dragoman.errors import DecodeError
 from dragoman.explaining.writing import render
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.terms import compiled
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
 from dragoman.serving.fields import Fields, body_of, read
@@ -26,6 +25,7 @@ from dragoman.serving.rewriting import other_words, rewritten
 from dragoman.serving.server import server_of
 from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer, OtherLanguage, Service, joined, refusing
 from dragoman.serving.shared_search import Job
+from dragoman.surface.terms import compiled
 from dragoman.system import use_threads
 
 DOUBTFUL = math.log(0.1)

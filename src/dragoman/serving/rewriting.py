@@ -17,16 +17,16 @@ from typing import NamedTuple
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.documents.document import lines_in, with_lines
 from dragoman.errors import DecodeError
-from dragoman.inference.forms import Form
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.protection import hide
 from dragoman.inference.segments import Segment
-from dragoman.inference.sentences import join, split_sentences
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.inference.words import places_of_words
 from dragoman.serving.service import joined
-from dragoman.text.casing import capitalised
+from dragoman.surface.forms import Form
+from dragoman.surface.letters import capitalised
+from dragoman.surface.protection import hide
+from dragoman.surface.sentences import join, split_sentences
+from dragoman.surface.words import places_of_words
 
 BEGINNINGS, LONGEST = 16, 24
 """How many tokens are tried as the beginning of another word, and by how many more at most it becomes whole."""

@@ -27,12 +27,12 @@ from dragoman.explaining.recording import Recorder
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
+from dragoman.languages import base_language, english_name, language_of
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
 from dragoman.serving.shared_search import SHARE_OF_DOCUMENT, Job, JobSearch, SharedSearch, stopping
 from dragoman.store.folder import load_model
 from dragoman.text.detection import Guess, LanguageDetector
 from dragoman.text.kinds import refuse_document
-from dragoman.text.languages import base_language, english_name, language_of
 
 log = logging.getLogger(__name__)
 

@@ -9,14 +9,14 @@ import pydantic
 from dragoman.config import Settings, read_json_as
 from dragoman.errors import CheckpointError
 from dragoman.files import CONFIG, MANIFEST, nearest, sha256
+from dragoman.languages import LanguageTag
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
 from dragoman.store.hub import foreign, hub_address, hub_model
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
-from dragoman.text.conventions import PairConventions
-from dragoman.text.languages import LanguageTag
+from dragoman.surface.conventions import PairConventions
 from dragoman.text.report import REPORT
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing

@@ -28,7 +28,7 @@ from dragoman.store.description import (
 )
 from dragoman.store.manifest import write_manifest
 from dragoman.store.weights import read_weights, write_weights
-from dragoman.text.conventions import PairConventions
+from dragoman.surface.conventions import PairConventions
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from dragoman.config import Content, Settings, check
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
+from dragoman.languages import LanguageTag
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
@@ -29,7 +30,6 @@ from dragoman.store.hub import WEIGHTS as WEIGHT_FILES
 from dragoman.store.hub import fetch, hub_address, is_marian, is_pointer
 from dragoman.store.marian_search import Symbols, options_from
 from dragoman.store.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
-from dragoman.text.languages import LanguageTag
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, read_model
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.tokenizing.tokenizers import Tokenizers

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dragoman.text.languages import SPACELESS
+from dragoman.languages import SPACELESS
 
 EXCHANGED = "rows whose sides look exchanged"
 ONE_LANGUAGE = "rows that look like one language on both sides"

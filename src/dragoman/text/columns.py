@@ -14,7 +14,7 @@ from statistics import mean
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.languages import (
+from dragoman.languages import (
     SPACELESS_CHARACTER,
     UNKNOWN_LANGUAGE,
     differing,

@@ -8,7 +8,7 @@ from operator import eq
 from threading import Lock, Thread
 from typing import Any, NamedTuple
 
-from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.languages import UNKNOWN_LANGUAGE
 
 _LEAST_ROWS, _LEAST_WORDS = 20, 4  # fewer clear rows say nothing of a column; rows of fewer words are not judged
 _FEWEST, _SMALLEST_SHARE = 5, 0.2  # of the rows must show which two languages a text is in

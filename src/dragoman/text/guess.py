@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from dragoman.errors import CheckpointError, DataError
+from dragoman.languages import language_of
 from dragoman.serialization import read_object
 from dragoman.text.addresses import HUB, matching
 from dragoman.text.columns import (
@@ -22,7 +23,6 @@ from dragoman.text.conll import are_tagged_words, lists_in, names_words
 from dragoman.text.examples import SAMPLED_ROWS, open_label_table
 from dragoman.text.formats import Table, format_of, open_table
 from dragoman.text.inputs import files_in, sets_of
-from dragoman.text.languages import language_of
 from dragoman.text.lines import read_lines, without_packing
 from dragoman.text.report import REPORT
 from dragoman.text.settings import PHRASEBOOK, DataSettings

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dragoman.languages import differing, is_code, language_of
 from dragoman.text.columns import (
     LABELS,
     LEAST_ROWS,
@@ -22,7 +23,6 @@ from dragoman.text.columns import (
     measure,
     role_of,
 )
-from dragoman.text.languages import differing, is_code, language_of
 
 _FEW, _ENOUGH = 3, 20
 # Words between a language and what is said about it.

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError, optional
-from dragoman.text.languages import is_code
+from dragoman.languages import is_code
+from dragoman.surface.protected import code_in
+from dragoman.surface.tags import without_tags
 from dragoman.text.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
-from dragoman.text.protected import code_in
-from dragoman.text.tags import without_tags
 
 Texts = dict[str, str]
 """Language -> text."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from dragoman.errors import DataError
 from dragoman.files import remove, sha256
+from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import Progress
 from dragoman.run_folder import split_of
 from dragoman.text.alignment import (
@@ -54,7 +55,6 @@ from dragoman.text.checks import (
     mend,
 )
 from dragoman.text.detection import ColumnLanguage, Direction, Guess, best_guess, find_direction, lean
-from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepared import parts_of
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import (

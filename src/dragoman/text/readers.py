@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.languages import differing, language_of
 from dragoman.text.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
 from dragoman.text.columns import (
     Columns,
@@ -38,7 +39,6 @@ from dragoman.text.formats import (
 )
 from dragoman.text.header import judge_header
 from dragoman.text.kinds import texts_in
-from dragoman.text.languages import differing, language_of
 from dragoman.text.lines import EncodingErrors, stored_in, without_packing
 from dragoman.text.memories import UNTRANSLATED, Untranslated
 from dragoman.text.tables import NamedTable, name_columns

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from dragoman.errors import ConfigError, optional
-from dragoman.text.placeholders import ANY_PLACEHOLDER, PLACEHOLDERS
+from dragoman.surface.placeholders import ANY_PLACEHOLDER, PLACEHOLDERS
 
 _ENDING = r"['’](?i:s|t|d|m|ll|re|ve)(?![\p{L}\p{M}])"
 

@@ -27,8 +27,8 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 from dragoman.config import read_json_as
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
-from dragoman.text.languages import SPACELESS
-from dragoman.text.placeholders import PLACEHOLDERS, readable
+from dragoman.languages import SPACELESS
+from dragoman.surface.placeholders import PLACEHOLDERS, readable
 from dragoman.tokenizing.pretokenizing import (
     GAP_BETWEEN_WORDS,
     WORD_PATTERN,

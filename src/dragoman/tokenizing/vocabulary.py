@@ -11,7 +11,7 @@ import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers
 
 from dragoman.config import Settings
-from dragoman.text.languages import LanguageTag
+from dragoman.languages import LanguageTag
 from dragoman.tokenizing.pretokenizing import (
     OLDER_SUBWORD_PATTERN,
     OLDER_WORD_PATTERN,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.text.casing import Truecaser, begins_small, capitalised, lower, title, upper, usual_forms
+from dragoman.surface.letters import Truecaser, begins_small, capitalised, lower, title, upper, usual_forms
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from dragoman.errors import DecodeError
-from dragoman.inference.sentences import spaceless
-from dragoman.text import protected
-from dragoman.text.conventions import Conventions
-from dragoman.text.forms import END_MARKS
-from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
-from dragoman.text.protected import Names, Span, apart, code_in, localised, replaced
+from dragoman.surface import protected
+from dragoman.surface.around import END_MARKS
+from dragoman.surface.conventions import Conventions
+from dragoman.surface.placeholders import NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.surface.protected import Names, Span, apart, code_in, localised, replaced
+from dragoman.surface.words import spaceless
 
 _SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1")})
 _IN_WORDS = {

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.sentences import (
+from dragoman.surface.sentences import (
     LONGEST_WORD,
     has_words,
     join,
     part_copies,
     part_long_words,
     separator,
-    spaceless,
     split_sentences,
     split_to_fit,
 )
+from dragoman.surface.words import spaceless
 
 Texts = st.text(st.sampled_from("ab A1.,;!?…\"'“”«»() \t\n\u00a0\u2028。！，你は\u0301Dr") | st.characters())
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import CheckpointError
-from dragoman.text.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
+from dragoman.surface.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
 
 ENGLISH = ["Where is the station?", "I don't know.", 'He said "yes" - to me.', "Tom left.", "Stop!"] * 4
 GERMAN = ["Er sagte „ja“ – zu mir.", "Wo ist der Bahnhof?", "Tom’s Hund.", "Er ging."] * 4

@@ -15,10 +15,10 @@ import pydantic
 
 from dragoman.config import Settings, read_json_as
 from dragoman.serialization import write_json
-from dragoman.text.casing import Truecaser, is_title, usual_forms, words_in
-from dragoman.text.forms import END_MARKS, QUOTES, partners, peel
-from dragoman.text.placeholders import NUMBERS, WORDS
-from dragoman.text.protected import Names, alike
+from dragoman.surface.around import END_MARKS, QUOTES, partners, peel
+from dragoman.surface.letters import Truecaser, is_title, usual_forms, words_in
+from dragoman.surface.placeholders import NUMBERS, WORDS
+from dragoman.surface.protected import Names, alike
 
 FILE, FORMAT = "conventions.json", 1
 KNOWN = 0.001

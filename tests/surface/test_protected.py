@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.text.casing import Truecaser
-from dragoman.text.placeholders import PLACEHOLDERS
-from dragoman.text.protected import (
+from dragoman.surface.letters import Truecaser
+from dragoman.surface.placeholders import PLACEHOLDERS
+from dragoman.surface.protected import (
     PRINTF,
     Names,
     Span,

@@ -7,14 +7,14 @@ import pytest
 from small_translators import SOURCES, TARGETS, asked, stored
 
 from dragoman.errors import ConfigError, DecodeError
-from dragoman.inference.forms import Forms
-from dragoman.inference.protection import missing, put_back
 from dragoman.inference.segments import read_segments
-from dragoman.inference.terms import compiled
 from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
-from dragoman.text.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
-from dragoman.text.placeholders import NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.surface.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
+from dragoman.surface.forms import Forms
+from dragoman.surface.placeholders import NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.surface.protection import missing, put_back
+from dragoman.surface.terms import compiled
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
 ENGLISH = [
@@ -434,7 +434,7 @@ def test_an_expression_means_the_same_beside_others():
 
 
 def test_an_expression_that_takes_too_long_is_refused(monkeypatch):
-    monkeypatch.setattr("dragoman.inference.protection._SECONDS", 0.05)
+    monkeypatch.setattr("dragoman.surface.protection._SECONDS", 0.05)
     with pytest.raises(DecodeError, match=r"takes longer than 0.05 seconds for 'Is aaaa.*' *; give a simpler one"):
         PROTECTING.form(f"Is {'a' * 60}b", ("(a|aa)+$",))
 

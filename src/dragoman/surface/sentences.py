@@ -12,7 +12,8 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from dragoman.text.languages import SPACELESS, SPACELESS_CHARACTER
+from dragoman.languages import SPACELESS
+from dragoman.surface.words import spaceless
 
 # What stands in brackets, which is not cut; or a mark that may end a sentence, with closing quotes and brackets and
 # tokens without letters behind it, such as smileys, and white space; or a full-width mark, which needs no space; or a
@@ -237,11 +238,6 @@ def separator(before: str, after: str, space: str = "") -> str:
 def space_in_line(between: str) -> str:
     """What stands between two pieces of a text, if it is white space and no line break."""
     return between if not between.strip() and not _BREAKS.search(between) else ""
-
-
-def spaceless(character: str) -> bool:
-    """Whether the character belongs to a script written without spaces between words, such as Han, kana or Thai."""
-    return SPACELESS_CHARACTER.match(character) is not None
 
 
 def _without_signs(text: str) -> tuple[int, int]:

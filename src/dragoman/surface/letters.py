@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice, takewhile
 
-from dragoman.text.placeholders import ANY_PLACEHOLDER
+from dragoman.surface.placeholders import ANY_PLACEHOLDER
 
 _DOTTED = ("tr", "az")  # i and İ are one letter, ı and I another
 _TONOS, _DOT_ABOVE = "\u0301", "\u0307"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from dragoman.text.casing import Truecaser
-from dragoman.text.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.surface.letters import Truecaser
+from dragoman.surface.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
 
 Kind = Literal["name", "number", "code", "term"]
 

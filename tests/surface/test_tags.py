@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.markup import with_tags
-from dragoman.inference.protection import found_by
-from dragoman.inference.words import split_words
-from dragoman.text.tags import MOST_TAGS, without_tags
+from dragoman.surface.markup import with_tags
+from dragoman.surface.protection import found_by
+from dragoman.surface.tags import MOST_TAGS, without_tags
+from dragoman.surface.words import split_words
 
 WORDS = st.lists(st.sampled_from("one two red-ish l'amica, x 3.5 & (é) <name> . ".split()), max_size=4).map(" ".join)
 LINKS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=12).map(

@@ -1,21 +1,14 @@
-"""Words, and the tokens that spell them: people ask about words, and models speak in pieces."""
+"""Words, and the tokens that spell them: people ask about words, and models read and write tokens."""
 
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from tokenizers import Regex, pre_tokenizers
-
+from dragoman.surface.words import places_of_words, split_words
 from dragoman.tokenizing.tokenizer import Tokenizer
-
-_SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_LETTER = rf"[\w\u00AD\u200C\u200D&&[^{_SPACELESS}]]"  # marks too, soft hyphens, and what joins letters or parts them
-_WORD = rf"{_LETTER}+['’](?=\w{{3}})|{_LETTER}+(?:['’]\w{{1,2}}\b)?['’]?|(?![\s\x1C-\x1F])\X"
-_WORDS = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)  # Python's own `re` takes marks for no letters
 
 _NO_CHARACTER = re.compile("[\udc80-\udcff]")
 
@@ -26,26 +19,6 @@ class Word(NamedTuple):
     text: str
     first: int
     last: int
-
-
-def split_words(text: str) -> list[str]:
-    """The words and marks of a text. An elided article stands alone before a word of three letters or more.
-
-    In scripts without spaces, such as Han, kana and Thai, every character is a word.
-
-    >>> split_words("Don't! L'amica c'è.")
-    ["Don't", '!', "L'", 'amica', "c'è", '.']
-    """
-    return [word for word, _ in _WORDS.pre_tokenize_str(text)]
-
-
-def places_of_words(text: str) -> list[tuple[int, int]]:
-    """Where each word and mark of a text begins, and where it ends.
-
-    >>> places_of_words("Don't go")
-    [(0, 5), (6, 8)]
-    """
-    return [place for _, place in _WORDS.pre_tokenize_str(text)]
 
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
@@ -109,35 +82,6 @@ def words_written(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[W
     return written
 
 
-def places_in_line(line: str, parts: Sequence[str]) -> list[list[int]]:
-    """For each word of each part of a line, the number of the word of the line that it belongs to.
-
-    >>> places_in_line("Good morning. He sleeps.", ["Good morning.", "He sleeps."])
-    [[0, 1, 2], [3, 4, 5]]
-    """
-    begins = [first for first, _ in places_of_words(line)]
-    places, end = [], 0
-    for part in parts:
-        start = line.index(part, end)
-        end = start + len(part)
-        places.append([bisect_right(begins, start + first) - 1 for first, _ in places_of_words(part)])
-    return places
-
-
-def matching_words(one: str, other: str) -> dict[int, int]:
-    """Which word of another text each word of one is, where both say the same in other letters and marks.
-
-    >>> matching_words("It's fine.", "“IT’S FINE!!”")
-    {0: 1, 1: 2, 2: 3}
-    """
-    sides = [[word.casefold().replace("’", "'") for word in split_words(text)] for text in (one, other)]
-    matching: dict[int, int] = {}
-    for kind, first, last, other_first, other_last in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
-        if kind in ("equal", "replace"):
-            matching.update(zip(range(first, last), range(other_first, other_last), strict=False))
-    return matching
-
-
 def _visible(text: str) -> int:
     """How many characters of a text a person sees."""
     return sum(not (character.isspace() or character == "\0") for character in text)
@@ -149,5 +93,5 @@ def _characters_and_words(line: bytes) -> tuple[set[int], list[int]]:
     """
     text = line.decode(errors="surrogateescape")
     places = [*accumulate((len(character.encode(errors="surrogateescape")) for character in text), initial=0)]
-    words = _WORDS.pre_tokenize_str(_NO_CHARACTER.sub("\ufffd", text))
-    return set(places), [places[first] for _, (first, _) in words]
+    words = places_of_words(_NO_CHARACTER.sub("\ufffd", text))
+    return set(places), [places[first] for first, _ in words]

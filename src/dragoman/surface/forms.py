@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from dragoman.inference.protection import Kept, Protection, put_back, shown
-from dragoman.inference.terms import Terms
-from dragoman.text.casing import SHORT, Truecaser, begins_small, capitalised, lower, title, upper, words_in
-from dragoman.text.conventions import Conventions, requoted
-from dragoman.text.forms import END_MARKS, QUOTES, Peeled, peel
-from dragoman.text.protected import Names
+from dragoman.surface.around import END_MARKS, QUOTES, Peeled, peel
+from dragoman.surface.conventions import Conventions, requoted
+from dragoman.surface.letters import SHORT, Truecaser, begins_small, capitalised, lower, title, upper, words_in
+from dragoman.surface.protected import Names
+from dragoman.surface.protection import Kept, Protection, put_back, shown
+from dragoman.surface.terms import Terms
 
 Case = Literal["usual", "capitals", "title", "small", "small beginning"]
 """How letters were typed. In a title, short words may be small."""

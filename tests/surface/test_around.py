@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from dragoman.text.forms import peel
+from dragoman.surface.around import peel
 
 
 @pytest.mark.parametrize(

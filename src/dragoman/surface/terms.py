@@ -4,21 +4,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
-from dragoman.errors import DataError
-from dragoman.inference.banned_words import begins_in_word, ends_in_word
-from dragoman.text.columns import SOURCE, TARGET, role_of
-from dragoman.text.formats import format_of, open_table
-from dragoman.text.header import names_columns
-from dragoman.text.languages import SPACELESS
-from dragoman.text.protected import Span, code_in
+from dragoman.languages import SPACELESS
+from dragoman.surface.protected import Span, code_in
+from dragoman.surface.words import begins_in_word, ends_in_word
 
 _INFLECTED = 4
 """The letters of a word that may have an ending, at least; in shorter ones an ending makes too many other words."""
 _ENDING = 2
 """The letters of such an ending, at most."""
-_COLUMNS = {"from": SOURCE, "term": SOURCE, "word": SOURCE, "termine": SOURCE, "to": TARGET, "forms": TARGET}
 _LETTER = rf"[^\W{SPACELESS}]"
 _WORD = re.compile(rf"{_LETTER}+")
 
@@ -77,36 +71,6 @@ class Terms:
 def compiled(terms: tuple[tuple[str, ...], ...]) -> Terms:
     """These terms, ready to be found."""
     return Terms(terms)
-
-
-def read_terms(path: Path) -> list[tuple[str, ...]]:
-    """The terms of a TSV or CSV file, a term a row: the source term and the forms of its translation. A first row that
-    names two languages, or a source and a target, is a header.
-
-    Raises:
-        DataError: there is no such file, or a row of it is no term.
-    """
-    format, reason = format_of(path)
-    if format not in ("tsv", "csv", "plain"):
-        raise DataError(
-            f"{path} is {format}; terms stand in a TSV or CSV file, a source term and its forms in each row"
-        )
-    table = open_table(path, "tsv" if format == "plain" else format, reason, "strict")
-    terms: list[tuple[str, ...]] = []
-    for number, row in table.rows(Counter()):
-        cells = [cell.strip() for cell in row]
-        roles = {_COLUMNS.get(cell.lower()) or role_of(cell.lower().removesuffix(" term")) for cell in cells}
-        if not any(cells) or (not terms and (names_columns(cells) or roles >= {SOURCE, TARGET})):
-            continue
-        while len(cells) > 2 and not cells[-1]:
-            cells.pop()  # shorter than the longest row of a spreadsheet
-        if not all(cells):
-            what = f"{cells[0]!r} has an empty form" if cells[0] else "the source term is empty"
-            raise DataError(f"{path}:{number}: {what}; a term without forms, which stays as it is, has one column")
-        terms.append(tuple(cells))
-    if not terms:
-        raise DataError(f"{path} holds no terms")
-    return terms
 
 
 def _first_word(source: str) -> str:

@@ -6,9 +6,19 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 
-from dragoman.inference.words import places_of_words
-from dragoman.text.protected import apart, code_in, identifiers_in, quantities_in
-from dragoman.text.tags import ACCELERATORS, CLOSING, MARKS, SPACED, TOUCHES_BEFORE, TOUCHES_BEHIND, Markup, Pair, Range
+from dragoman.surface.protected import apart, code_in, identifiers_in, quantities_in
+from dragoman.surface.tags import (
+    ACCELERATORS,
+    CLOSING,
+    MARKS,
+    SPACED,
+    TOUCHES_BEFORE,
+    TOUCHES_BEHIND,
+    Markup,
+    Pair,
+    Range,
+)
+from dragoman.surface.words import places_of_words
 
 
 def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int]]) -> str:
@@ -18,7 +28,7 @@ def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int
     words that are linked to those, and as few others as can be; where there are none, around the word nearest to what
     translates the next word or the last, so that no link or emphasis is lost. Pairs are nested as in the source.
 
-    >>> from dragoman.text.tags import without_tags
+    >>> from dragoman.surface.tags import without_tags
     >>> with_tags(without_tags("I see <b>the red</b> house."), "Vedo la casa rossa.", [(1, 0), (2, 1), (3, 3), (4, 2)])
     'Vedo <b>la casa rossa</b>.'
     """

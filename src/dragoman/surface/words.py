@@ -1,0 +1,96 @@
+"""Words and punctuation marks of a text, and the correspondence between the words of two spellings of it."""
+
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+from tokenizers import Regex, pre_tokenizers
+
+from dragoman.languages import SPACELESS, SPACELESS_CHARACTER
+
+_LETTER = rf"[\w\u00AD\u200C\u200D&&[^{SPACELESS}]]"  # marks too, soft hyphens, and what joins letters or parts them
+_WORD = rf"{_LETTER}+['’](?=\w{{3}})|{_LETTER}+(?:['’]\w{{1,2}}\b)?['’]?|(?![\s\x1C-\x1F])\X"
+_WORDS = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)  # Python's own `re` takes marks for no letters
+
+BYTES = "surrogateescape"
+"""Error handler that keeps bytes of an incomplete character in a text, as single surrogates."""
+
+
+def split_words(text: str) -> list[str]:
+    """The words and marks of a text. An elided article stands alone before a word of three letters or more.
+
+    In scripts without spaces, such as Han, kana and Thai, every character is a word.
+
+    >>> split_words("Don't! L'amica c'è.")
+    ["Don't", '!', "L'", 'amica', "c'è", '.']
+    """
+    return [word for word, _ in _WORDS.pre_tokenize_str(text)]
+
+
+def places_of_words(text: str) -> list[tuple[int, int]]:
+    """Where each word and mark of a text begins, and where it ends.
+
+    >>> places_of_words("Don't go")
+    [(0, 5), (6, 8)]
+    """
+    return [place for _, place in _WORDS.pre_tokenize_str(text)]
+
+
+def places_in_line(line: str, parts: Sequence[str]) -> list[list[int]]:
+    """For each word of each part of a line, the number of the word of the line that it belongs to.
+
+    >>> places_in_line("Good morning. He sleeps.", ["Good morning.", "He sleeps."])
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    begins = [first for first, _ in places_of_words(line)]
+    places, end = [], 0
+    for part in parts:
+        start = line.index(part, end)
+        end = start + len(part)
+        places.append([bisect_right(begins, start + first) - 1 for first, _ in places_of_words(part)])
+    return places
+
+
+def matching_words(one: str, other: str) -> dict[int, int]:
+    """Which word of another text each word of one is, where both say the same in other letters and marks.
+
+    >>> matching_words("It's fine.", "“IT’S FINE!!”")
+    {0: 1, 1: 2, 2: 3}
+    """
+    sides = [[word.casefold().replace("’", "'") for word in split_words(text)] for text in (one, other)]
+    matching: dict[int, int] = {}
+    for kind, first, last, other_first, other_last in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+        if kind in ("equal", "replace"):
+            matching.update(zip(range(first, last), range(other_first, other_last), strict=False))
+    return matching
+
+
+def spaceless(character: str) -> bool:
+    """Return True if the character belongs to a script written without spaces, such as Han, kana or Thai."""
+    return SPACELESS_CHARACTER.match(character) is not None
+
+
+def is_in_word(character: str) -> bool:
+    """Return True for a letter, a combining mark or a digit of a script that separates words by spaces."""
+    return (character.isalnum() or unicodedata.category(character)[0] == "M") and not spaceless(character)
+
+
+def is_byte(character: str) -> bool:
+    """Return True for a byte of an incomplete character, as `BYTES` keeps it."""
+    return "\udc80" <= character <= "\udcff"
+
+
+def joins_word(character: str) -> bool:
+    """Return True if the character is part of a word, or a byte that may become part of one."""
+    return is_in_word(character) or is_byte(character)
+
+
+def begins_in_word(spelled: bytes) -> bool:
+    """Return True if a spelling begins with part of a word, which may be a byte of a letter."""
+    return spelled != b"" and joins_word(spelled.decode(errors=BYTES)[0])
+
+
+def ends_in_word(spelled: bytes) -> bool:
+    """Return True if a spelling ends with part of a word, which may be a byte of a letter."""
+    return spelled != b"" and joins_word(spelled.decode(errors=BYTES)[-1])
