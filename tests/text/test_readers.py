@@ -25,9 +25,9 @@ from dragoman.files import nearest
 from dragoman.languages import language_of
 from dragoman.text import formats as tables
 from dragoman.text import lines as lines_module
+from dragoman.text.column_names import names_columns
 from dragoman.text.columns import Columns, Naming, choose_columns
 from dragoman.text.formats import SURROGATES, csv_rows
-from dragoman.text.header import names_columns
 from dragoman.text.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
 from dragoman.text.prepare import prepare_data
 from dragoman.text.readers import KEYLESS, RAGGED, Pair, open_pairs

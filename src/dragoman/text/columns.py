@@ -22,8 +22,9 @@ from dragoman.languages import (
     languages_in,
     same_language,
 )
+from dragoman.text.column_names import SOURCE, TARGET, TEXT, role_of, side_of
 
-SOURCE, TARGET, TEXT, LABEL = "source", "target", "text", "label"
+LABEL = "label"
 
 TEXTS = (
     "text sentence question review utterance comment tweet message query content document body passage headline "
@@ -37,28 +38,6 @@ LABELS = (
 """Names of a column of labels, the surest first."""
 OUTPUTS = frozenset("mt ref reference hyp hypothesis".split())
 """Names of translations beside a source, where no other name says target."""
-_NAMES = {
-    SOURCE: (
-        "source src input original originale origine origen orig оригинал источник 原文 源文 ausgangstext quelle "
-        "quelltext sorgente fuente origem originál originalni předloha predloha zdroj izvornik izvor oryginał źródło "
-        "bron brontekst källa källtext kilde lähde alkuteksti eredeti forrás sursă оригінал джерело изворник "
-        "πρωτότυπο πηγή kaynak orijinal מקור المصدر الأصل متن मूल स्रोत 원문 원본 gốc nguồn ต้นฉบับ asli sumber"
-    ),
-    TARGET: (
-        "target tgt trg output translation translated traduzione traduction traducción traduccion tradução traducao "
-        "übersetzung uebersetzung zieltext ziel cible destino перевод 訳文 翻訳 译文 翻译 譯文 překlad preklad prevod "
-        "prijevod превод переклад пераклад tłumaczenie przekład vertaling översättning oversættelse oversettelse "
-        "käännös fordítás traducere tõlge tulkojums vertimas μετάφραση çeviri תרגום ترجمة ترجمه अनुवाद 번역 번역문 dịch "
-        "คำแปล terjemahan"
-    ),
-    TEXT: (
-        "text txt texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文 "
-        "věta veta zdanie tekst mondat stavek rečenica речення"
-    ),
-}
-"""Names of the sides of a pair, and of text on either side."""
-_ROLES = {name: role for role, names in _NAMES.items() for name in names.split()}
-
 LEAST_ROWS = 20
 """Fewer rows say nothing about what they are."""
 MOST_LABELS = 0.1
@@ -147,27 +126,6 @@ class Languages(NamedTuple):
     target: str
     reason: str
     named: tuple[str | None, str | None]
-
-
-def role_of(name: str) -> str | None:
-    """The role that a name gives, if it names no language: source, target, or text of either side.
-
-    >>> [role_of(name) for name in ("src", "Übersetzung", "sentence", "target_text", "en")]
-    ['source', 'target', 'text', 'target', None]
-    """
-    roles = {_ROLES.get(word) for word in _words(name)} or {None}
-    sides = roles - {TEXT}
-    return None if None in roles or len(sides) > 1 else (sides or roles).pop()
-
-
-def side_of(name: str) -> str | None:
-    """The side that a name gives, even beside a language.
-
-    >>> [side_of(name) for name in ("TgtTXT_IT", "Source (DE)", "German translation", "source_id", "text")]
-    ['target', 'source', 'target', None, None]
-    """
-    sides = {_ROLES.get(word) for word in _words(name)} & {SOURCE, TARGET}
-    return sides.pop() if len(sides) == 1 and (role_of(name) or language_of(name)) else None
 
 
 def choose_columns(
@@ -299,12 +257,6 @@ def position_of(name: str, names: Sequence[str], where: str) -> int:
     near = get_close_matches(name.casefold(), lowered, n=1)
     meant = f"; did you mean {lowered[near[0]]!r}?" if near else ""
     raise DataError(f"{where} has no column {name!r}{meant}; columns{listed(names)}")
-
-
-def _words(name: str) -> list[str]:
-    """The words of a name, even in srcText and TgtTXT_IT."""
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    return [word for word in re.split(r"[\W_]+", apart.lower()) if word]
 
 
 def _language_beside(name: str, other: str) -> str | None:

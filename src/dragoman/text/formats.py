@@ -25,9 +25,8 @@ from typing import IO, Any, Literal, NamedTuple
 
 from dragoman.errors import DataError, optional
 from dragoman.text.addresses import HUB
-from dragoman.text.header import names_columns
+from dragoman.text.column_names import names_columns
 from dragoman.text.kinds import PARQUET, refusal_of_markup
-from dragoman.text.labels import written
 from dragoman.text.lines import (
     CARRIAGE_RETURNS,
     EncodingErrors,
@@ -561,6 +560,17 @@ def text_at(record: Any, path: KeyPath, where: str, only_texts: bool = True) -> 
     if only_texts and not isinstance(value, str | None):
         raise DataError(f"{where}: {path[-1]!r} should be text, but is {kind_of(value)}")
     return written(value)
+
+
+def written(value: object) -> str:
+    """Return a JSON value as a cell of a table; null is empty.
+
+    >>> written(True), written(3), written(None), written("good")
+    ('true', '3', '', 'good')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
 
 
 def kind_of(value: object) -> str:

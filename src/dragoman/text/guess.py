@@ -10,6 +10,7 @@ from dragoman.errors import CheckpointError, DataError
 from dragoman.languages import language_of
 from dragoman.serialization import read_object
 from dragoman.text.addresses import HUB, matching
+from dragoman.text.column_names import side_of
 from dragoman.text.columns import (
     LABELS,
     LEAST_ROWS,
@@ -17,7 +18,6 @@ from dragoman.text.columns import (
     Statistics,
     few_single,
     named_column,
-    side_of,
 )
 from dragoman.text.conll import are_tagged_words, lists_in, names_words
 from dragoman.text.examples import SAMPLED_ROWS, open_label_table

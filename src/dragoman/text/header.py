@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dragoman.languages import differing, is_code, language_of
+from dragoman.text.column_names import meaning_of, role_of
 from dragoman.text.columns import (
     LABELS,
     LEAST_ROWS,
@@ -21,7 +22,6 @@ from dragoman.text.columns import (
     count_words,
     marks_among,
     measure,
-    role_of,
 )
 
 _FEW, _ENOUGH = 3, 20
@@ -51,7 +51,7 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     cells = [cell.strip() for cell in first]
     if (known := _known(cells, naming)) is not None:
         return known
-    kinds = {kind: cell for cell in cells if (kind := _kind(cell))}
+    kinds = {kind: cell for cell in cells if (kind := meaning_of(cell))}
     below = _columns_below(first, rows)
     named = f"it names {' and '.join(kinds)}"
     is_short = all(_is_short(cell, column) for cell, column in zip(cells, below, strict=True) if cell)
@@ -62,7 +62,7 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
         return Header(True, named) if sure else Header(False, doubt=named)
     if _numbered(cells) and not any(map(_returns, cells, below)):
         return Header(True, "its cells are numbered names")
-    if len(kinds) == 1 and sum(_kind(cell) is not None for cell in cells) > 1:
+    if len(kinds) == 1 and sum(meaning_of(cell) is not None for cell in cells) > 1:
         return Header(False)  # both sides of a pair name the same
     a_name = any(_is_name(cell) and not is_code(cell) for cell in kinds.values())
     if a_name and is_short:
@@ -111,19 +111,6 @@ def _is_no_label(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def names_columns(cells: Sequence[str]) -> bool:
-    """Whether at least two cells name different languages or roles.
-
-    >>> names_columns(["English", "Italian"]), names_columns(["No.", "No."]), names_columns(["source", "target", "id"])
-    (True, False, True)
-    """
-    return len({_kind(cell) for cell in cells} - {None}) >= 2
-
-
-def _kind(cell: str) -> str | None:
-    return role_of(cell) or language_of(cell)
-
-
 def _is_name(cell: str) -> bool:
     """Whether a cell is little more than a name: "Sentence in English" is, "I speak English" is not."""
     words = re.findall(r"[^\W\d_]+", cell)
@@ -138,7 +125,7 @@ def _columns_below(first: Sequence[str], rows: Sequence[Sequence[str]]) -> list[
 
 def _of_codes(cells: Sequence[str], below: Sequence[Sequence[str]], naming: Naming, named: str) -> Header:
     """Judges a row of bare codes, which may be words: "it, lo" in a list of pronouns, "no, si" among answers."""
-    codes = [(cell, column) for cell, column in zip(cells, below, strict=True) if _kind(cell)]
+    codes = [(cell, column) for cell, column in zip(cells, below, strict=True) if meaning_of(cell)]
     languages = [str(language_of(cell)) for cell, _ in codes]
     if all(naming.wanted) and all(len(differing([code] * 2, naming.wanted)) == 2 for code in languages):
         return Header(False, doubt=named)

@@ -62,17 +62,6 @@ def shortened(label: str, depth: int | None) -> str:
     return sys.intern(one_line if depth is None else ":".join(one_line.split(":")[:depth]))
 
 
-def written(value: object) -> str:
-    """A JSON value as a cell of a table; null is empty.
-
-    >>> written(True), written(3), written(None), written("good")
-    ('true', '3', '', 'good')
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value)
-
-
 def is_bio(labels: Collection[str]) -> bool:
     """Whether labels mark entities in the BIO scheme: B-type at the beginning of one, I-type inside, O outside (IOB2,
     Tjong Kim Sang and Veenstra 1999).

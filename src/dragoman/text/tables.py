@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.columns import Statistics, measure
-from dragoman.text.formats import MEMORIES, KeyPath, Table, kind_of, text_at, values_of
+from dragoman.text.formats import MEMORIES, KeyPath, Table, kind_of, text_at, values_of, written
 from dragoman.text.header import Header
-from dragoman.text.labels import written
 from dragoman.text.memories import LACKING
 
 Cells = tuple[str, ...]

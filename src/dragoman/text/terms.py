@@ -4,9 +4,8 @@ from collections import Counter
 from pathlib import Path
 
 from dragoman.errors import DataError
-from dragoman.text.columns import SOURCE, TARGET, role_of
+from dragoman.text.column_names import SOURCE, TARGET, names_columns, role_of
 from dragoman.text.formats import format_of, open_table
-from dragoman.text.header import names_columns
 
 _COLUMNS = {"from": SOURCE, "term": SOURCE, "word": SOURCE, "termine": SOURCE, "to": TARGET, "forms": TARGET}
 

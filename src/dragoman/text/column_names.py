@@ -1,0 +1,79 @@
+"""What the name of a column says: its role (source, target, or text of either side) and its language.
+
+A name is a header of a table, a key of a record, or the ending of a file. `text` chooses columns by these names, and
+formats recognise by them a row that names columns. Knows nothing of how columns are read.
+"""
+
+import re
+from collections.abc import Sequence
+
+from dragoman.languages import language_of
+
+SOURCE, TARGET, TEXT = "source", "target", "text"
+
+_NAMES = {
+    SOURCE: (
+        "source src input original originale origine origen orig оригинал источник 原文 源文 ausgangstext quelle "
+        "quelltext sorgente fuente origem originál originalni předloha predloha zdroj izvornik izvor oryginał źródło "
+        "bron brontekst källa källtext kilde lähde alkuteksti eredeti forrás sursă оригінал джерело изворник "
+        "πρωτότυπο πηγή kaynak orijinal מקור المصدر الأصل متن मूल स्रोत 원문 원본 gốc nguồn ต้นฉบับ asli sumber"
+    ),
+    TARGET: (
+        "target tgt trg output translation translated traduzione traduction traducción traduccion tradução traducao "
+        "übersetzung uebersetzung zieltext ziel cible destino перевод 訳文 翻訳 译文 翻译 譯文 překlad preklad prevod "
+        "prijevod превод переклад пераклад tłumaczenie przekład vertaling översättning oversættelse oversettelse "
+        "käännös fordítás traducere tõlge tulkojums vertimas μετάφραση çeviri תרגום ترجمة ترجمه अनुवाद 번역 번역문 dịch "
+        "คำแปล terjemahan"
+    ),
+    TEXT: (
+        "text txt texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文 "
+        "věta veta zdanie tekst mondat stavek rečenica речення"
+    ),
+}
+"""Names of the sides of a pair, and of text on either side."""
+_ROLE_OF_WORD = {name: role for role, names in _NAMES.items() for name in names.split()}
+
+
+def role_of(name: str) -> str | None:
+    """Return the role that a name gives if it names no language: source, target, or text of either side.
+
+    >>> [role_of(name) for name in ("src", "Übersetzung", "sentence", "target_text", "en")]
+    ['source', 'target', 'text', 'target', None]
+    """
+    roles = {_ROLE_OF_WORD.get(word) for word in _words(name)} or {None}
+    sides = roles - {TEXT}
+    return None if None in roles or len(sides) > 1 else (sides or roles).pop()
+
+
+def side_of(name: str) -> str | None:
+    """Return the side that a name gives, even if it names a language too.
+
+    >>> [side_of(name) for name in ("TgtTXT_IT", "Source (DE)", "German translation", "source_id", "text")]
+    ['target', 'source', 'target', None, None]
+    """
+    sides = {_ROLE_OF_WORD.get(word) for word in _words(name)} & {SOURCE, TARGET}
+    return sides.pop() if len(sides) == 1 and meaning_of(name) else None
+
+
+def meaning_of(name: str) -> str | None:
+    """Return the role or the language that a name gives, or None.
+
+    >>> [meaning_of(name) for name in ("source", "Italiano", "id number")]
+    ['source', 'it', None]
+    """
+    return role_of(name) or language_of(name)
+
+
+def names_columns(cells: Sequence[str]) -> bool:
+    """Return True if at least two cells name different languages or roles.
+
+    >>> names_columns(["English", "Italian"]), names_columns(["No.", "No."]), names_columns(["source", "target", "id"])
+    (True, False, True)
+    """
+    return len({meaning_of(cell) for cell in cells} - {None}) >= 2
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name, even of srcText and TgtTXT_IT."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return [word for word in re.split(r"[\W_]+", apart.lower()) if word]
