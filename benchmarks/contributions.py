@@ -37,12 +37,12 @@ from torch import Tensor, nn
 from dragoman.errors import Error
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
 from dragoman.explaining.why import falls, read_choice
+from dragoman.formats.lines import read_lines
 from dragoman.inference.alignment import Word
 from dragoman.inference.teacher_forcing import ForcedText, Seen, teacher_force
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.system import describe, machine
-from dragoman.text.lines import read_lines
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.words import words_of
 

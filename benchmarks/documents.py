@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from command_line import command_line, markdown
 
-from dragoman.documents.reading import BYTES_A_BYTE, FORMATS, DocumentLimits, read_document
 from dragoman.errors import DataError
+from dragoman.formats.reading import BYTES_A_BYTE, FORMATS, DocumentLimits, read_document
 from dragoman.memory import peak_memory_bytes
 from dragoman.system import describe, machine
 

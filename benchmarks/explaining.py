@@ -71,9 +71,9 @@ def main(arguments: Sequence[str]) -> None:
 
     from dragoman.compiled import kernels
     from dragoman.explaining.recording import Recorder
+    from dragoman.formats.lines import read_lines
     from dragoman.store.folder import load_model
     from dragoman.system import describe, machine
-    from dragoman.text.lines import read_lines
 
     torch.set_num_threads(options.threads)
     kernels.prepare()

@@ -25,8 +25,8 @@ from command_line import command_line, figures_file
 
 import dragoman
 from dragoman.files import sha256
+from dragoman.formats.lines import read_lines
 from dragoman.system import describe, machine
-from dragoman.text.lines import read_lines
 
 POLL_SECONDS = 0.01
 LONGEST_WAIT_SECONDS = 2.0

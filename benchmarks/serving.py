@@ -38,11 +38,11 @@ from peers.servers import Held, Server, ways
 
 import dragoman
 from dragoman.evaluating.speed import Latency, Spread
+from dragoman.formats.lines import read_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import options_of
 from dragoman.store.folder import load_model
 from dragoman.system import describe, gemm_rate, machine
-from dragoman.text.lines import read_lines
 
 LIST = 50
 LOADS = {"1 client": (1, 1), "8 clients": (8, 1), "64 clients": (64, 1), f"lists of {LIST}": (1, LIST)}

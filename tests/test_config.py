@@ -12,9 +12,9 @@ from small import parse
 from dragoman import config
 from dragoman.config import SettingFacts, Settings, as_overrides, check, describe, flatten, override, render
 from dragoman.errors import ConfigError
+from dragoman.formats.addresses import missing
 from dragoman.model.config import ModelConfig
 from dragoman.runs.recipe import Recipe
-from dragoman.text.addresses import missing
 
 
 class Engine(Settings):

@@ -4,7 +4,6 @@ from dragoman.cli.bars import Bars as Bars
 from dragoman.cluster.bulk import score_shards as score_shards
 from dragoman.cluster.bulk import translate_shards as translate_shards
 from dragoman.cluster.preparing import prepare_shards as prepare_shards
-from dragoman.documents.translating import translate_document as translate_document
 from dragoman.errors import Error as Error
 from dragoman.evaluating.evaluation import evaluate as evaluate
 from dragoman.evaluating.pairs import score as score
@@ -15,6 +14,7 @@ from dragoman.explaining.recording import explain_choice as explain_choice
 from dragoman.explaining.recording import record as record
 from dragoman.explaining.writing import write_record as write_record
 from dragoman.exporting.export import export as export
+from dragoman.inference.documents import translate_document as translate_document
 from dragoman.inference.generator import Generator as Generator
 from dragoman.inference.generator import generate as generate
 from dragoman.inference.options import GenerateOptions as GenerateOptions

@@ -23,12 +23,12 @@ from dragoman.cli.work import Work
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.references import ReferenceSet
 from dragoman.evaluating.scores import write_scores
+from dragoman.formats import lines as data_lines
 from dragoman.inference import segments
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.progress import Progress, silent
 from dragoman.runs.train import RunResult
-from dragoman.text import lines as data_lines
 from dragoman.text.prepared import read_split
 
 

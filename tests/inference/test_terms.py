@@ -9,10 +9,10 @@ from small_translators import SOURCES, asked, lines, make
 
 from dragoman.cli.train import FINISHED
 from dragoman.errors import ConfigError, DataError, DecodeError
+from dragoman.formats.terms import read_terms
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
 from dragoman.surface.terms import Terms
-from dragoman.text.terms import read_terms
 
 KINDS = ["word", "bpe", "byte_bpe"]
 TERMS = [("cat", "cane"), ("station", "gatto rosso", "pane"), ("red dog", "acqua"), ("bread",), ("old", "vecchia")]

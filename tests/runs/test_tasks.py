@@ -21,6 +21,7 @@ from dragoman.cli.main import main
 from dragoman.data.batching import BatchSize
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, DecodeError, Interrupted
+from dragoman.formats import lines
 from dragoman.model.dropout import StepKey
 from dragoman.model.transformer import LanguageModel
 from dragoman.run_folder import RunFolder
@@ -28,7 +29,6 @@ from dragoman.runs import language_model, trial
 from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import ModelFiles
-from dragoman.text import lines
 from dragoman.text.prepare import prepare_text
 from dragoman.text.prepared import read_text
 from dragoman.text.settings import DataSettings

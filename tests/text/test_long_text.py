@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dragoman.data.encoding import encode_text
 from dragoman.errors import DataError
+from dragoman.formats import lines
 from dragoman.runs import language_model
-from dragoman.text import lines
 from dragoman.text import prepare_running as plain
 from dragoman.text.prepare import is_made_from, prepare_text
 from dragoman.text.prepared import read_text

@@ -16,6 +16,7 @@ from small import Counting, parse
 
 from dragoman.config import check, render
 from dragoman.errors import ConfigError, DataError
+from dragoman.formats.lines import CARRIAGE_RETURNS
 from dragoman.progress import silent
 from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
 from dragoman.text.checks import (
@@ -36,7 +37,6 @@ from dragoman.text.checks import (
     is_misread,
 )
 from dragoman.text.inputs import open_inputs
-from dragoman.text.lines import CARRIAGE_RETURNS
 from dragoman.text.phrasebook import read_phrasebook
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepare_pairs import ENTITIES, PairText

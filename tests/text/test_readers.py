@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 from dragoman.errors import DataError, MissingExtra
 from dragoman.evaluating.references import read_references
 from dragoman.files import nearest
+from dragoman.formats import lines as lines_module
+from dragoman.formats import rows as tables
+from dragoman.formats.column_names import names_columns
+from dragoman.formats.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
+from dragoman.formats.rows import SURROGATES, csv_rows
 from dragoman.languages import language_of
-from dragoman.text import formats as tables
-from dragoman.text import lines as lines_module
-from dragoman.text.column_names import names_columns
 from dragoman.text.columns import Columns, Naming, choose_columns
-from dragoman.text.formats import SURROGATES, csv_rows
-from dragoman.text.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
 from dragoman.text.prepare import prepare_data
 from dragoman.text.readers import KEYLESS, RAGGED, Pair, open_pairs
 from dragoman.text.settings import DataSettings

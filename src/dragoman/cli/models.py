@@ -104,7 +104,7 @@ def export(
     adapter: Adapter = None,
 ) -> None:
     """Write a model for CTranslate2 or Hugging Face transformers, after proving that it translates the same there."""
-    from dragoman.text.lines import read_lines
+    from dragoman.formats.lines import read_lines
 
     texts = None if text is None else list(read_lines(text))
     result = dragoman.export(model, target, out, texts, adapter)

@@ -70,7 +70,7 @@ def serve(
 ) -> None:
     """Serve translation models over HTTP: a page, an API, and the APIs of LibreTranslate and DeepL."""
     from dragoman.config import choose
-    from dragoman.text.terms import read_terms
+    from dragoman.formats.terms import read_terms
 
     try:
         from dragoman.serving.app import create_app

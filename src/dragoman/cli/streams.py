@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 from dragoman.cli import console
 from dragoman.errors import ConfigError, DataError, DiskFull
-from dragoman.text.lines import LONGEST_LINE_BYTES
+from dragoman.formats.lines import LONGEST_LINE_BYTES
 
 if TYPE_CHECKING:
     from dragoman.inference.segments import Arriving
@@ -45,7 +45,7 @@ def check_text(text: str) -> None:
 
 def read(path: Path) -> Iterator[str]:
     """The lines of a file. It is opened at once, so that a missing one is refused now; an empty file has no lines."""
-    from dragoman.text.lines import open_text, read_lines
+    from dragoman.formats.lines import open_text, read_lines
 
     if path.is_file() and path.stat().st_size == 0:
         return iter(())
@@ -55,8 +55,8 @@ def read(path: Path) -> Iterator[str]:
 
 def standard_input(typed: str = "type a text and press Enter; Ctrl-D ends") -> "Arriving[str]":
     """The lines of standard input, by the same rules as those of a file. `typed` tells a person what to type."""
+    from dragoman.formats.lines import lines_of
     from dragoman.inference.segments import Arriving
-    from dragoman.text.lines import lines_of
 
     if sys.stdin.isatty():
         console.note(typed)

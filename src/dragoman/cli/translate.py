@@ -32,11 +32,11 @@ from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.cli.work import Flags, Work, meanings, printed
 from dragoman.errors import ConfigError, GateFailed
 from dragoman.files import check_output, sha256
-from dragoman.text.lines import stored_in
+from dragoman.formats.lines import stored_in
 
 if TYPE_CHECKING:
     from dragoman.config import Content
-    from dragoman.documents.document import Document
+    from dragoman.formats.document import Document
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag
     from dragoman.inference.translator import Translator
@@ -119,7 +119,7 @@ def translate(
 ) -> None:
     """Translate text: one line in, one line out."""
     from dragoman.config import choose
-    from dragoman.text.terms import read_terms
+    from dragoman.formats.terms import read_terms
 
     progress = open_screen(quiet)
     refuse_contradictions(text, input_file, item, output, fresh)
@@ -182,7 +182,7 @@ def read_whole(
 ) -> "tuple[Document, list[Any]]":
     """Return a document, read within the limits of `document.key=value`, and all that its texts depend on."""
     from dragoman.config import choose
-    from dragoman.documents.reading import DocumentLimits, read_document
+    from dragoman.formats.reading import DocumentLimits, read_document
 
     document = read_document(path, languages, document_format, only, choose(DocumentLimits, "document", settings))
     return document, [document_format or path.suffix, only, sha256(stored_in(path))]
@@ -250,7 +250,7 @@ def is_whole(
     input_file: Path | None, output: Path | None, document_format: str | None, raw: bool, only: Sequence[str] | None
 ) -> bool:
     """Whether a file is translated as a whole document, which stays of its kind."""
-    from dragoman.documents.reading import format_of
+    from dragoman.formats.reading import format_of
 
     if document_format is not None and (input_file is None or raw):
         raise ConfigError("--document-format says what --input is, and --raw translates its lines; give --input alone")
@@ -279,7 +279,7 @@ def count_lines(path: Path | None, raw: bool) -> int | None:
     """How many lines a file has, which is read to its end, so that a damaged one is refused. Unless they are taken
     `raw`, a file that is no plain text is refused too.
     """
-    from dragoman.text.kinds import refuse_document
+    from dragoman.formats.foreign import refuse_document
 
     if path is None:
         return None

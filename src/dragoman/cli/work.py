@@ -13,7 +13,7 @@ from dragoman.cli.streams import read, writer
 from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from dragoman.documents.document import Document
+    from dragoman.formats.document import Document
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag, Translation
     from dragoman.inference.translator import Translator

@@ -31,6 +31,10 @@ from dragoman.config import check, choose, differences
 from dragoman.errors import DataError
 from dragoman.evaluating.pairs import ScoredPair, open_scored, score_pairs
 from dragoman.files import sha256
+from dragoman.formats.addresses import Address
+from dragoman.formats.foreign import refuse_document
+from dragoman.formats.lines import read_lines
+from dragoman.formats.rows import format_of, open_table
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.resumable import identity
 from dragoman.inference.translation import Translation
@@ -38,10 +42,6 @@ from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.serialization import parse_json, read_object
 from dragoman.store.description import GENERATION, find_model
-from dragoman.text.addresses import Address
-from dragoman.text.formats import format_of, open_table
-from dragoman.text.kinds import refuse_document
-from dragoman.text.lines import read_lines
 from dragoman.text.readers import Pair
 from dragoman.text.settings import ReadingSettings
 

@@ -35,9 +35,9 @@ from dragoman.cluster.shards import (
 )
 from dragoman.config import choose
 from dragoman.files import sha256
+from dragoman.formats.addresses import Address
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import shards_of, split_of
-from dragoman.text.addresses import Address
 from dragoman.text.columns import Naming
 from dragoman.text.inputs import addresses_of
 from dragoman.text.prepare import announce

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from dragoman.errors import DataError, missing_extra
 from dragoman.files import check_new_folder, make_folders, new_file, new_folder
-from dragoman.text.addresses import HUB, Address, matching
+from dragoman.formats.addresses import HUB, Address, matching
 
 
 def list_shards(address: Address) -> list[Address]:

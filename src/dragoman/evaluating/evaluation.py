@@ -30,6 +30,7 @@ from dragoman.evaluating.metrics import (
     statistics,
 )
 from dragoman.evaluating.references import ReferenceSet, read_references
+from dragoman.formats.lines import read_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
@@ -37,7 +38,6 @@ from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import Progress, as_progress
 from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
-from dragoman.text.lines import read_lines
 
 log = logging.getLogger(__name__)
 

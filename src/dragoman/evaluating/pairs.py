@@ -12,11 +12,11 @@ from dragoman.brief import brief
 from dragoman.config import choose
 from dragoman.errors import TokenizerError
 from dragoman.evaluating.direction import naming_for
+from dragoman.formats.addresses import Address
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import chunks, giant
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress
-from dragoman.text.addresses import Address
 from dragoman.text.readers import Pair, Reading, open_pairs
 from dragoman.text.settings import ReadingSettings, reading_overrides
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -19,12 +19,12 @@ from typing import TypeVar
 from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
+from dragoman.formats.lines import EncodingErrors, read_lines, without_packing
+from dragoman.formats.rows import Format, refuse_markup, side_lines
 from dragoman.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import USES, find_model, read_config
 from dragoman.text.columns import Naming
-from dragoman.text.formats import Format, refuse_markup, side_lines
-from dragoman.text.lines import EncodingErrors, read_lines, without_packing
 from dragoman.text.prepared import read_pairs
 from dragoman.text.readers import Pair, open_pairs
 

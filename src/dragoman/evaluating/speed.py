@@ -23,6 +23,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
 from dragoman.evaluating.references import evenly_spread, own_test_pairs
 from dragoman.files import check_output
+from dragoman.formats.lines import read_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
@@ -31,7 +32,6 @@ from dragoman.progress import Progress, as_progress, silent
 from dragoman.serialization import write_json
 from dragoman.system import describe as describe_machine
 from dragoman.system import gemm_rate, machine, use_threads
-from dragoman.text.lines import read_lines
 
 ONE, ALL = "one sentence", "full"
 """The two ways to hand texts over: each in a call of its own, as a waiting person would, or all in one."""

@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dragoman.errors import DataError
+from dragoman.formats.lines import read_lines
 from dragoman.inference.alignment import (
     AlignmentChoice,
     Link,
@@ -38,7 +39,6 @@ from dragoman.inference.alignment import (
 )
 from dragoman.inference.teacher_forcing import ForcedText, cross_weights
 from dragoman.inference.translator import Translator
-from dragoman.text.lines import read_lines
 
 _OWN = "gold.en-it.tsv"
 _LINK = re.compile(r"(\d{1,4})([-?])(\d{1,4})", re.ASCII)

@@ -21,6 +21,7 @@ from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import evenly_spread, own_test_set, read_references
+from dragoman.formats.lines import read_lines
 from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.teacher_forcing import ForcedText, passes, teacher_force
 from dragoman.model.attention import Attention
@@ -30,7 +31,6 @@ from dragoman.run_folder import RunFolder
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import use_threads
-from dragoman.text.lines import read_lines
 
 Stack = Literal["encoder", "decoder"]
 Kind = Literal["self_attention", "cross_attention"]

@@ -17,7 +17,7 @@ from jaxtyping import Int
 
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import Step
-from dragoman.surface.words import BYTES, is_byte, is_in_word, joins_word
+from dragoman.surface.words import BYTES, begins_in_word, is_byte, is_in_word, joins_word
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 _SPACES = re.compile(r"[\s\0]+")

@@ -20,6 +20,7 @@ from dragoman.evaluating.direction import (
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.scores import read_evaluations, write_scores
 from dragoman.files import nearest
+from dragoman.formats.addresses import Address
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder, split_of
@@ -29,7 +30,6 @@ from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import FAMILY_IN_WORDS
 from dragoman.runs.train import train_run
 from dragoman.store.description import find_model, read_config
-from dragoman.text.addresses import Address
 from dragoman.text.inputs import open_inputs
 from dragoman.text.settings import DataSettings
 from dragoman.training.distributed import join

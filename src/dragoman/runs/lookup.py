@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from dragoman.config import as_overrides, check, flatten, nearest_setting, override, read
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import free_name, nearest
+from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.recipe import LIMITS, Recipe, read_tables
 from dragoman.runs.refusals import OF_EVERY_TASK
 from dragoman.runs.status import read_facts_to_go_on
-from dragoman.text.addresses import HUB, Address, is_pattern, is_prefix
 from dragoman.text.guess import guess_task
 
 log = logging.getLogger(__name__)

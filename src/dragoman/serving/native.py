@@ -13,9 +13,9 @@ import pydantic
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
-from dragoman.documents.document import lines_in, with_lines
 from dragoman.errors import DecodeError
 from dragoman.explaining.writing import render
+from dragoman.formats.document import lines_in, with_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator

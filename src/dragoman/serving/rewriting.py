@@ -15,8 +15,8 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.documents.document import lines_in, with_lines
 from dragoman.errors import DecodeError
+from dragoman.formats.document import lines_in, with_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segment
 from dragoman.inference.translation import Translation

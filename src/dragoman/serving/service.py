@@ -19,11 +19,12 @@ from pathlib import Path
 from threading import Condition
 from typing import Any, NamedTuple
 
-from dragoman.documents.document import Document, cancellable, lines_in, with_lines
-from dragoman.documents.html import Html
-from dragoman.documents.reading import FORMATS, DocumentLimits, decoded, format_of, read_document
 from dragoman.errors import Error
 from dragoman.explaining.recording import Recorder
+from dragoman.formats.document import Document, cancellable, lines_in, with_lines
+from dragoman.formats.foreign import refuse_document
+from dragoman.formats.html import Html
+from dragoman.formats.reading import FORMATS, DocumentLimits, decoded, format_of, read_document
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
@@ -32,7 +33,6 @@ from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
 from dragoman.serving.shared_search import SHARE_OF_DOCUMENT, Job, JobSearch, SharedSearch, stopping
 from dragoman.store.folder import load_model
 from dragoman.text.detection import Guess, LanguageDetector
-from dragoman.text.kinds import refuse_document
 
 log = logging.getLogger(__name__)
 

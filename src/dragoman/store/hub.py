@@ -11,8 +11,8 @@ from pathlib import Path
 from dragoman.compiled.libraries import cache_folder
 from dragoman.errors import CheckpointError, ConfigError, DataError, optional
 from dragoman.files import CONFIG
+from dragoman.formats.addresses import HUB
 from dragoman.serialization import read_object
-from dragoman.text.addresses import HUB
 
 log = logging.getLogger(__name__)
 

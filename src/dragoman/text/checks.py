@@ -12,7 +12,7 @@ from contextlib import suppress
 from pydantic import Field
 
 from dragoman.config import Settings
-from dragoman.text.lines import CARRIAGE_RETURNS
+from dragoman.formats.lines import CARRIAGE_RETURNS
 
 EMPTY = "empty side"
 CONTROL = "control characters"

@@ -14,6 +14,7 @@ from statistics import mean
 from typing import NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.formats.column_names import SOURCE, TARGET, TEXT, role_of, side_of
 from dragoman.languages import (
     SPACELESS_CHARACTER,
     UNKNOWN_LANGUAGE,
@@ -22,7 +23,6 @@ from dragoman.languages import (
     languages_in,
     same_language,
 )
-from dragoman.text.column_names import SOURCE, TARGET, TEXT, role_of, side_of
 
 LABEL = "label"
 

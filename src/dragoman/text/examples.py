@@ -11,13 +11,13 @@ from itertools import islice
 from pathlib import Path
 
 from dragoman.errors import DataError
+from dragoman.formats.lines import read_lines
+from dragoman.formats.rows import Table, format_of, open_table
 from dragoman.text.checks import mend
 from dragoman.text.columns import JOINED, Naming, choose_label_columns, position_of
 from dragoman.text.conll import are_tagged_words, open_words
-from dragoman.text.formats import Table, format_of, open_table
 from dragoman.text.header import judge_label_header
 from dragoman.text.labels import Example, Source, Task, shortened
-from dragoman.text.lines import read_lines
 from dragoman.text.settings import DataSettings
 from dragoman.text.tables import NamedTable, name_columns
 

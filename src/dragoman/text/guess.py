@@ -7,10 +7,12 @@ from itertools import islice
 from pathlib import Path
 
 from dragoman.errors import CheckpointError, DataError
+from dragoman.formats.addresses import HUB, matching
+from dragoman.formats.column_names import side_of
+from dragoman.formats.lines import read_lines, without_packing
+from dragoman.formats.rows import Table, format_of, open_table
 from dragoman.languages import language_of
 from dragoman.serialization import read_object
-from dragoman.text.addresses import HUB, matching
-from dragoman.text.column_names import side_of
 from dragoman.text.columns import (
     LABELS,
     LEAST_ROWS,
@@ -21,9 +23,7 @@ from dragoman.text.columns import (
 )
 from dragoman.text.conll import are_tagged_words, lists_in, names_words
 from dragoman.text.examples import SAMPLED_ROWS, open_label_table
-from dragoman.text.formats import Table, format_of, open_table
 from dragoman.text.inputs import files_in, sets_of
-from dragoman.text.lines import read_lines, without_packing
 from dragoman.text.report import REPORT
 from dragoman.text.settings import PHRASEBOOK, DataSettings
 

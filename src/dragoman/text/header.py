@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dragoman.formats.column_names import meaning_of, role_of
 from dragoman.languages import differing, is_code, language_of
-from dragoman.text.column_names import meaning_of, role_of
 from dragoman.text.columns import (
     LABELS,
     LEAST_ROWS,

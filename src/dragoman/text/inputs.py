@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 
 from dragoman.errors import DataError
+from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix, matching, missing
+from dragoman.formats.rows import hub_splits
 from dragoman.run_folder import shards_of, split_of
-from dragoman.text.addresses import HUB, Address, is_pattern, is_prefix, matching, missing
 from dragoman.text.columns import Naming
-from dragoman.text.formats import hub_splits
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.text.readers import Reading, open_pairs
 from dragoman.text.report import REPORT, read_report

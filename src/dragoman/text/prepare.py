@@ -14,10 +14,10 @@ from typing import Any
 from dragoman.config import choose
 from dragoman.errors import DataError
 from dragoman.files import check_new_folder, new_folder, sha256
+from dragoman.formats.addresses import Address
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import split_of, text_of
 from dragoman.serialization import write_json
-from dragoman.text.addresses import Address
 from dragoman.text.inputs import open_inputs
 from dragoman.text.labels import Task
 from dragoman.text.prepare_labelled import LabelledText

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.files import sha256
+from dragoman.formats.addresses import HUB, Address
+from dragoman.formats.lines import read_running, without_packing
+from dragoman.formats.rows import ENDINGS, format_of, open_table, text_at, values_of
 from dragoman.progress import Progress
 from dragoman.run_folder import text_of
-from dragoman.text.addresses import HUB, Address
 from dragoman.text.columns import listed
-from dragoman.text.formats import ENDINGS, format_of, open_table, text_at, values_of
 from dragoman.text.inputs import files_of
-from dragoman.text.lines import read_running, without_packing
 from dragoman.text.phrasebook import read_phrasebook
 from dragoman.text.prepared import read_text
 from dragoman.text.report import TEXT_FORMAT, TextReport, TextSplit, read_text_report

@@ -14,17 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.languages import differing, language_of
-from dragoman.text.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
-from dragoman.text.columns import (
-    Columns,
-    Naming,
-    check_languages,
-    choose_columns,
-    languages,
-    listed,
-)
-from dragoman.text.formats import (
+from dragoman.formats.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
+from dragoman.formats.foreign import texts_in
+from dragoman.formats.lines import EncodingErrors, stored_in, without_packing
+from dragoman.formats.memories import UNTRANSLATED, Untranslated
+from dragoman.formats.rows import (
     ENDINGS,
     MEMORIES,
     NO_LINES,
@@ -37,10 +31,16 @@ from dragoman.text.formats import (
     refuse_markup,
     side_lines,
 )
+from dragoman.languages import differing, language_of
+from dragoman.text.columns import (
+    Columns,
+    Naming,
+    check_languages,
+    choose_columns,
+    languages,
+    listed,
+)
 from dragoman.text.header import judge_header
-from dragoman.text.kinds import texts_in
-from dragoman.text.lines import EncodingErrors, stored_in, without_packing
-from dragoman.text.memories import UNTRANSLATED, Untranslated
 from dragoman.text.tables import NamedTable, name_columns
 
 RAGGED = "not as many cells as the first row"

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from dragoman.config import Settings, flatten
+from dragoman.formats.addresses import HUB, Address
+from dragoman.formats.lines import EncodingErrors
+from dragoman.formats.rows import Format
 from dragoman.languages import LanguageTag
-from dragoman.text.addresses import HUB, Address
 from dragoman.text.checks import CheckSettings
 from dragoman.text.columns import Naming
-from dragoman.text.formats import Format
-from dragoman.text.lines import EncodingErrors
 
 PHRASEBOOK = "phrasebook"
 

@@ -7,10 +7,10 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.formats.memories import LACKING
+from dragoman.formats.rows import MEMORIES, KeyPath, Table, kind_of, text_at, values_of, written
 from dragoman.text.columns import Statistics, measure
-from dragoman.text.formats import MEMORIES, KeyPath, Table, kind_of, text_at, values_of, written
 from dragoman.text.header import Header
-from dragoman.text.memories import LACKING
 
 Cells = tuple[str, ...]
 

@@ -21,9 +21,9 @@ from tokenizers import normalizers, trainers
 from dragoman.config import Settings
 from dragoman.errors import ConfigError, TokenizerError
 from dragoman.files import new_folder
+from dragoman.formats.addresses import Address
 from dragoman.progress import Advance, Progress, as_progress, silent
 from dragoman.surface.placeholders import PLACEHOLDERS
-from dragoman.text.addresses import Address
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import open_pairs
 from dragoman.text.report import REPORT, read_report

@@ -1,0 +1,203 @@
+"""What every format gives: the texts of a file, and the file again with their translations."""
+
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import pairwise
+from typing import NamedTuple
+
+from dragoman.formats.inline import Inline, Part, trimmed
+from dragoman.surface.sentences import has_words
+
+Where = tuple[int, int]
+"""The beginning and end of a piece in its file."""
+WHITE = " \t\n\r\f"
+_LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
+_LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
+
+
+_check = ContextVar[Callable[[], object]]("check", default=lambda: None)
+
+
+@contextmanager
+def cancellable(check: Callable[[], object]) -> Iterator[None]:
+    """Within the block, readers call `check` again and again, which stops them by raising an error."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def check_cancelled() -> None:
+    """Call the check of `cancellable`. Readers do this for each piece of a file."""
+    _check.get()()
+
+
+class Left(NamedTuple):
+    """A text that stays untranslated, because its right translation is out of reach."""
+
+    reason: str
+    """The end of a sentence that begins "left as it is: ", such as "a formula compares with it"."""
+    place: str
+    """The position in the file, such as "line 12" or "cell Prices!B3"."""
+
+
+class Document(ABC):
+    """A file that was read.
+
+    Attributes:
+        texts: the texts to translate, each in one line, with inline markup as short tags.
+        left: the texts that stay as they are although a reader might expect their translation.
+        notes: further sentences that a reader of the translation should know.
+    """
+
+    texts: Sequence[str]
+
+    def __init__(self) -> None:
+        self.left: list[Left] = []
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def place(self, number: int) -> str:
+        """Return the position in the file of a text, counted from 0, such as "line 12"."""
+
+    @abstractmethod
+    def translated(self, translations: Sequence[str]) -> bytes:
+        """Return the file with a translation for each of its texts."""
+
+    @property
+    def remarks(self) -> list[str]:
+        """The notes, a sentence for each reason why texts were left, and a warning if there is nothing to translate."""
+        places = defaultdict[str, list[str]](list)
+        for reason, place in self.left:
+            places[reason].append(place)
+        left = [
+            f"{len(some):,} {'text' if len(some) == 1 else 'texts'} left (first: {some[0]}): {reason}"
+            for reason, some in places.items()
+        ]
+        nothing = [] if self.texts or self.left else ["no text was found that can be translated; the output is a copy"]
+        return [*self.notes, *left, *nothing]
+
+
+class Block(NamedTuple):
+    """A text and the piece of the file that it was read from."""
+
+    where: Where
+    inline: Inline[Where]
+
+
+class Spliced(Document):
+    """A text file into which translations are spliced. All else stays as it was: with the texts themselves for
+    translations, the file is the same to the byte.
+    """
+
+    keeps_empty = True
+    """Whether tags with nothing between them mean something."""
+
+    def __init__(self, content: str, encoding: str, encode_errors: str = "strict") -> None:
+        """`encode_errors` says what becomes of characters that the encoding lacks, as in `str.encode`."""
+        super().__init__()
+        self.content, self._encoding, self._encode_errors = content, encoding, encode_errors
+        self._blocks: list[Block] = []
+        self._inner: list[Block] = []
+        self.ends: dict[Where, str] = {}  # of tags and texts in markup, for when words have become others
+        self.bare = set[Where]()  # texts in markup that need quotes
+
+    @property
+    def texts(self) -> Sequence[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return [block.inline.text for block in (*self._blocks, *self._inner)]
+
+    def place(self, number: int) -> str:
+        return line_of(self.content, [*self._blocks, *self._inner][number].where)
+
+    def add(self, parts: Sequence[Part[Where]]) -> None:
+        """Adds a text, which stands behind all others, if it has words; of links side by side, as in a menu, each."""
+        check_cancelled()
+        ends = [
+            place
+            for place, part in enumerate(parts)
+            if part.kind in ("open", "close") and _LINK.match(self.content, part.piece[0])
+        ]
+        pieces = [parts[begin:end] for begin, end in pairwise([0, *ends, len(parts)])]
+        has_name = any(part.piece in self.ends for part in parts)
+        menu = pieces[1::2] if len(ends) > 2 and not has_name and not any(map(_has_words, pieces[::2])) else [parts]
+        for some in filter(_has_words, menu):
+            self._blocks.append(self._block(some if has_name else some[slice(*trimmed(some))]))
+
+    def add_inner(self, parts: Sequence[Part[Where]]) -> None:
+        """Add a text, if it has words, that may be in the markup of another one, as in an attribute; also in order."""
+        if _has_words(parts):
+            has_name = parts[0].piece in self.ends
+            block = self._block(parts if has_name else parts[slice(*trimmed(parts))])
+            self._inner.append(block._replace(where=parts[0].piece) if has_name else block)
+
+    def _block(self, parts: Sequence[Part[Where]]) -> Block:
+        begin, end = parts[0].piece[0], parts[-1].piece[1]
+        raw = self.content[begin:end]
+        return Block((end - len(raw.lstrip(WHITE)), begin + len(raw.rstrip(WHITE))), Inline.of(parts))
+
+    def written(self, words: str, inner: Where | None) -> str:
+        """Return words as the format writes them; `inner` is where they are if they are in the markup of others."""
+        return words
+
+    def _written_inner(self, block: Block, text: str) -> str:
+        if text == block.inline.text:
+            return self.content[slice(*block.where)]
+        parts = block.inline.parts(text)
+        words = "".join(
+            self.written(one, block.where) if isinstance(one, str) else self.content[slice(*one)] for one in parts
+        )
+        return f'"{words}"' if block.where in self.bare else words + self.ends.get(block.where, "")
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        outer, inner = translations[: len(self._blocks)], translations[len(self._blocks) :]
+        begins = [block.where[0] for block in self._inner]
+        inside = [self._written_inner(block, text) for block, text in zip(self._inner, inner, strict=True)]
+
+        def piece(begin: int, end: int) -> str:
+            """A piece of the file, with the inner texts in it translated."""
+            parts: list[str] = []
+            for number in range(bisect_left(begins, begin), bisect_left(begins, end)):
+                where = self._inner[number].where
+                parts += [self.content[begin : where[0]], inside[number]]
+                begin = where[1]
+            return "".join([*parts, self.content[begin:end]])
+
+        parts, end = list[str](), 0
+        for block, text in zip(self._blocks, outer, strict=True):
+            parts.append(piece(end, block.where[0]))
+            if text == block.inline.text:
+                parts.append(piece(*block.where))
+            else:
+                parts += [
+                    self.written(part, None) if isinstance(part, str) else self.ends.get(part) or piece(*part)
+                    for part in block.inline.parts(text, lambda _: self.keeps_empty)
+                ]
+            end = block.where[1]
+        content = "".join([*parts, piece(end, len(self.content))])
+        return content.encode(self._encoding, self._encode_errors)
+
+
+def _has_words(parts: Sequence[Part[Where]]) -> bool:
+    return any(part.kind == "words" and has_words(part.words) for part in parts)
+
+
+def line_of(content: str, where: Where) -> str:
+    """Return the line of a piece of a file, counted from 1."""
+    return f"line {content.count(chr(10), 0, where[0]) + 1:,}"
+
+
+def lines_in(text: str) -> list[str]:
+    """The lines of a text that have words, without the spaces around them."""
+    return [line for line in _LINE.findall(text) if has_words(line)]
+
+
+def with_lines(text: str, translations: Iterable[str]) -> str:
+    """A text with the next translations for those lines of it, and its own spaces around them."""
+    left = iter(translations)
+    return _LINE.sub(lambda line: next(left) if has_words(line[0]) else line[0], text)

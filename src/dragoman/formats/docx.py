@@ -1,0 +1,373 @@
+"""Word documents (DOCX): paragraphs of text, tables, boxes, headers, footers, notes, comments, with their formats."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from copy import deepcopy
+from io import BytesIO
+from itertools import accumulate, chain, groupby, islice, repeat, zip_longest
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from zipfile import ZipFile
+
+from dragoman.errors import DataError, optional
+from dragoman.formats.document import Document, Left, check_cancelled
+from dragoman.formats.inline import Inline, Part, trimmed
+from dragoman.formats.reading import xml_bytes, xml_tree
+from dragoman.surface.sentences import has_words
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_BREAKS = frozenset(f"{_W}{name}" for name in ("br", "cr", "tab"))
+_AROUND = frozenset(f"{_W}{name}" for name in "bdo customXml dir fldSimple hyperlink ins moveTo sdt smartTag".split())
+_DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
+_UNSEEN = re.compile(rf"{re.escape(_W)}(?:(\w+Start)|\w+End|annotationRef|commentReference|del|moveFrom)")
+"""Elements that take no space on the page; those that match the group begin something."""
+_MAIN = "openxmlformats-officedocument.wordprocessingml.template ms-word.document.macroEnabled".split()
+"""Kinds of templates and documents with macros, which python-docx does not know."""
+_HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
+_NOTES = ("footnotes+xml", "endnotes+xml", "comments+xml")
+_OF_FIELDS = "comboBox ddList dropDownList fldChar fldSimple instrText noBreakHyphen softHyphen t".split()
+_COPIED = re.compile(r"\s*(?:ADDRESSBLOCK|FORMDROPDOWN|GREETINGLINE|MERGEFIELD)\b", re.IGNORECASE)
+_READABLE = re.compile(r"\A\s*(?:ASK|FILLIN|IF|MACROBUTTON|QUOTE|SET|TC|XE)\b(.*)", re.IGNORECASE | re.DOTALL)
+"""Instructions of fields whose result is copied, and of those that hold texts for readers."""
+
+
+class Piece(NamedTuple):
+    """What stands between words: a `run` of another format begins, a link or the like does (`around`), one of them ends
+    (`end`), a line or column does (`break`), or something else stands there alone, such as what a `field` says.
+    """
+
+    kind: str
+    element: Any = None
+    elements: Sequence[Any] = ()
+    """All of a field."""
+
+
+class Paragraph(NamedTuple):
+    """A paragraph, the format that most of its letters have, its texts, and what stands before, between and behind."""
+
+    element: Any
+    format: Any
+    inlines: Sequence[Inline[Piece]]
+    between: Sequence[Sequence[Part[Piece]]]
+
+    @property
+    def texts(self) -> list[str]:
+        return [inline.text for inline in self.inlines]
+
+
+class Docx(Document):
+    """A Word document."""
+
+    def __init__(self, document: Any, path: Path) -> None:
+        super().__init__()
+        self._document = document
+        parts = [*document.part.package.iter_parts()]
+        self._notes = {part: xml_tree(part.blob, path) for part in parts if _is_of_notes(part)}
+        roots = [part.element for part in parts if hasattr(part, "element")]
+        roots += [tree.getroot() for tree in self._notes.values()]
+        numbers = {paragraph: at for at, paragraph in enumerate((p for root in roots for p in root.iter(f"{_W}p")), 1)}
+        styles = {style.get(f"{_W}styleId"): style for root in roots for style in root.iter(f"{_W}style")}
+        hidden = (run for paragraph in numbers for run in _hidden(paragraph, styles))
+        stays = {run: "it is hidden" * has_words(_words(run)) for run in hidden}
+        stays |= chain.from_iterable(map(_fixed, roots))
+        above = (next(node.iterancestors(f"{_W}p"), None) for node in stays)
+        reported = dict.fromkeys(zip(above, stays.values(), strict=True))
+        self.left = [Left(why, f"paragraph {numbers.get(paragraph, 0):,}") for paragraph, why in reported if why]
+        read = ((number, _paragraph(element, stays.keys())) for element, number in numbers.items())
+        found = [(number, paragraph) for number, paragraph in read if paragraph]
+        self._paragraphs = [paragraph for _, paragraph in found]
+        self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
+        self._numbers = [number for number, paragraph in found for _ in paragraph.texts]
+
+    def place(self, number: int) -> str:
+        return f"paragraph {self._numbers[number]:,}"
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        following = iter(translations)
+        texts = [[*islice(following, len(paragraph.inlines))] for paragraph in self._paragraphs]
+        # Backwards: a text box stands in a paragraph, and moves with it when its own paragraphs are translated.
+        for paragraph, written in reversed([*zip(self._paragraphs, texts, strict=True)]):
+            if written != paragraph.texts:
+                _fill(paragraph, written)
+        for part, tree in self._notes.items():
+            part._blob = xml_bytes(tree)
+        written = BytesIO()
+        self._document.save(written)
+        return written.getvalue()
+
+
+def _is_of_notes(part: Any) -> bool:
+    """Whether a part holds notes or comments that the library knows only as bytes."""
+    return not hasattr(part, "element") and part.content_type.endswith(_NOTES)
+
+
+def _words(run: Any) -> str:
+    return "".join(text.text or "" for text in run.findall(f"{_W}t"))
+
+
+def _hidden(element: Any, styles: Mapping[str, Any]) -> set[Any]:
+    """Return the runs of a paragraph with hidden words, if it has others."""
+    runs = {run: _is_hidden(run, styles) for run in _runs(element) if _words(run).strip()}
+    return {run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())}
+
+
+def _is_hidden(element: Any, styles: Mapping[str, Any], depth: int = 20) -> bool:
+    """Return True if the format of a run or style, or the style that it names, hides words."""
+    vanish = element.find(f"{_W}rPr/{_W}vanish")
+    if vanish is not None:
+        return vanish.get(f"{_W}val") not in ("0", "false", "off")
+    named = element.find(f"{_W}basedOn" if element.tag == f"{_W}style" else f"{_W}rPr/{_W}rStyle")
+    style = None if named is None else styles.get(named.get(f"{_W}val"))
+    return style is not None and depth > 0 and _is_hidden(style, styles, depth - 1)
+
+
+def _fixed(root: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the texts in instructions of fields and those that merge fields and lists of choices show, each with
+    the reason why it stays if a reader would expect its translation.
+    """
+    nodes, begins = list[Any](), list[int]()
+    for node in root.iter(*(f"{_W}{name}" for name in _OF_FIELDS)):
+        kind, says = node.get(f"{_W}fldCharType"), node.get(f"{_W}instr", "")
+        if kind == "begin":
+            begins.append(len(nodes))
+        elif kind and begins:
+            begin = begins.pop()
+            says = "".join(one.text or "" for one in nodes[begin:] if one.tag == f"{_W}instrText")
+            yield from zip(nodes[begin:], repeat(_reason(_READABLE.findall(says))), strict=False)
+            del nodes[begin:]
+            if kind == "separate":
+                begins.append(begin if _COPIED.match(says) else sys.maxsize)
+        elif says:
+            yield from ((text, "") for text in node.iter(f"{_W}t") if _COPIED.match(says))
+            yield node, _reason(_READABLE.findall(says))
+        elif node.tag.endswith(("List", "Box")):
+            shown = node.getparent().getparent().iter(f"{_W}t", f"{_W}fldChar")
+            yield from zip(shown, repeat(_reason(word for item in node for word in item.attrib.values())), strict=False)
+        else:
+            nodes.append(node)
+
+
+def _reason(words: Iterable[str]) -> str:
+    return "it is in the instruction of a field or in a list of choices" * any(map(has_words, words))
+
+
+def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
+    """What is translated of a paragraph; None if nothing is."""
+    check_cancelled()
+    letters = Counter[str]()
+    formats: dict[str, Any] = {}
+    for run in _runs(element):
+        key, formats_of_run = _format(run)
+        formats.setdefault(key, formats_of_run)
+        letters[key] += len(_words(run)) * (run not in hidden)
+    if not letters:
+        return None
+    usual = letters.most_common(1)[0][0]
+    inlines, between = list[Inline[Piece]](), [list[Part[Piece]]()]
+    for _, some in groupby(_merged(_fields(_parts(element, usual, hidden))), lambda part: part.piece.kind == "break"):
+        parts = [*some]
+        if any(part.kind == "words" and has_words(part.words) for part in parts):
+            first, last = trimmed(parts)
+            between[-1] += parts[:first]
+            inlines.append(Inline.of(parts[first:last]))
+            between.append(parts[last:])
+        else:
+            between[-1] += parts
+    return Paragraph(element, formats[usual], inlines, between) if inlines else None
+
+
+def _format(run: Any) -> tuple[str, Any]:
+    """The format of a run, as text by which it can be compared, and as an element."""
+    found = run.find(f"{_W}rPr")
+    if found is None:
+        return "", None
+    found = deepcopy(found)
+    for name in ("lang", "noProof"):
+        for node in found.findall(f"{_W}{name}"):
+            found.remove(node)
+    return _key(found), found
+
+
+def _content(element: Any) -> Any:
+    """What holds the runs of a content control, link or the like."""
+    return element.find(f"{_W}sdtContent") if element.tag == f"{_W}sdt" else element
+
+
+def _children(element: Any) -> list[Any]:
+    """What an element holds, without its properties."""
+    return [child for child in element if not str(child.tag).endswith("Pr")]
+
+
+def _runs(element: Any) -> Iterator[Any]:
+    """The runs of a paragraph, not those of boxes in it, nor deleted ones."""
+    for child in _children(element):
+        if child.tag == f"{_W}r":
+            yield child
+        elif child.tag in _AROUND and _content(child) is not None:
+            yield from _runs(_content(child))
+
+
+def _parts(element: Any, usual: str, hidden: Set[Any]) -> Iterator[Part[Piece]]:
+    for child in _children(element):
+        if child.tag in _DROPPED:
+            continue
+        if child.tag in _AROUND and _content(child) is not None:
+            if (texts := [*child.iter(f"{_W}t")]) and hidden >= {*texts}:
+                yield Part("value", Piece("alone", child))
+                continue
+            yield Part("open", Piece("around", child))
+            yield from _parts(_content(child), usual, hidden)
+            yield Part("close", Piece("end"))
+        elif child.tag == f"{_W}r" and child not in hidden:
+            yield from _run(child, usual, hidden)
+        else:
+            yield Part("after" if child in hidden else _kind(child), Piece("alone", child))
+
+
+def _kind(element: Any) -> Literal["single", "before", "after"]:
+    """Return the kind of part that an element is which holds no words of the paragraph."""
+    found = _UNSEEN.fullmatch(str(element.tag))
+    return "single" if found is None else "before" if found[1] else "after"
+
+
+def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[Part[Piece]]:
+    key, format = _format(run)
+    for child in _children(run):
+        if (child.tag == f"{_W}t" or child.tag in _HYPHENS) and child not in fixed:
+            words = Part("words", Piece("words"), _HYPHENS.get(child.tag, child.text or ""))
+            around = Part("open", Piece("run", format)), words, Part("close", Piece("end"))
+            yield from (words,) if key == usual else around
+        elif child.tag not in _DROPPED:
+            yield Part(_kind(child), Piece("break" if child.tag in _BREAKS else "alone", child))
+
+
+def _fields(parts: Iterator[Part[Piece]]) -> Sequence[Part[Piece]]:
+    """The parts with each field as a pair around what it shows. What it says is in the first of the pair."""
+    found, begins = list[Part[Piece]](), list[list[int]]()
+    for part in parts:
+        found.append(part)
+        kind = part.piece.element.get(f"{_W}fldCharType") if part.piece.kind == "alone" else None
+        if kind == "begin":
+            begins.append([len(found) - 1])
+        elif kind == "separate" and begins:
+            begins[-1].append(len(found))
+        elif kind == "end" and begins:
+            begin, middle, *_ = *begins.pop(), len(found) - 1
+            says, shows = found[begin:middle], found[middle:-1]
+            depths = [*accumulate({"open": 1, "close": -1}.get(each.kind, 0) for each in shows), 0]
+            says_text = any(each.kind in ("words", "open", "close") for each in says)
+            if min(depths) == depths[-2 if shows else 0] == 0 and not says_text:
+                is_shown = any(each.kind in ("words", "open") for each in shows)
+                kept = says if is_shown else found[begin:]
+                elements = [one for each in kept for one in each.piece.elements or (each.piece.element,)]
+                begun = Piece("field", elements=elements)
+                shown = Part("open", begun), *shows, part._replace(kind="close")
+                found[begin:] = shown if is_shown else [Part("value" if shows else "after", begun)]
+    return found
+
+
+def _merged(parts: Iterable[Part[Piece]]) -> Iterator[Part[Piece]]:
+    """The parts without the ends of runs behind which the same format begins again."""
+    held: Part[Piece] | None = None
+    opened: list[Piece] = []
+    ended = Piece("")
+    for part in parts:
+        if held is not None:
+            if part.piece.kind == "run" == ended.kind and _key(part.piece.element) == _key(ended.element):
+                opened.append(ended)
+                held = None
+                continue
+            yield held
+            held = None
+        if part.kind == "open":
+            opened.append(part.piece)
+        elif part.kind == "close":
+            ended, held = opened.pop(), part
+            continue
+        yield part
+    if held is not None:
+        yield held
+
+
+def _key(format: Any) -> str:
+    return "" if format is None else "".join(sorted(f"{node.tag}{sorted(node.attrib.items())}" for node in format))
+
+
+def _fill(paragraph: Paragraph, translations: Sequence[str]) -> None:
+    """Gives a paragraph these words and formats as its content."""
+    element = paragraph.element
+    for child in _children(element):
+        element.remove(child)
+    containers, formats, opened = [element], [paragraph.format], list[str]()
+    pieces = list[str | Piece]()
+    for between, inline, text in zip_longest(paragraph.between, paragraph.inlines, translations):
+        pieces += [part.words if part.kind == "words" else part.piece for part in between]
+        pieces += inline.parts(text, lambda piece: piece.kind != "run") if inline else ()
+    for piece in pieces:
+        if isinstance(piece, str):
+            if piece:
+                containers[-1].append(_written(element, formats[-1], piece))
+        elif piece.kind == "end":
+            (formats if opened.pop() == "run" else containers).pop()
+        elif piece.kind in ("alone", "break", "field"):
+            for child in piece.elements or (piece.element,):
+                containers[-1].append(_alone(child))
+        else:
+            opened.append(piece.kind)
+            if piece.kind == "run":
+                formats.append(piece.element)
+            else:
+                containers[-1].append(piece.element)
+                containers.append(_content(piece.element))
+                for child in _children(containers[-1]):
+                    containers[-1].remove(child)
+
+
+def _alone(element: Any) -> Any:
+    """An element of a paragraph; what stood in a run, in one of its own. It is moved, because a box has paragraphs."""
+    run = element.getparent()
+    if run is None or run.tag != f"{_W}r":
+        return element
+    alone, format = run.makeelement(run.tag), run.find(f"{_W}rPr")
+    alone.extend([element] if format is None else [deepcopy(format), element])
+    return alone
+
+
+def _written(element: Any, format: Any, words: str) -> Any:
+    """A run of these words."""
+    run, text = element.makeelement(f"{_W}r"), element.makeelement(f"{_W}t")
+    if format is not None:
+        run.append(deepcopy(format))
+    text.text = words
+    text.set(_SPACE, "preserve")
+    run.append(text)
+    return run
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
+    """A Word document and its paragraphs.
+
+    Raises:
+        DataError: it is damaged or no Word document.
+        MissingExtra: python-docx is not installed.
+    """
+    with optional("python-docx", "documents"):
+        from docx.opc.package import OpcPackage
+        from docx.opc.part import PartFactory
+        from docx.parts.document import DocumentPart
+    for kind in (*_MAIN, "ms-word.template.macroEnabledTemplate"):
+        PartFactory.part_type_for[f"application/vnd.{kind}.main+xml"] = DocumentPart
+    try:
+        archive = ZipFile(BytesIO(content))
+        for name in {"_rels/.rels", "word/document.xml"}.intersection(archive.namelist()):
+            if b"http://purl.oclc.org/ooxml/" in archive.open(name).read(4_000):
+                raise DataError(f"{path} is a Strict Open XML document; save it as an ordinary Word document (*.docx)")
+        main: Any = OpcPackage.open(BytesIO(content)).main_document_part
+        return Docx(main.document, path)
+    except DataError:
+        raise
+    except Exception as error:  # the library raises whatever a broken part leads to
+        raise DataError(f"{path} is not a Word document (DOCX), or is damaged: {str(error)[:200]}") from None

@@ -1,0 +1,280 @@
+"""HTML: the text between block tags, with inline tags in it, and what attributes show a reader."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html.parser import HTMLParser
+from itertools import accumulate, groupby, pairwise
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from dragoman.errors import DataError
+from dragoman.formats.document import Left, Spliced, Where, line_of
+from dragoman.formats.inline import Part, unescaped
+from dragoman.formats.reading import decoded, other_language
+from dragoman.languages import english_name
+from dragoman.surface.sentences import has_words
+
+_UNTRANSLATED = frozenset("code kbd math metadata pre rp rt rtc samp script style var".split())
+_APART = frozenset(("svg", "textarea"))
+"""Elements that are one piece of a sentence, and have texts of their own."""
+_INLINE = _UNTRANSLATED.difference(["pre"]).union(
+    _APART,
+    "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q rb ruby s small span strike strong"
+    " sub sup time tt u".split(),
+)
+_OPEN_ENDED = frozenset("dd dt li option p rp rt td th".split())
+_WITHIN = _INLINE.difference(["rp", "rt", "ruby"]).union([""])
+"""Elements whose end tags may lack, and what may be in those: other elements, and words."""
+_EMPTY = re.compile(r"<(?!(?:br|hr|lb|tab)\b)[^<>]*+>(?:</[^<>]*+>)?", re.IGNORECASE)
+"""An element without content that ends no line."""
+_SHOWN = frozenset("abbr alt aria-description aria-label aria-valuetext label placeholder summary title".split())
+_DESCRIPTION = re.compile(r"((og|twitter):)?(description|image:alt|title)|keywords|og:site_name", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    r"""([^\s"'<>/=]++)(?:\s*+=\s*+(?:"(?P<two>[^"]*+)"|'(?P<one>[^']*+)'|(?P<bare>[^\s"'>]++)))?+"""
+)
+_CODE = re.compile(
+    r"<%(?:(?!<%|%>).)*+%>|<\?(?:php\b|=|\s)(?:(?!\?>).)*+(?:\?>|\Z)|\{%-?\s*+(?P<name>comment|highlight|javascript|"
+    r"schema|style(?:sheet)?)\b(?:(?!\{%-?\s*+(?:end)?(?P=name)\b).)*+\{%-?\s*+end(?P=name)\b[^%]*+%\}"
+    r"|\{\{[~-]?\s*+(?:/\*(?:(?!\*/|\{\{/\*).)*+\*/|!--(?:(?!--).)*+--)\s*+[~-]?\}\}"
+    r"|\{%(?:(?!\{%|%\}|</).)*+%\}|\{\#(?:(?!\{\#|\#\}|</).)*+\#\}|\{\{(?:(?!\{\{|\}\}|</).)*+\}\}+",
+    re.DOTALL,
+)
+"""Code of templates: ERB, EJS and ASP; PHP; Jinja, Liquid, Handlebars and the like."""
+_STATEMENT = re.compile(
+    r"<%(?![=:#]|--)|<\?(?!=|php\s+(?:echo|print)\b)|\{%"
+    r"|\{\{[~-]?\s*(?:[#/^>]|(?:block|define|else|end|if|range|template|with)\b)"
+)
+_COMMENTS = ("<%#", "<%--", "{#", "{{!")
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)", re.IGNORECASE)
+_ROW, _TAGS = re.compile(r"[^\r\n]+"), re.compile(r"<!\[CDATA\[|<[^<>]*+>")
+_ROOT = re.compile(r"<html\b[^<>]{0,1000}>", re.IGNORECASE)
+_LANGUAGE = re.compile(r"((?<![\w-])(?:xml:)?lang\s*=\s*[\"']?)([\w-]+)", re.IGNORECASE)
+_BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
+_BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
+_ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<![": "]>", "<": ">"}
+_MOST_OPEN = 1_000
+"""Most comments and tags that have no end."""
+Kind = Literal["start", "end", "words", "other"]
+
+
+class Event(NamedTuple):
+    """What the parser finds at a place."""
+
+    kind: Kind
+    begin: int
+    name: str = ""
+    attributes: Mapping[str, str] = {}
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the page says that nothing in it is translated."""
+        classes = self.attributes.get("class", "").split()
+        return self.attributes.get("translate", "").lower() == "no" or "notranslate" in classes
+
+
+class Html(Spliced):
+    """A page, which says that it is in the language of its translation."""
+
+    def __init__(self, text: str, encoding: str, languages: tuple[str, str], kept: Iterable[str] | None = None) -> None:
+        """`kept` makes it a piece of XML, and names the tags in which nothing is translated. A tag that stands beside
+        words is inline there, whatever its name.
+        """
+        root = _ROOT.search(text)
+        named = root and _LANGUAGE.search(root[0])
+        self.language, self._language = named[2] if named else languages[0], languages[0]
+        text = _ROOT.sub(lambda tag: _LANGUAGE.sub(rf"\g<1>{languages[1]}", tag[0]), text, count=1)
+        super().__init__(text, encoding, "xmlcharrefreplace")
+        self._masked = _CODE.sub(lambda code: "x" * (len(code[0]) - 1) + " ", text)
+        self._events = events = _Parser(self._masked).events
+        self._wheres = [*pairwise([*(event.begin for event in events), len(text)])]
+        self._closes = _closes(events)
+        self._is_xml, self._kept, self._inline, self._list = False, _UNTRANSLATED, _INLINE, ""
+        if kept is not None:
+            self._is_xml, self._kept = True, frozenset(map(str.lower, kept))
+            self._inline = _beside_words(events, text)
+        for is_text, parts in groupby(self._pieces(), lambda piece: piece is not None):
+            self.add([*filter(None, parts)]) if is_text else None
+        for where in self._wheres if "<![" in text or "<!--[" in text else ():
+            if self._masked.startswith(("<!--[if", "<![CDATA["), where[0]):
+                self._leave("it is in a conditional comment or CDATA", where)
+        is_sent = any(event.name == "option" and "value" not in event.attributes for event in events)
+        self.notes += ["forms send the words of options without a value, which are translated"] * is_sent
+        self.notes += ["the code of templates stays as it is"] * (self._masked != text)
+
+    def written(self, words: str, inner: Where | None) -> str:
+        return (_BARE_OR_QUOTE if inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
+
+    def _pieces(self) -> Iterator[Part[Where] | None]:
+        """What texts consist of; None between two texts."""
+        place = 0
+        while place < len(self._events):
+            event, where = self._events[place], self._wheres[place]
+            is_inline = event.name in self._inline
+            if event.name == "wbr":
+                pass  # no place for it in other words
+            elif event.kind == "words":
+                yield from self._words(where)
+            elif event.kind == "other":
+                yield Part("after" if self.content.startswith("<!--", where[0]) else "single", where)
+            elif event.kind == "end":
+                yield Part("close", where) if is_inline else None
+            else:
+                is_styled = _HIDDEN.search(event.attributes.get("style", "")) is not None
+                is_hidden = is_inline and not self._is_xml and ("hidden" in event.attributes or is_styled)
+                last = self._last(place, is_hidden or (event.name in _APART and not self._is_xml))
+                kind = "after" if is_hidden else "open" if last is None and place in self._closes else None
+                place = place if last is None else last
+                where = event.begin, self._wheres[place][1]
+                yield Part(kind or self._kind(where), where) if is_inline else None
+            place += 1
+
+    def _last(self, place: int, is_apart: bool = False) -> int | None:
+        """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""
+        event, last = self._events[place], self._closes.get(place)
+        named = event.attributes.get("lang", event.attributes.get("xml:lang")) if event.name != "html" else None
+        is_foreign = all(other_language(named, one) for one in (self.language, self._language)) and not self._is_xml
+        is_kept = is_foreign or event.is_kept
+        if not is_kept and not self._is_xml:
+            self._add_attributes(event, self._wheres[place])
+        if is_kept or event.name in self._kept:
+            if last is None:
+                last, is_open = place, event.name in _OPEN_ENDED
+                while is_open and last + 1 < len(self._events) and self._events[last + 1].name in _WITHIN:
+                    last += 1
+            if is_foreign or event.name == "rt":
+                reason = "it is in another language" if is_foreign else "it says how a word is read"
+                self._leave(reason, (event.begin, self._wheres[last][1]))
+            return last
+        while is_apart and last is not None and (place := place + 1) < last:
+            if self._events[place].kind == "words":
+                for row in _ROW.finditer(self.content, *self._wheres[place]):
+                    self._add_texts(row.span())
+            elif self._events[place].kind == "start":
+                place = self._last(place) or place
+        return last if is_apart else None
+
+    def _words(self, where: Where) -> Iterator[Part[Where] | None]:
+        """Yield words and the code of templates in them; None for a statement, which nothing may move."""
+        end = where[0]
+        for code in _CODE.finditer(self.content, *where):
+            yield Part("words", (end, code.start()), unescaped(self.content[end : code.start()]))
+            kind = "after" if code[0].startswith(_COMMENTS) else "value"
+            yield None if _STATEMENT.match(code[0]) else Part(kind, code.span())
+            end = code.end()
+        yield Part("words", (end, where[1]), unescaped(self.content[end : where[1]]))
+
+    def _add_texts(self, where: Where) -> None:
+        """Add the texts of a piece that may be within another one."""
+        for is_text, parts in groupby(self._words(where), lambda part: part is not None):
+            self.add_inner([*filter(None, parts)]) if is_text else None
+
+    def _leave(self, reason: str, where: Where) -> None:
+        if has_words(_TAGS.sub(" ", self.content[slice(*where)])):
+            self.left.append(Left(reason, line_of(self.content, where)))
+
+    def _kind(self, where: Where) -> Literal["single", "after"]:
+        """Return "after" for an empty element inside a word: between two small letters."""
+        beside = self.content[where[0] - 1 : where[0]] + self.content[where[1] : where[1] + 1]
+        is_in_word = len(beside) == 2 and beside.isalpha() and beside.islower()
+        return "after" if is_in_word and _EMPTY.fullmatch(self.content, *where) else "single"
+
+    def _add_attributes(self, event: Event, where: Where) -> None:
+        has = event.attributes.get
+        self._list = event.name if event.name in ("datalist", "select") else self._list
+        kinds = {"input": has("type", "text").lower(), "option": self._list}
+        is_description = _DESCRIPTION.fullmatch(has("name") or has("property") or has("itemprop") or "")
+        for found in _ATTRIBUTE.finditer(self._masked, where[0] + 1 + len(event.name), where[1]):
+            name, where = found[1].lower() if found.lastgroup else "", found.span(found.lastgroup or 0)
+            kind = kinds.get(event.name) if name == "value" else ""
+            if name in _SHOWN or (name == "content" and is_description) or kind in ("button", "reset", "submit"):
+                self._add_texts(where)
+                self.bare.add(found.span("bare"))
+            elif name == "srcdoc" or kind in ("search", "text", "datalist"):
+                self._leave("it is the value of a field or a page in an attribute", where)
+
+
+class _Parser(HTMLParser):
+    """The events of a page, in order."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.events: list[Event] = []
+        self._lines = [0, *accumulate(len(line) + 1 for line in content.split("\n"))]
+        self.feed(content)
+        self.close()
+
+    def _found(self, kind: Kind, name: str = "", attributes: Mapping[str, str] | None = None) -> None:
+        line, column = self.getpos()
+        self.events.append(Event(kind, self._lines[line - 1] + column, name, attributes or {}))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._found("start", tag, {name: value or "" for name, value in attrs})
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._found("end", tag)
+
+    def handle_data(self, data: str) -> None:
+        self._found("words")
+
+    def handle_comment(self, data: str) -> None:
+        self._found("other")
+
+    def handle_decl(self, decl: str) -> None:
+        self._found("other")
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Read `<![…]>` of any kind, of which the library knows only some."""
+        is_known = self.rawdata.startswith("<![CDATA[", i)
+        return super().parse_marked_section(i, report) if is_known else self.parse_bogus_comment(i, report)
+
+    unknown_decl = handle_pi = handle_comment
+
+
+def _closes(events: Sequence[Event]) -> dict[int, int]:
+    """The place of the end tag of each element that has one, by that of its start tag."""
+    opened, closes = defaultdict[str, list[int]](list), dict[int, int]()
+    for place, event in enumerate(events):
+        if event.kind == "start":
+            opened[event.name].append(place)
+        elif event.kind == "end" and opened[event.name]:
+            closes[opened[event.name].pop()] = place
+    return closes
+
+
+def _beside_words(events: Sequence[Event], content: str) -> frozenset[str]:
+    """The names of the tags before or behind which words stand."""
+    closes = _closes(events)
+    ends = [*(event.begin for event in events[1:]), len(content)]
+    has_words = [
+        e.kind == "words" and content[e.begin : end].strip() != "" for e, end in zip(events, ends, strict=True)
+    ]
+    names = set[str]()
+    for place, (one, following) in enumerate(pairwise(events)):
+        if has_words[place] and following.kind == "start":
+            names.add(following.name)
+        if has_words[place + 1] and (one.kind == "end" or (one.kind == "start" and place not in closes)):
+            names.add(one.name)
+    return frozenset(names)
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
+    """A page and its texts.
+
+    Raises:
+        DataError: many comments or tags in it have no end. The parser looks for that of each in all that follows.
+    """
+    text, encoding = decoded(content, path, declares=True)
+    if content.isascii() and encoding == "utf-8" and b"utf" not in content[:2_000].lower():
+        encoding = "ascii"  # it does not say what its other characters would be in, so they become references
+    for begin, end in _ENDS.items():
+        if (count := text.count(begin, text.rfind(end) + 1)) > _MOST_OPEN:
+            raise DataError(f"{path} is damaged: {count:,} times {begin} stands in it without {end}")
+    page = Html(text, encoding, languages)
+    if other := other_language(page.language, languages[0]):
+        page.notes.append(f"the page says that it is in {other}, but is read as {english_name(languages[0])}")
+    return page

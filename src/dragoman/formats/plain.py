@@ -1,0 +1,109 @@
+"""Plain text in paragraphs, as in a letter: the lines of a paragraph are translated as one text and wrapped again.
+
+A line ends where its writer ended it, and not where it was full, if the next word would still have fitted.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import NamedTuple
+
+from dragoman.formats.document import Document, Where, line_of
+from dragoman.formats.reading import decoded
+from dragoman.surface.sentences import has_words
+
+_LINE = re.compile(r"([ \t]*+(?:>[ \t]*+)*+)((?:[-*+•–]|\d{1,3}[.)])[ \t]++)?([^\r\n]*+)(\r\n|\r|\n|\Z)")
+_LEAST_WIDTH = 50
+"""Shorter lines, as of a poem or an address, are never wrapped ones."""
+
+
+class Line(NamedTuple):
+    """A line, without spaces at its end."""
+
+    before: str
+    """Spaces and marks of a quotation."""
+    item: str
+    """What makes an item of a list of it."""
+    words: str
+    where: Where
+    """Of the words."""
+    end: str
+    """The end of the line."""
+
+    @property
+    def length(self) -> int:
+        return len(self.before) + len(self.item) + len(self.words)
+
+
+class Plain(Document):
+    """A plain text. All else stays as it is, to the byte."""
+
+    def __init__(self, content: str, encoding: str) -> None:
+        super().__init__()
+        self._content, self._encoding = content, encoding
+        blocks: list[list[Line]] = [[]]
+        for found in _LINE.finditer(content, int(content.startswith("\ufeff"))):
+            if words := found[3].rstrip():
+                where = found.start(3), found.start(3) + len(words)
+                blocks[-1].append(Line(found[1], found[2] or "", words, where, found[4]))
+            elif blocks[-1]:
+                blocks.append([])
+        paragraphs = (paragraph for block in blocks for paragraph in _paragraphs(block))
+        self._paragraphs = [one for one in paragraphs if has_words(_text(one))]
+        self.texts = [*map(_text, self._paragraphs)]
+
+    def place(self, number: int) -> str:
+        return line_of(self._content, self._paragraphs[number][0].where)
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        parts, end = list[str](), 0
+        for paragraph, text, translation in zip(self._paragraphs, self.texts, translations, strict=True):
+            if translation != text:
+                parts += [self._content[end : paragraph[0].where[0]], _wrapped(paragraph, translation)]
+                end = paragraph[-1].where[1]
+        return "".join([*parts, self._content[end:]]).encode(self._encoding)
+
+
+def _paragraphs(block: Sequence[Line]) -> Iterator[list[Line]]:
+    """The lines that belong together, of those between two blank ones."""
+    width = max((line.length for line in block), default=0)
+    paragraph: list[Line] = []
+    for line in block:
+        if paragraph:
+            last, (first_word, *_) = paragraph[-1], line.words.split()
+            is_full = width >= _LEAST_WIDTH and last.length + 1 + len(first_word) > width
+            is_quoted_alike = line.before.count(">") == last.before.count(">")
+            if line.item or not is_full or not is_quoted_alike:
+                yield paragraph
+                paragraph = []
+        paragraph.append(line)
+    if paragraph:
+        yield paragraph
+
+
+def _text(paragraph: Sequence[Line]) -> str:
+    return " ".join(line.words for line in paragraph)
+
+
+def _wrapped(paragraph: Sequence[Line], translation: str) -> str:
+    """A translation in lines no longer than those of its source; in one, if that is one."""
+    if len(paragraph) == 1:
+        return translation
+    first, second = paragraph[:2]
+    width = max(line.length for line in paragraph)
+    begin = " " * (len(first.before) + len(first.item))
+    lines = fill(
+        translation,
+        width,
+        initial_indent=begin,
+        subsequent_indent=second.before,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines.removeprefix(begin).replace("\n", first.end)
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str]) -> Plain:
+    """A plain text and its paragraphs."""
+    return Plain(*decoded(content, path))

@@ -1,0 +1,211 @@
+"""Which formats there are, and a file of one of them as its texts."""
+
+import codecs
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+import pydantic
+
+from dragoman.config import Settings
+from dragoman.errors import ConfigError, DataError, optional
+from dragoman.formats.document import Document
+from dragoman.formats.encodings import advice
+from dragoman.formats.foreign import ZIP
+from dragoman.formats.lines import open_bytes, without_packing
+from dragoman.languages import UNKNOWN_LANGUAGE, base_language, english_name
+
+LARGEST = 100_000_000
+"""Most bytes of a document, which is read as a whole."""
+BYTES_A_BYTE = 8
+"""Bytes of memory for each byte of a file, unpacked."""
+_AT_ONCE = 1 << 20
+MOST_LETTERS = 50_000_000
+"""Most letters of all texts of a document, those that it repeats by reference included."""
+_DECLARED = re.compile(rb"\b(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})")
+
+
+class Format(NamedTuple):
+    """A kind of document, and the module of this room that reads it: its `read(content, path, languages)`."""
+
+    module: str
+    suffixes: tuple[str, ...]
+    sign: bytes
+    """A regular expression for the signs that divide a file into pieces."""
+    bytes_a_sign: int
+    """Bytes of memory that reading and writing may take for each sign, as benchmarks/documents.py measures it."""
+
+
+FORMATS = {
+    "html": Format("html", (".html", ".htm", ".xhtml"), rb"[<&]", 1_200),
+    "markdown": Format("markdown", (".md", ".markdown", ".mdx"), rb"[!#-&*+/:<->@[-`{-~\n]", 1_000),
+    "subtitles": Format("subtitles", (".srt", ".vtt"), rb"[<\n]", 800),
+    "catalogue": Format("po", (".po", ".pot"), rb"\n", 700),
+    "json": Format("json_files", (".json",), rb'"', 700),
+    "xliff": Format("xliff", (".xlf", ".xliff"), rb"<", 900),
+    "docx": Format("docx", (".docx", ".docm", ".dotx", ".dotm"), rb"<", 400),
+    "xlsx": Format("xlsx", (".xlsx", ".xlsm", ".xltx", ".xltm"), rb"<", 500),
+    "csv": Format("delimited", (".csv", ".tsv", ".tab"), rb"[,;|\t\n]", 900),
+    "text": Format("plain", (), rb"\n", 500),
+}
+"""By the name that `document_format` takes."""
+SELECTIVE = ("json", "csv", "xlsx")
+"""Formats of which only some keys or columns may be translated."""
+
+
+class DocumentLimits(Settings):
+    """The limits of one document, at the command line and in a server."""
+
+    memory: int = pydantic.Field(default=2**30, ge=2**20, le=2**50)
+    """Most bytes of memory that a document may take in the worst case, as its bytes and signs suggest."""
+    texts: int = pydantic.Field(default=500_000, ge=1, le=10**10)
+    """Most texts of a document."""
+
+    def check_memory(self, content: bytes, path: Path, kind: Format) -> None:
+        """Raise a DataError if reading a file of this kind may take too much memory; an archive is not unpacked."""
+        needed = 0
+        for size, pieces in _parts(content):
+            if (needed := needed + BYTES_A_BYTE * size) <= self.memory:
+                needed += sum(len(re.findall(kind.sign, piece)) for piece in pieces) * kind.bytes_a_sign
+            if needed > self.memory:
+                raise DataError(
+                    f"{path} may take more than {self.memory >> 20:,} MiB of memory, too much for one document; divide "
+                    "it, or raise document.memory"
+                )
+
+    def check_texts(self, texts: int, path: Path) -> None:
+        """Raise a DataError if a document has too many texts."""
+        if texts > self.texts:
+            raise DataError(f"{path} has {texts:,} texts; divide it, or raise document.texts ({self.texts:,})")
+
+
+def _parts(content: bytes) -> Iterator[tuple[int, Iterable[bytes]]]:
+    """Yield the size of each file of XML in an archive, or of a file, and its content in pieces.
+
+    Raises:
+        BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error: the archive is damaged.
+    """
+    if not content.startswith(ZIP):
+        yield len(content), (content[begin : begin + _AT_ONCE] for begin in range(0, len(content), _AT_ONCE))
+        return
+    with ZipFile(BytesIO(content)) as archive:
+        for part in archive.infolist():
+            is_xml = part.filename.lower().endswith((".xml", ".rels"))
+            with archive.open(part) if is_xml else nullcontext(BytesIO()) as file:
+                yield part.file_size, iter(partial(file.read, _AT_ONCE), b"")
+
+
+def format_of(path: Path) -> str | None:
+    """The format that a file's name tells; None for a file of lines."""
+    suffix = without_packing(path).suffix.lower()
+    return next((name for name, each in FORMATS.items() if suffix in each.suffixes), None)
+
+
+def read_document(
+    path: Path,
+    languages: tuple[str, str],
+    document_format: str | None = None,
+    only: Sequence[str] = (),
+    limits: DocumentLimits | None = None,
+) -> Document:
+    """A file as the texts in it, which are translated from one of these languages into the other; of a table `only`
+    these columns, or of JSON these keys, each a name or a pattern such as `*.title`.
+
+    Raises:
+        ConfigError: there is no such format, the name of the file tells none, or it takes no `only`.
+        DataError: the file cannot be read, is damaged, larger than `LARGEST` bytes, or over a limit.
+        MissingExtra: what reads the format is not installed.
+    """
+    name = document_format or format_of(path)
+    if name not in FORMATS:
+        raise ConfigError(
+            f"{path}: {'no format is known by its name' if name is None else f'{name!r} is no format'}; "
+            f"give one of {', '.join(FORMATS)}"
+        )
+    if only and name not in SELECTIVE:
+        raise ConfigError(f"only {' and '.join(SELECTIVE)} have columns or keys to choose from; {path} is {name}")
+    with open_bytes(path) as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
+    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{FORMATS[name].module}")
+    with suppress(BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error):  # the reader says what is wrong
+        limits.check_memory(content, path, FORMATS[name])
+    document = reader.read(content, path, languages, *([only] if only else []))
+    limits.check_texts(len(document.texts), path)
+    return document
+
+
+def check_languages(path: Path, source: str | None, target: str | None, languages: tuple[str, str]) -> None:
+    """Raise `DataError` if a file says that it is in, or is translated into, another language than these."""
+    for side, named, language in zip(("source", "target"), (source, target), languages, strict=True):
+        if other := other_language(named, language):
+            ours = english_name(language)
+            raise DataError(f"{path} names {other} as {side} language, not {ours}; correct it, or take another model")
+
+
+def other_language(named: str | None, language: str) -> str:
+    """Return in words the language that a file names, if it is not this one; regions do not count."""
+    code = re.split("[.@]", named or "")[0].strip().replace("_", "-")
+    is_known = code and UNKNOWN_LANGUAGE not in (code, language)
+    return f"{english_name(code)} ({code})" if is_known and base_language(code) != base_language(language) else ""
+
+
+def check_letters(texts: Iterable[str], path: Path) -> None:
+    """Raise a DataError if the texts of a document, which it may repeat by reference, have too many letters."""
+    if (letters := sum(map(len, texts))) > MOST_LETTERS:
+        raise DataError(f"{path} shows {letters:,} letters, too many for one document (at most {MOST_LETTERS:,})")
+
+
+def xml_tree(content: bytes, path: Path) -> Any:
+    """A file of XML as a tree of lxml.
+
+    Raises:
+        DataError: it is damaged, or uses entities of its own.
+        MissingExtra: lxml is not installed.
+    """
+    with optional("lxml", "documents"):
+        from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    try:
+        tree = etree.parse(BytesIO(content), parser)
+    except etree.XMLSyntaxError as error:
+        raise DataError(f"{path}:{error.lineno or 1} is not well-formed XML: {' '.join(error.msg.split())}") from None
+    for entity in tree.iter(etree.Entity):
+        raise DataError(f"{path}:{entity.sourceline} uses the entity {entity.text}, which is not read; write its text")
+    return tree
+
+
+def xml_bytes(tree: Any) -> bytes:
+    """A tree of lxml as a file, in the encoding that it had."""
+    written, info = BytesIO(), tree.docinfo
+    tree.write(written, encoding=info.encoding or "UTF-8", xml_declaration=True, standalone=info.standalone or None)
+    return written.getvalue()
+
+
+def decoded(content: bytes, path: Path, declares: bool = False) -> tuple[str, str]:
+    """The text of a file and its encoding: what its first bytes are in, or it itself `declares`, else UTF-8. Line ends
+    and a byte order mark stay in the text.
+    """
+    encoding = "utf-8"
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16-le" if content.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+    elif declares and not content.startswith(codecs.BOM_UTF8) and (found := _DECLARED.search(content, 0, 2_000)):
+        encoding = found[1].decode("ascii")
+        if encoding.lower().startswith("utf-16"):
+            encoding = "utf-8"  # or else it could not have been read
+    try:
+        "é".encode(encoding, "xmlcharrefreplace")
+        return content.decode(encoding), encoding
+    except UnicodeDecodeError as error:
+        what = advice(lambda: open_bytes(path)) if encoding == "utf-8" else "it says so itself, so mend it"
+        raise DataError(f"{path} is not {encoding.upper()} at byte {error.start:,}; {what}") from None
+    except (LookupError, UnicodeError):
+        raise DataError(f"{path} says that it is {encoding}, an unknown encoding; convert it to UTF-8") from None

@@ -1,0 +1,199 @@
+"""XLIFF 1.2 and 2: units that are not translated yet. What is translated says that a person should look at it."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from dragoman.errors import DataError
+from dragoman.formats.document import Document, Left, check_cancelled
+from dragoman.formats.inline import Inline, Part, trimmed
+from dragoman.formats.json_files import BRANCHES
+from dragoman.formats.reading import check_languages, xml_bytes, xml_tree
+from dragoman.surface.sentences import has_words
+
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_NEW = ("new", "initial", "needs-translation")
+"""States of a unit whose target may be a copy of its source, as many tools write it."""
+_AROUND = frozenset("g mrk pc".split())
+"""Elements around words that are translated; all others stand for something."""
+_HALVES: Mapping[str, Literal["open", "close"]] = {
+    **dict.fromkeys(("bpt", "bx", "sc", "sm", "START"), "open"),
+    **dict.fromkeys(("ept", "ex", "ec", "em", "CLOSE"), "close"),
+}
+"""What stands for one half of a pair, by the element's name or the beginning of its id."""
+
+
+class Tag(NamedTuple):
+    """One end of an element, or, alone, all of it."""
+
+    kind: str
+    element: Any
+
+
+class Unit(NamedTuple):
+    """A source, or a segment of it, and what it is translated into."""
+
+    element: Any
+    target: Any
+    """A copy of the source until its words are replaced."""
+    parts: Sequence[Part[Tag]]
+    """Of the source."""
+    trim: tuple[int, int]
+    inline: Inline[Tag]
+
+
+class Xliff(Document):
+    """A file of a translation tool."""
+
+    def __init__(self, tree: Any, target: str, line_end: str) -> None:
+        super().__init__()
+        self._tree, self._target, self._line_end = tree, target, line_end
+        elements = [*tree.iter("{*}trans-unit", "{*}segment")]
+        self._units = [unit for element in elements for unit in self._units_of(element)]
+        self.texts = [unit.inline.text for unit in self._units]
+
+    def place(self, number: int) -> str:
+        return f"line {self._units[number].element.sourceline:,}"
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        for unit, translation in zip(self._units, translations, strict=True):
+            before, behind = unit.parts[: unit.trim[0]], unit.parts[unit.trim[1] :]
+            outer = [[part.words if part.kind == "words" else part.piece for part in some] for some in (before, behind)]
+            first, last = unit.parts[unit.trim[0]].words, unit.parts[unit.trim[1] - 1].words
+            spaces = first[: len(first) - len(first.lstrip())], last[len(last.rstrip()) :]
+            _fill(unit.target, [*outer[0], spaces[0], *unit.inline.parts(translation), spaces[1], *outer[1]])
+            limit = _above(unit.element, "maxwidth") if _above(unit.element, "size-unit") == "char" else ""
+            if limit.isdecimal() and len(_text(unit.element.find("{*}target"))) > int(limit[:9]):
+                self.left.append(
+                    Left("the translation is longer than its maxwidth", f"line {unit.element.sourceline:,}")
+                )
+                _fill(unit.target, [*outer[0], spaces[0], *unit.inline.parts(unit.inline.text), spaces[1], *outer[1]])
+                unit.element.find("{*}target").set("state", "needs-translation")
+            elif unit.element.tag.endswith("trans-unit"):
+                unit.element.find("{*}target").set("state", "needs-review-translation")
+                unit.element.find("{*}target").set("state-qualifier", "mt-suggestion")
+            else:
+                unit.element.set("state", "translated")
+        places = {left.place for left in self.left}
+        self.texts = [text for number, text in enumerate(self.texts) if self.place(number) not in places]
+        name = "trgLang" if self._tree.getroot().get("srcLang") else "target-language"
+        for element in [self._tree.getroot()] if name == "trgLang" else self._tree.iter("{*}file"):
+            if not element.get(name):
+                element.set(name, self._target)
+        encoding = self._tree.docinfo.encoding or "UTF-8"
+        return f"{xml_bytes(self._tree).decode(encoding)}\n".replace("\n", self._line_end).encode(encoding)
+
+    def _units_of(self, element: Any) -> Iterator[Unit]:
+        """Yield what is to be translated of an element: its source, or each segment of it that has no translation."""
+        check_cancelled()
+        source, target = element.find("{*}source"), element.find("{*}target")
+        if source is None or not has_words(_text(source)) or _above(element, "translate") == "no":
+            return
+        segmented = element.find("{*}seg-source")
+        basis = segmented if _segments(segmented) else source
+        is_new = target is not None and (target.get("state") or element.get("state")) in _NEW
+        if _text(target) and not (is_new and _text(target) == _text(source)):
+            done, wanted = (len([*filter(None, map(_text, _segments(side)))]) for side in (target, basis))
+            reason = "some of its segments are translated"
+            if not 0 < done < wanted:
+                return
+        else:
+            reason = _reason(source, basis)
+        if reason:
+            self.left.append(Left(reason, f"line {element.sourceline:,}"))
+            return
+        if target is None:
+            attributes = {name: value for name, value in source.items() if name == _SPACE}
+            target = source.makeelement(source.tag.replace("source", "target"), attributes)
+            target.tail = source.tail
+            (source if segmented is None else segmented).addnext(target)
+        target[:], target.text = deepcopy(basis)[:], basis.text
+        for node in _segments(target) or [target]:
+            parts = [*_parts(node)]
+            if any(part.kind == "words" and has_words(part.words) for part in parts):
+                trim = trimmed(parts)
+                yield Unit(element, node, parts, trim, Inline.of(parts[slice(*trim)]))
+
+
+def _reason(source: Any, basis: Any) -> str:
+    """Return why a source cannot be translated, or nothing."""
+    if BRANCHES.search(_text(source)):
+        return "it is a message with branches of ICU"
+    if _above(source, _SPACE) == "preserve" and re.search(r"[\t\n]", _text(source)):
+        return "it has line breaks or tabs that must stay"
+    outside = basis.xpath(".//text()[not(ancestor::*[@mtype='seg'])]") if _segments(basis) else ()
+    return "some of its words are in no segment" if has_words("".join(outside)) else ""
+
+
+def _above(element: Any, name: str) -> str:
+    """Return an attribute of an element or, if it has none, of the nearest element around it that has."""
+    return next(filter(None, (node.get(name) for node in (element, *element.iterancestors()))), "")
+
+
+def _segments(side: Any) -> list[Any]:
+    return [] if side is None else side.xpath(".//*[@mtype='seg']")
+
+
+def _text(side: Any) -> str:
+    return "" if side is None else "".join(side.itertext()).strip()
+
+
+def _parts(element: Any) -> Iterator[Part[Tag]]:
+    """The words and the elements in an element, in order."""
+    nothing = Tag("words", None)
+    if element.text:
+        yield Part("words", nothing, element.text)
+    for child in element:
+        name = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
+        if name in _AROUND and child.get("translate") != "no" and child.get("mtype") != "protected":
+            yield Part("open", Tag("open", child))
+            yield from _parts(child)
+            yield Part("close", Tag("close", child))
+        else:
+            half = _HALVES.get(name) or _HALVES.get((child.get("id") or "").partition("_")[0])
+            yield Part(half or ("after" if name in ("", "it") else "single"), Tag("single", child))
+        if child.tail:
+            yield Part("words", nothing, child.tail)
+
+
+def _fill(target: Any, pieces: Sequence[str | Tag]) -> None:
+    """Gives an element these words and elements as its content."""
+    del target[:]
+    target.text = None
+    opened, last = [target], None
+    for piece in pieces:
+        if isinstance(piece, str):
+            if last is None:
+                opened[-1].text = (opened[-1].text or "") + piece
+            else:
+                last.tail = (last.tail or "") + piece
+        elif piece.kind == "close":
+            last = opened.pop()
+        else:
+            element = deepcopy(piece.element)
+            element.tail = None
+            opened[-1].append(element)
+            last = element
+            if piece.kind == "open":
+                del element[:]
+                element.text = last = None
+                opened.append(element)
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
+    """A file of XLIFF and its units.
+
+    Raises:
+        DataError: it is damaged or no XLIFF, uses entities of its own, or is for other languages.
+        MissingExtra: lxml is not installed.
+    """
+    tree = xml_tree(content, path)
+    if not tree.getroot().tag.endswith("xliff"):
+        raise DataError(f"{path} is XML, but no XLIFF: it is {tree.getroot().tag[:60]}")
+    root = tree.getroot().get
+    for file in tree.iter("{*}file"):
+        source, target = root("srcLang", file.get("source-language")), root("trgLang", file.get("target-language"))
+        check_languages(path, source, target, languages)
+    return Xliff(tree, languages[1], "\r\n" if b"\r\n" in content.replace(b"\0", b"") else "\n")

@@ -1,0 +1,239 @@
+"""Excel workbooks (XLSX): the text in their cells, line by line. Formulas, numbers, dates, pictures and charts stay,
+and so do cells whose texts a formula, a list or a filter compares with.
+
+Only sheets that change are written again, straight into the archive: openpyxl would lose what it does not know.
+"""
+
+import posixpath
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from fnmatch import fnmatchcase
+from io import BytesIO
+from itertools import chain, compress
+from operator import not_
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+from dragoman.errors import DataError
+from dragoman.formats.document import Document, Left, check_cancelled, lines_in, with_lines
+from dragoman.formats.reading import check_letters, xml_bytes, xml_tree
+from dragoman.formats.values import Value, selected
+from dragoman.surface.sentences import has_words
+
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
+_PART = re.compile(r"xl/(?:workbook|(?:worksheets|tables|pivotCache)/[^/]+)\.xml", re.IGNORECASE)
+_STRINGS, _WORKBOOK = "xl/sharedStrings.xml", "xl/workbook.xml"
+_FORMULAS = ("f", "formula", "formula1", "definedName", "calculatedColumnFormula")
+_ATTRIBUTES = {"filter": "val", "customFilter": "val", "s": "v", "cacheField": "name", "tableColumn": "name"}
+_NAMED = ("sheet", "definedName")
+"""The elements, some with their attribute, that hold formulas, texts with which cells are compared, and names."""
+_OPERAND = re.compile(r"'(?:[^']|'')*+'|\"((?:[^\"]|\"\")*+)\"|[\w.$!:]++|\)")  # of a formula; in '…' it names a sheet
+_JOINED = re.compile(rf"(?:{_OPERAND.pattern})(?:\s*+&\s*+(?:{_OPERAND.pattern}))*+")
+_COMPARING = re.compile(r"[=<>]|(?:IFS?|LOOKUP|MATCH)\(", re.IGNORECASE)
+_CUT = {"LEFT": "{}*", "RIGHT": "*{}", "MID": "*{}*"}
+"""The pattern of a cell of which each function returns a part that is compared with a text."""
+_OTHERS = r'(?:"[^"]{0,99}"|[^"&,()=<>]){0,99}+'
+_ARGUMENTS = r"(?:[^()&]|\([^()&]{0,99}\)){0,500}+"
+_JOINS = re.compile(rf"(?:[A-Z]IFS?|LOOKUP|MATCH)\({_ARGUMENTS}&|[=<>]{_OTHERS}&|&{_OTHERS}[=<>]", re.IGNORECASE)
+_SEARCHED = re.compile(r"(?:SEARCH|FIND)B?\( ?\"((?:[^\"]|\"\")*+)\"", re.IGNORECASE)
+
+
+class Cell(NamedTuple):
+    """A cell with text."""
+
+    element: Any
+    text: str
+    string: Any
+    """The element that holds the text, which many cells may share."""
+    part: str
+    """The file of the sheet."""
+    name: str
+    """The name of that file and the cell, as in "sheet1!B3"."""
+
+
+class Comparisons:
+    """The texts in formulas, filters, lists of choices, tables and the like, which are compared with those of cells."""
+
+    def __init__(self) -> None:
+        self.has_formulas = self._refers = False
+        self.texts, self._patterns, self._names, self.joining = set[str](), set[str](), set[str](), ""
+
+    def add(self, root: Any) -> None:
+        """Add the texts of a part of the workbook."""
+        for element in root.iter(*(f"{{*}}{tag}" for tag in (*_FORMULAS, *_ATTRIBUTES, *_NAMED))):
+            tag, formula = element.tag.rpartition("}")[2], "".join(element.itertext())
+            if tag in _NAMED:
+                self._names.add(element.get("name", "").casefold())
+            if tag in _ATTRIBUTES:
+                self._add(element.get(_ATTRIBUTES[tag], "").replace("_x000a_", "\n"), tag == "customFilter")
+            if tag in _FORMULAS:
+                strings, cuts = [*_strings(formula)], [_CUT[name] for name in _CUT if f"{name}(" in formula.upper()]
+                patterns = [cut.format(text) for cut in cuts if _COMPARING.search(formula) for text in strings]
+                self.joining = self.joining or (formula if _JOINS.search(formula) else "")
+                for text in (*strings, *patterns, *(f"*{text}*" for text in _SEARCHED.findall(formula))):
+                    for item in text.split(",") if tag == "formula1" else (text,):
+                        self._add(item.replace('""', '"'), True)
+                self.has_formulas |= tag != "definedName"
+                self._refers |= "INDIRECT(" in formula.upper()
+
+    def _add(self, text: str, is_criterion: bool) -> None:
+        """Add a text, or a criterion such as `<>open*`."""
+        text = (re.sub(r"^(?:<>|[<>]=?|=)", "", text) if is_criterion else text).strip().casefold()
+        if has_words(text):
+            self.texts.add(text)
+            if is_criterion and ("*" in text or "?" in text):
+                pattern = re.sub(r"~([*?~])|\[", lambda sign: f"[{sign[1] or sign[0]}]", text)
+                self._patterns.add(pattern if len(self._patterns) < 500 else "*")  # too many: all texts stay
+
+    def __contains__(self, text: str) -> bool:
+        text = text.strip().casefold()
+        is_name = self._refers and not self._names.isdisjoint((text, text.replace(" ", "_")))
+        return is_name or text in self.texts or any(fnmatchcase(text, pattern) for pattern in self._patterns)
+
+
+def _strings(formula: str) -> Iterator[str]:
+    """Yield the strings of a formula; of those that & joins with values, as in "a "&B1, a pattern if it compares."""
+    for joined in _JOINED.finditer(formula):
+        strings = [operand[1] for operand in _OPERAND.finditer(joined[0])]
+        if None not in strings or (_COMPARING.search(formula) and re.search(r"\w\w", "".join(filter(None, strings)))):
+            yield "".join("*" if string is None else string for string in strings)
+
+
+class Workbook(Document):
+    """A workbook. Equal lines are one text. A cell with several formats gets that of its longest piece."""
+
+    def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
+        super().__init__()
+        self._archive, self._trees, names = archive, dict[str, Any](), archive.namelist()
+        strings = xml_tree(archive.read(_STRINGS), path).getroot().findall("{*}si") if _STRINGS in names else []
+        shared = [(_text(string), string) for string in strings]
+        compared, cells, values = Comparisons(), list[Cell](), list[Value]()
+        for name in filter(_PART.fullmatch, names):
+            self._trees[name] = xml_tree(archive.read(name), path)
+            compared.add(self._trees[name].getroot())
+            rows = [[*_cells(row, name, shared, path)] for row in self._trees[name].iter("{*}row")]
+            cells += chain.from_iterable(rows)
+            values += _values(rows)
+        check_letters((cell.text for cell in cells), path)
+        wanted, self.notes = selected(values, only, path)
+        self.notes.append("only cells are translated: no formulas, names of sheets, headers, comments and charts")
+        if compared.joining:
+            self.notes.append(
+                f"check the results of formulas that join cells to compare them: {compared.joining[:100]}"
+            )
+        if compared.has_formulas:  # which may compare cells with each other
+            compared.texts.update(cell.text.strip().casefold() for cell in compress(cells, map(not_, wanted)))
+        wanted = [*compress(cells, wanted)]
+        fixed = {text for text in {cell.text for cell in wanted} if text in compared}
+        reason = "a formula, filter, list, table or cell that stays has the same text"
+        self.left = [Left(reason, f"cell {cell.name}") for cell in wanted if cell.text in fixed]
+        self._cells = [cell for cell in wanted if cell.text not in fixed]
+        self._lines = {text: lines_in(text) for text in {cell.text for cell in self._cells}}
+        lines = [(line, cell.name) for cell in self._cells for line in self._lines[cell.text]]
+        self.texts, self._places = [*dict.fromkeys(line for line, _ in lines)], dict(reversed(lines))
+
+    def place(self, number: int) -> str:
+        return f"cell {self._places[self.texts[number]]}"
+
+    def translated(self, translations: Sequence[str]) -> bytes:
+        of = dict(zip(self.texts, translations, strict=True))
+        texts = {text: with_lines(text, map(of.__getitem__, lines)) for text, lines in self._lines.items()}
+        changed = [cell for cell in self._cells if texts[cell.text] != cell.text]
+        for cell in changed:
+            _fill(cell, texts[cell.text])
+        parts = {cell.part for cell in changed}
+        if changed and _WORKBOOK in self._trees:
+            _recalculate(self._trees[_WORKBOOK].getroot())
+            parts.add(_WORKBOOK)
+        written = BytesIO()
+        with ZipFile(written, "w") as archive:
+            for part in self._archive.infolist():
+                name = part.filename
+                archive.writestr(part, xml_bytes(self._trees[name]) if name in parts else self._archive.read(part))
+        return written.getvalue()
+
+
+def _pieces(string: Any) -> list[Any]:
+    """Return the elements that hold a text, without its pronunciation."""
+    return [*string.findall("{*}t"), *string.findall("{*}r/{*}t")]
+
+
+def _text(string: Any) -> str:
+    return "".join(piece.text or "" for piece in _pieces(string))
+
+
+def _values(rows: Sequence[Sequence[Cell]]) -> Iterator[Value]:
+    """Yield what cells are in their sheet: its first row with more than one text names its columns."""
+    head = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title may be above it
+    names = {cell.name.rstrip("0123456789"): cell.text for row in rows[head : head + 1] for cell in row}
+    for at, row in enumerate(rows):
+        for cell in row:
+            column = cell.name.rstrip("0123456789")
+            yield Value(column, names.get(column, column), cell.text, at <= head)
+
+
+def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -> Iterator[Cell]:
+    """Yield the cells of a row with text, but not those with formulas."""
+    check_cancelled()
+    for element in row.iter("{*}c"):
+        name = f"{posixpath.basename(part).removesuffix('.xml')}!{element.get('r', '')}"
+        if element.find("{*}f") is not None:
+            continue
+        if element.get("t") == "inlineStr" and (string := element.find("{*}is")) is not None:
+            yield Cell(element, _text(string), string, part, name)
+        elif element.get("t") == "str" and (value := element.find("{*}v")) is not None:
+            yield Cell(element, value.text or "", value, part, name)
+        elif element.get("t") == "s" and (number := element.findtext("{*}v")):
+            if not (number.isdecimal() and len(number) < 10 and int(number) < len(shared)):
+                raise DataError(f"{path} is damaged: its cell {element.get('r')} has a text that is not in the file")
+            yield Cell(element, *shared[int(number)], part, name)
+
+
+def _recalculate(workbook: Any) -> None:
+    """Make programs compute all formulas when they open the workbook, because their results show old texts."""
+    settings = workbook.find("{*}calcPr")
+    if settings is None:
+        settings = workbook.makeelement(workbook.tag.removesuffix("workbook") + "calcPr")
+        before = ("{*}sheets", "{*}functionGroups", "{*}externalReferences", "{*}definedNames")
+        workbook.insert(max((*map(workbook.index, workbook.iterchildren(*before)), -1)) + 1, settings)
+    settings.set("fullCalcOnLoad", "1")
+
+
+def _fill(cell: Cell, translation: str) -> None:
+    """Give a cell a text of its own."""
+    if cell.element.get("t") == "str":
+        cell.string.text = translation
+        return
+    element, string = cell.element, deepcopy(cell.string)
+    text = max(_pieces(string), key=lambda piece: len(piece.text or ""))
+    for child in (*string, *element.findall("{*}v"), *element.findall("{*}is")):
+        if child is not text and child is not text.getparent():
+            child.getparent().remove(child)
+    text.text = translation
+    text.set(_SPACE, "preserve")
+    string.tag = element.tag[:-1] + "is"
+    element.append(string)
+    element.set("t", "inlineStr")
+
+
+def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Workbook:
+    """A workbook and the text in its cells; `only` are the columns that are translated, by the names in the first row
+    of each sheet with more than one text. Other sheets stay as they are.
+
+    Raises:
+        DataError: it is damaged or no workbook, or no sheet has such a column.
+        MissingExtra: lxml is not installed.
+    """
+    try:
+        archive = ZipFile(BytesIO(content))
+        if damaged := archive.testzip():
+            raise BadZipFile(f"its part {damaged}")
+        if not any(map(_SHEET.fullmatch, archive.namelist())):
+            raise DataError(f"{path} is no Excel workbook (XLSX): it has no sheets")
+        return Workbook(archive, path, only)
+    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:  # RuntimeError: a password
+        raise DataError(f"{path} is not an Excel workbook (XLSX), or is damaged: {str(error)[:200]}") from None

@@ -1,0 +1,163 @@
+"""Pages: words that hidden text, template code or markup interrupt, and texts in unusual places."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dragoman.formats.document import Document
+from dragoman.formats.reading import read_document
+
+
+def read(folder: Path, content: str, languages: tuple[str, str] = ("en", "it")) -> Document:
+    path = folder / "a.html"
+    path.write_bytes(content.encode())
+    return read_document(path, languages)
+
+
+def in_capitals(document: Document) -> str:
+    """The page with each of its words in capitals."""
+    texts = (re.sub(r"</?g\d+/?>|&\w+;|\w+", _capitals, text) for text in document.texts)
+    return document.translated([*texts]).decode()
+
+
+def _capitals(found: re.Match[str]) -> str:
+    return found[0] if found[0][0] in "<&" else found[0].upper()
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        '<span style="color: red; DISPLAY : none">{x y}</span>',
+        "<B HIDDEN>{x} <i>{y}</i></B>",
+        "<i style='visibility:hidden'>{x}</i>",
+        "<span hidden>{x}<span hidden>{y}</span></span>",
+        "{{! x }}",
+        "<%# x %>",
+    ],
+)
+def test_what_a_page_does_not_show_parts_no_word(tmp_path: Path, hidden: str) -> None:
+    source = f"<p>The wa{re.sub('[{](?![{!])|(?<![}])[}](?![}])', '', hidden)}ter is old.</p>"
+    document = read(tmp_path, source)
+    assert document.texts[0] == "The water<g1/> is old."
+    shown = re.sub(r"[{]([xy ]+)[}]", lambda words: words[1].upper(), hidden)
+    assert in_capitals(document) == f"<p>THE WATER{shown} IS OLD.</p>"
+    assert document.translated(document.texts).decode() == source
+
+
+def test_hidden_text_that_is_no_part_of_a_sentence_is_translated(tmp_path: Path) -> None:
+    document = read(tmp_path, "<p hidden>One.</p><p><span hidden>Two.</span></p>")
+    assert in_capitals(document) == "<p hidden>ONE.</p><p><span hidden>TWO.</span></p>"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '«I see» <?php if ($a > 1 && "b" < $c) echo "x"; ?> «the cat».',
+        "«I see» <% if a < b %>«the cat»<% else %>«the dog»<% end %>.",
+        '«Hello» <%= user.name && "a" %>, «you have» <?= $n ?> «cats».',
+        "«Hello» {{ user.name | default('a' < \"b\") }} «and» {{{ b }}}.",
+        "{% if n > 1 %}«The cats»{% else %}«The cat»{% endif %} {# a note #}«sleeps».",
+        "{{#if n}}«The cats»{{else}}«The cat»{{/if}} {{- if .X }}«sleeps»{{ end }}.",
+        '<a title="«See» {{ x | t: "a" }} «now»{% if b %}«and» {{ c }}{% endif %}" href={{ url }}>«Here»</a>',
+        '<p {% if a %}class="x"{% endif %} <?php attr("<p>") ?>title="«Two»">«One»</p>',
+        '<{{ tag }} class="x">«One»</{{ tag }}>',
+        '{% schema %}{"name": "x"}{% endschema %}<script>"{{"</script>«One»<script>"}}"</script>',
+        "«One»<?php echo 'x' > 1; foreach ($a as $b) { echo \"not me\"; }",
+        "{{/* a comment {{< x >}} */}}«One»{{- /* two */ -}}{{!-- {{three}} --}}«four»",
+        "<SPAN>«One» {{ a }}</SPAN> <!-- {{ x }} --> «two»<![CDATA[ {{ y }} ]]>",
+    ],
+)
+def test_the_code_of_templates_stays_to_the_byte_and_in_order(tmp_path: Path, content: str) -> None:
+    expected = re.sub(r"«(.*?)»", lambda words: words[1].upper(), content)
+    document = read(tmp_path, re.sub(r"«(.*?)»", r"\1", content))
+    assert in_capitals(document) == expected
+
+
+def test_a_statement_of_a_template_divides_texts(tmp_path: Path) -> None:
+    document = read(tmp_path, "<p>You have {% if n %}{{ n }} cats{% else %}no cat{% endif %} now</p>")
+    assert document.texts == ["You have", "{{1}} cats", "no cat", "now"]
+    assert "templates" in document.notes[0] and not read(tmp_path, "<p>{ One }</p>").notes
+
+
+@pytest.mark.parametrize(
+    ("content", "left"),
+    [
+        ("<svg><style>a{}</style><title>«The cat»</title><text>«One»<tspan>«two»</tspan></text></svg>", 0),
+        ("<textarea>\n«One»\r\n\r\n  «two» &amp; «three»\n</textarea>", 0),
+        ("<TEMPLATE><p>«One» {{ x }}</p></TEMPLATE><noscript><p>«Two»</p></noscript>", 0),
+        ('<META CONTENT="«The house»" PROPERTY="og:site_name"><meta name="Description" content=\'«One»\'>', 0),
+        ("<img src=x alt='«One»'/><input type=SUBMIT value='«Two»'><i data-title='title=\"x\"' title='«One»'></i>", 0),
+        ("<input value='the cat'><input type=hidden value='one'><iframe srcdoc='<p>the cat</p>'></iframe>", 2),
+        ("<!--[if mso]><p>The cat</p><![endif]--><!--[if mso]><td><![endif]--><![CDATA[the dog]]>", 2),
+        (
+            "<p xml:lang='de'>Das Haus</p><p>«One» <i lang='fr' title='x y'>deux</i> «three»<p lang=en-GB>«Four»</p>",
+            2,
+        ),
+        ("<ul><li lang=de>Das <b>Haus</b><li>«One»</ul><p translate=no>Not me<p>«Two»", 1),
+        ("<svg><desc><![CDATA[the dog]]></desc></svg><meta itemprop=description content='«One»'>", 1),
+        ("<p>«I see» <ruby>«base»<rp>(<rt>reading<rp>)</ruby> «now»</p>", 1),
+        ("<html data-lang=en><body lang=en>«One»</body></html>", 0),
+        ("<p>«I see» <ruby>«base»<rp>(</rp><rt>reading</rt><rp>)</rp></ruby> «now»</p>", 1),
+    ],
+)
+def test_a_text_in_an_unusual_place_is_translated_or_reported(tmp_path: Path, content: str, left: int) -> None:
+    expected = re.sub(r"«(.*?)»", lambda words: words[1].upper(), content)
+    document = read(tmp_path, re.sub(r"«(.*?)»", r"\1", content))
+    assert in_capitals(document) == expected
+    assert len(document.left) == left
+
+
+def test_attributes_without_quotes_get_them(tmp_path: Path) -> None:
+    document = read(tmp_path, "<img alt=Station title = 'x' src=a><a href=b title=One>two</a>")
+    written = document.translated([f'{text} "nord"' for text in document.texts]).decode()
+    assert 'alt="Station &quot;nord&quot;"' in written and 'title="One &quot;nord&quot;">two' in written
+
+
+def test_a_page_in_the_language_that_its_elements_name_is_read_as_a_whole(tmp_path: Path) -> None:
+    document = read(tmp_path, "<html lang=de><body lang=de><p>One</p>")
+    assert document.texts == ["One"]
+
+
+@pytest.mark.parametrize("code", ["<%", "<? ", "{{", "{%", "{#", "{% comment %}", "{% style %}<?php "])
+def test_code_that_does_not_end_is_looked_for_once(code: str) -> None:
+    from dragoman.formats.html import _CODE
+
+    _CODE.sub("", code * 100_000)
+
+
+def test_hidden_elements_in_one_another_are_read_at_once(tmp_path: Path) -> None:
+    assert read(tmp_path, f"<p>o{'<b hidden>' * 20_000}x{'</b>' * 20_000}ne").texts == ["one<g1/>", "x"]
+
+
+def test_a_page_that_names_its_language_is_translated(tmp_path: Path) -> None:
+    document = read(tmp_path, '<html xml:lang="en" lang="en-GB"><body lang=en><p>One</p>')
+    assert in_capitals(document) == '<html xml:lang="it" lang="it"><body lang=en><p>ONE</p>'
+
+
+def test_a_value_is_a_word_of_its_sentence(tmp_path: Path) -> None:
+    document = read(tmp_path, "<p>{{ a }} sees <b>{{ b }}</b>{# c #}, <i>x</i>.</p><p>{{ d }}: {{ e }}</p>")
+    assert document.texts == ["{{1}} sees <g2>{{3}}</g2><g4/>, <g5>x</g5>."]
+    written = document.translated(["<g2>{{3}}</g2>, {{1}} e<g4/> <g5>y</g5>"]).decode()
+    assert written.startswith("<p><b>{{ b }}</b>, {{ a }} e{# c #} <i>y</i></p>")
+    written = document.translated(["nothing of it"]).decode()
+    assert all(code in written for code in ("{{ a }}", "{{ b }}", "{# c #}"))
+
+
+@pytest.mark.parametrize("section", ["<![word b]>", "<![ ]>", "<![CDATA[x]]>", "<![if lt IE 9]>"])
+def test_marked_sections_stay(tmp_path: Path, section: str) -> None:
+    assert in_capitals(read(tmp_path, f"<p>a</p>{section}<p>b</p>")) == f"<p>A</p>{section}<p>B</p>"
+
+
+def test_what_a_form_sends_stays_or_is_noted(tmp_path: Path) -> None:
+    choices = '<datalist><option value="The red apple"><option value="7"></datalist>'
+    document = read(tmp_path, f'{choices}<select><option value="green one">Green</select>')
+    assert document.texts == ["Green"] and document.notes == [] and len(document.left) == 1
+    document = read(tmp_path, "<select>\n<option>Green</option></select>")
+    assert document.texts == ["Green"] and len(document.notes) == 1
+
+
+def test_a_document_type_inside_the_body_ends_a_text(tmp_path: Path) -> None:
+    source = "<p>One<!DOCTYPE html>two</p>"
+    document = read(tmp_path, source)
+    assert in_capitals(document) == "<p>ONE<!DOCTYPE html>TWO</p>"

@@ -1,0 +1,173 @@
+"""Catalogues of a program's messages: untranslated entries are translated, and all else stays."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.errors import DataError
+from dragoman.formats.reading import read_document
+
+polib = pytest.importorskip("polib", reason="the extra documents is not installed")
+
+HEADER = """# Messages.
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals={forms}; plural=0;\\n"
+
+"""
+ENTRIES = """#: a.c:1
+#, c-format
+msgctxt "menu"
+msgid "Open %s\\n"
+msgstr ""
+
+msgid ""
+"One.\\n"
+"  Two.\\n"
+"  -h, --help  Help  me\\n"
+"A sentence that is long enough to go\\n"
+"on in the next line\\n"
+"\\n"
+"100 %"
+msgstr ""
+
+msgid "one dog"
+msgid_plural "%d dogs"
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "Save"
+msgstr "Salva"
+
+#, fuzzy
+msgid "cat"
+msgstr "cane"
+
+#~ msgid "old"
+#~ msgstr "vecchio"
+"""
+
+
+def written(tmp_path: Path, content: str, encoding: str = "utf-8", mark: str = "è ") -> Any:
+    path = tmp_path / "a.po"
+    path.write_bytes(content.encode(encoding))
+    document = read_document(path, ("en", "pt-BR"))
+    path.write_bytes(document.translated([mark + text for text in document.texts]))
+    return polib.pofile(str(path))
+
+
+def test_messages_that_lack_a_translation_get_one_line_by_line(tmp_path: Path) -> None:
+    catalogue = written(tmp_path, HEADER.format(forms=2) + ENTRIES)
+    first, second, dogs, save, cat, old = catalogue
+    assert (first.msgstr, first.msgctxt, first.flags) == ("è Open %s\n", "menu", ["c-format"])
+    assert second.msgstr == (
+        "è One.\n  è Two.\n  -h, --help  è Help  è me\n"
+        "è A sentence that is long enough to\ngo on in the next line\n\n100 %"
+    )
+    assert dogs.msgstr_plural == {0: "è one dog", 1: "è %d dogs"}
+    assert [save.msgstr, cat.msgstr, cat.fuzzy, old.msgstr, old.obsolete] == ["Salva", "cane", True, "vecchio", 1]
+    assert catalogue.metadata["Language"] == "pt_BR"
+
+
+@pytest.mark.parametrize(("forms", "plural"), [(1, ["%d dogs"]), (3, ["%d dogs", "%d dogs", "%d dogs"])])
+def test_a_language_has_as_many_plural_forms_as_its_header_says(tmp_path: Path, forms: int, plural: list[str]) -> None:
+    catalogue = written(tmp_path, HEADER.format(forms=forms) + ENTRIES, mark="")
+    assert [*catalogue[2].msgstr_plural.values()] == plural
+
+
+def test_an_encoding_stays_unless_it_lacks_a_character(tmp_path: Path) -> None:
+    latin = (HEADER.format(forms=2) + ENTRIES).replace("UTF-8", "ISO-8859-1").replace("Salva", "Città")
+    assert written(tmp_path, latin, "latin-1").metadata["Content-Type"] == "text/plain; charset=ISO-8859-1"
+    catalogue = written(tmp_path, latin, "latin-1", mark="犬 ")
+    assert catalogue.metadata["Content-Type"] == "text/plain; charset=UTF-8"
+    assert catalogue[0].msgstr == "犬 Open %s\n" and catalogue[3].msgstr == "Città"
+
+
+def test_a_message_for_the_names_of_translators_stays_empty(tmp_path: Path) -> None:
+    entries = 'msgid "translator-credits"\nmsgstr ""\n\nmsgid "Save"\nmsgstr ""\n'
+    assert [entry.msgstr for entry in written(tmp_path, HEADER.format(forms=2) + entries)] == ["", "è Save"]
+
+
+@pytest.mark.parametrize(
+    ("header", "complaint"),
+    [
+        ("Language: pt_PT.UTF-8", None),
+        ("Language: ", None),
+        ("Language: de", "German .* as target language"),
+        ("X-Source-Language: it", "Italian .* as source language"),
+    ],
+)
+def test_a_catalogue_for_other_languages_is_refused(tmp_path: Path, header: str, complaint: str | None) -> None:
+    content = HEADER.format(forms=2).replace('"Plural', f'"{header}\\n"\n"Plural') + 'msgid "Save"\nmsgstr ""\n'
+    if complaint is None:
+        assert written(tmp_path, content)[0].msgstr == "è Save"
+    else:
+        with pytest.raises(DataError, match=complaint):
+            written(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("flag", "source", "translation", "is_left"),
+    [
+        ("c-format", "%s in %d", "%s a %d", False),
+        ("c-format", "%s in %d", "%d a %s", True),
+        ("c-format", "%s in %d", "%s a", True),
+        ("c-format", "%s in", "%s a %s", True),
+        ("c-format", "%2$s in %1$s", "%1$s a %2$s", False),
+        ("c-format", "%d%% of", "%% %d", False),
+        ("c-format", "%d%% of", "%d% di", True),
+        ("c-format", "%-5.2lf of", "%-5.2f di", True),
+        ("python-format", "%(a)s in %(b)d", "%(b)d a %(a)s", False),
+        ("python-format", "%(a)s in", "%(è)s a", True),
+        ("python-brace-format", "{a} in {b:d}", "{b:d} a {a}", False),
+        ("python-brace-format", "{name} in", "{nome} a", True),
+        ("no-c-format", "100 %s in", "100 a", False),
+    ],
+)
+def test_an_entry_whose_arguments_would_differ_is_left_untranslated(
+    tmp_path: Path, flag: str, source: str, translation: str, is_left: bool
+) -> None:
+    path = tmp_path / "a.po"
+    entry = f'#, {flag}\nmsgid "{source}"\nmsgstr ""\n\nmsgid "Save"\nmsgstr ""\n'
+    path.write_text(HEADER.format(forms=2) + entry)
+    document = read_document(path, ("en", "it"))
+    assert document.texts == [source, "Save"]
+    catalogue = polib.pofile(document.translated([translation, "Salva"]).decode())
+    assert [entry.msgstr for entry in catalogue] == ["" if is_left else translation, "Salva"]
+    assert [place for _, place in document.left] == ["line 7"] * is_left
+    assert len(document.texts) + len(document.left) == 2
+
+
+def test_plural_forms_keep_the_arguments_of_one_of_their_sources(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    entry = '#, c-format\nmsgid "one dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    path.write_text(HEADER.format(forms=2) + entry)
+    document = read_document(path, ("en", "it"))
+    assert 'msgstr[1] "%d cani"' in document.translated(["un cane", "%d cani"]).decode()
+    document = read_document(path, ("en", "it"))
+    assert 'msgstr[1] ""' in document.translated(["un cane", "%s cani"]).decode()
+    assert len(document.left) == len(document.remarks) == 1
+
+
+def test_a_damaged_catalogue_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a.po:7 is not a line of a catalogue"):
+        written(tmp_path, HEADER.format(forms=2) + "msgid The cat\n")
+
+
+def test_plural_forms_that_are_translated_already_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    entry = 'msgid "one dog"\nmsgid_plural "many dogs"\nmsgstr[0] ""\nmsgstr[1] "molti cani"\n'
+    path.write_text('msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n' + entry)
+    document = read_document(path, ("en", "it"))
+    written = document.translated([text.upper() for text in document.texts]).decode()
+    assert 'msgstr[0] "ONE DOG"\nmsgstr[1] "molti cani"' in written
+
+
+def test_a_catalogue_that_names_no_plural_forms_has_two(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    path.write_text(header + 'msgid "one dog"\nmsgid_plural "%d dogs"\n')
+    written = read_document(path, ("en", "it")).translated(["un cane", "%d cani"]).decode()
+    assert written.rstrip().endswith('msgstr[0] "un cane"\nmsgstr[1] "%d cani"')

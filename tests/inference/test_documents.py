@@ -1,0 +1,134 @@
+"""Documents through a model, from the command line and from Python."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dragoman
+from dragoman.cli.main import main
+from dragoman.formats import reading
+from dragoman.formats.document import Left
+from dragoman.formats.reading import read_document
+
+PAGE = '<html lang="en"><h1>The cat</h1><p>the <b>red</b> dog sleeps.</p><pre>the cat</pre></html>'
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "page.html"
+    path.write_text(PAGE)
+    return path
+
+
+def test_command_and_function_write_the_same_document(run_folder: Path, page: Path) -> None:
+    one, other = page.with_name("one.html"), page.with_name("other.html")
+    assert main(["translate", str(run_folder), "--input", str(page), "--output", str(one), "--quiet"]) == 0
+    translations = dragoman.translate_document(run_folder, page, other, progress=False)
+    assert one.read_bytes() == other.read_bytes()
+    assert [each.source for each in translations] == ["The cat", "the <g1>red</g1> dog sleeps."]
+    written = one.read_text()
+    assert written.endswith("</p><pre>the cat</pre></html>")
+    assert [written.count(tag) for tag in ('lang="it"', "<h1>", "<b>", "</b>", "<g1>")] == [1, 1, 1, 1, 0]
+    assert {path.name for path in page.parent.iterdir()} == {"page.html", "one.html", "other.html"}
+
+
+def test_a_stopped_document_goes_on(run_folder: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.write_text("".join(f"<p>the cat {number}" for number in range(1_500)))
+    whole, stopped = page.with_name("whole.html"), page.with_name("stopped.html")
+    command = ["translate", str(run_folder), "--beam-size", "1", "--quiet", "--input", str(page), "--output"]
+    assert main([*command, str(whole)]) == 0
+    translate, chunks = dragoman.Translator.translate, [1]
+
+    def once(*given: Any, **settings: Any) -> Any:
+        if not chunks:
+            raise KeyboardInterrupt
+        chunks.pop()
+        return translate(*given, **settings)
+
+    monkeypatch.setattr(dragoman.Translator, "translate", once)
+    assert main([*command, str(stopped)]) == 130
+    assert {path.name for path in page.parent.glob("stopped*")} == {"stopped.html.part", "stopped.html.part.json"}
+    chunks[:] = [1]
+    assert main([*command, str(stopped)]) == 0
+    assert stopped.read_bytes() == whole.read_bytes()
+    assert not [*page.parent.glob("*.part*")]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ([], "is a document, so it needs a file as its --output"),
+        (["--output", "/dev/null"], "needs a file as its --output"),
+        (["--output", "x.html", "--format", "json"], "takes no JSON"),
+        (["--output", "x.pdf"], "stays html; name --output so, not x.pdf"),
+        (["--output", "x.html", "--n-best", "2"], "takes no decode.raw, --align or --n-best"),
+        (["--raw", "--document-format", "html"], "--raw translates its lines"),
+        (["--output", "x.html", "--document-format", "word"], "'word' is no format; give one of html, markdown"),
+    ],
+)
+def test_what_a_document_cannot_take_is_refused(
+    run_folder: Path, page: Path, capsys: pytest.CaptureFixture[str], options: list[str], complaint: str
+) -> None:
+    assert main(["translate", str(run_folder), "--input", str(page), *options]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_document_that_is_no_text_is_translated_too(run_folder: Path, tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="the extra documents is not installed")
+    book = openpyxl.Workbook()
+    book.active.append(["name", "price"])
+    book.active.append(["the cat", 12])
+    book.save(tmp_path / "book.xlsx")
+    written = tmp_path / "libro.xlsx"
+    command = ["translate", str(run_folder), "--input", str(tmp_path / "book.xlsx"), "--output", str(written)]
+    assert main([*command, "--only", "name", "--quiet"]) == 0
+    name, price = next(openpyxl.load_workbook(written).active.iter_rows(min_row=2, values_only=True))
+    assert (isinstance(name, str), price) == (True, 12)
+
+
+@pytest.mark.parametrize(("name", "other"), [("a.docm", "b.docx"), ("a.xlsx", "b.xltx")])
+def test_an_office_document_keeps_its_ending(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
+) -> None:
+    (tmp_path / name).write_bytes(b"")
+    command = ["translate", str(run_folder), "--input", str(tmp_path / name), "--output", str(tmp_path / other)]
+    assert main(command) == 2
+    assert f"stays {name[1:]}; name --output so, not {other}" in capsys.readouterr().err
+
+
+def test_columns_of_lines_are_refused(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("the cat\n")
+    assert main(["translate", str(run_folder), "--input", str(tmp_path / "a.txt"), "--only", "name"]) == 2
+    assert "--only names columns or keys of a document" in capsys.readouterr().err
+
+
+def test_a_document_ends_with_a_line_that_counts_its_texts(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, output = tmp_path / "page.html", tmp_path / "out.html"
+    page.write_text("<p>the cat\n<p>the dog zzzz\n")
+
+    def read(*given: Any) -> Any:
+        document = read_document(*given)
+        document.left += [Left("a formula compares with it", "line 7"), Left("a formula compares with it", "line 9")]
+        return document
+
+    monkeypatch.setattr(reading, "read_document", read)
+    command = ["translate", str(run_folder), "--input", str(page), "--output", str(output)]
+    assert main(command) == 0
+    said = capsys.readouterr().err
+    assert "2 texts left (first: line 7): a formula compares with it" in said
+    assert re.search(r"4 texts: 2 translated, 2 left, [12] flagged \((line 1, )?line 2\)$", said.strip())
+    output.unlink()
+    assert main([*command, "--fail-on", "left"]) == 9
+
+
+def test_a_document_without_texts_is_reported(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>7 <b>8</b>")
+    assert main(["translate", str(run_folder), "--input", str(page), "--output", str(tmp_path / "out.html")]) == 0
+    assert "no text was found" in capsys.readouterr().err
