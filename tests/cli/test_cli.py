@@ -16,8 +16,8 @@ import dragoman
 from dragoman import errors
 from dragoman.cli import console
 from dragoman.cli.bars import Bars, state_of
-from dragoman.cli.console import open_screen
 from dragoman.cli.main import app, main
+from dragoman.cli.screen import open_screen
 from dragoman.cli.train import show_demo_scores
 from dragoman.cli.work import Work
 from dragoman.evaluating.evaluation import Evaluation, evaluate

@@ -1,6 +1,6 @@
-"""What a command shows: results on standard output; notes, warnings, errors and bars on standard error.
+"""Output of commands: results on standard output; notes, warnings and errors on standard error.
 
-There are bars only on a terminal. NO_COLOR is respected. Text from a file never controls the terminal.
+NO_COLOR is respected. Text from a file never controls the terminal.
 """
 
 import json
@@ -9,9 +9,6 @@ import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from dragoman import system
-from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,42 +104,6 @@ def _is_number(cell: str) -> bool:
 
 
 # Standard error
-
-
-def open_screen(quiet: bool = False, verbose: bool = False) -> Progress:
-    """Shows from now on what is logged, and returns the progress that public functions report to.
-
-    If it is `quiet`, only warnings are shown; if it is `verbose`, also details. If several processes run one command
-    together, only the first one shows anything.
-    """
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    logger = logging.getLogger("dragoman")
-    for earlier in [handler for handler in logger.handlers if isinstance(handler, ScreenHandler)]:
-        logger.removeHandler(earlier)
-    logger.addHandler(ScreenHandler(console))
-    shown = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
-    logger.setLevel(logging.CRITICAL if system.rank() else shown)
-    if quiet or system.rank():
-        return silent
-    from dragoman.cli.bars import Bars  # here, because a quiet command starts without
-
-    return Bars(console)
-
-
-class ScreenHandler(logging.Handler):
-    """Shows log records above the bars: information as it is, warnings with their name."""
-
-    def __init__(self, console: "Console") -> None:
-        super().__init__()
-        self._console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno < logging.WARNING:
-            say(self._console, record.getMessage())
-        else:
-            say(self._console, f"{record.levelname.lower()}: {record.getMessage()}", "yellow")
 
 
 def note(text: str, is_warning: bool = False) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli.console import open_screen
+from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError
 from dragoman.system import MOST_THREADS
 

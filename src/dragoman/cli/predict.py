@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dragoman
-from dragoman.cli.console import as_json, note, open_screen, visible, write, write_pieces, write_text
+from dragoman.cli.console import as_json, note, visible, write, write_pieces, write_text
 from dragoman.cli.options import Device, Format, Model, Precision, Quiet, Texts, Threads, keywords
+from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.errors import ConfigError, DataError
 from dragoman.progress import silent

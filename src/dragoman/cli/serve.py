@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli.console import as_json, note, open_screen, write, write_table
+from dragoman.cli.console import as_json, note, write, write_table
 from dragoman.cli.options import Device, Precision, Quiet, Threads
+from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError, missing_extra
 from dragoman.files import check_output
 

@@ -14,7 +14,7 @@ import typer
 
 import dragoman
 from dragoman import system
-from dragoman.cli.console import note, open_screen, write, write_result, write_table
+from dragoman.cli.console import note, write, write_result, write_table
 from dragoman.cli.evaluate import show_meaning, show_scores
 from dragoman.cli.options import (
     Anyway,
@@ -36,6 +36,7 @@ from dragoman.cli.options import (
     one_or_two,
     typed,
 )
+from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import standard_input
 from dragoman.cli.work import Work
 from dragoman.errors import CheckpointError, ConfigError

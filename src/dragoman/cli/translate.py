@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen
+from dragoman.cli.console import note
 from dragoman.cli.options import (
     Adapter,
     BeamSize,
@@ -28,6 +28,7 @@ from dragoman.cli.options import (
     search_overrides,
     typed,
 )
+from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.cli.work import Flags, Work, meanings, printed
 from dragoman.errors import ConfigError, GateFailed
