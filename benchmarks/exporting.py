@@ -24,7 +24,7 @@ from dragoman.exporting import Target
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import build_model
 from dragoman.store.description import Languages, ModelFiles
-from dragoman.store.folder import save_model
+from dragoman.store.saving import save_model
 from dragoman.text.phrasebook import Sentence, read_phrasebook
 from dragoman.tokenizing.special_tokens import SYMBOLS
 from dragoman.tokenizing.tokenizers import Tokenizers

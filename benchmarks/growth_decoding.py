@@ -28,7 +28,8 @@ import dragoman
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import build_model
 from dragoman.store.description import ModelFiles
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import save_model
 from dragoman.system import describe, machine
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers

@@ -75,7 +75,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from dragoman.model.config import ModelConfig
     from dragoman.model.transformer import build_model
     from dragoman.store.description import Languages, ModelFiles
-    from dragoman.store.folder import save_model
+    from dragoman.store.saving import save_model
     from dragoman.text.prepare import prepare_data
     from dragoman.text.settings import DataSettings
     from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
@@ -100,9 +100,9 @@ def models(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from dragoman.model.adapters import adapt
     from dragoman.model.config import LoraSettings, ModelConfig
     from dragoman.model.transformer import build_model
-    from dragoman.store.adapters import adapter_of
     from dragoman.store.description import ModelFiles
-    from dragoman.store.folder import load_model, save_model
+    from dragoman.store.folder import describe_adapter, load_model
+    from dragoman.store.saving import save_model
     from dragoman.tokenizing.labels import Labels
     from dragoman.tokenizing.tokenizers import Tokenizers
 
@@ -128,7 +128,7 @@ def models(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "cut" / "labels.json").write_text('{"format"')
     settings = LoraSettings(rank=2)
     adapt(translator.model, settings, seed=1)
-    adapter = adapter_of(run_folder, settings)
+    adapter = describe_adapter(run_folder, settings)
     save_model(folder / "adapter", translator.model, ModelFiles(adapter=adapter))
     save_model(folder / "moved", translator.model, ModelFiles(adapter=adapter.but(base="/nowhere/base")))
     (folder / "bert").mkdir()

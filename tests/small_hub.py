@@ -87,7 +87,7 @@ def hub_of(models: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(hub.constants, "ENDPOINT", address)
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(cache / "hub"))
     (cache / "dragoman").mkdir(parents=True)
-    monkeypatch.setattr("dragoman.store.hub.cache_folder", lambda: cache / "dragoman")  # kernels stay where they are
+    monkeypatch.setattr("dragoman.store.folder.cache_folder", lambda: cache / "dragoman")  # kernels stay where they are
     try:
         yield asked
     finally:

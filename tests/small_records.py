@@ -10,7 +10,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.projection import weight_roles
 from dragoman.model.transformer import build_model
 from dragoman.store.description import Languages, ModelFiles
-from dragoman.store.folder import save_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers

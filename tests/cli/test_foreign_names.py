@@ -14,10 +14,10 @@ from dragoman.cli.main import main
 from dragoman.model.adapters import adapt
 from dragoman.model.config import LoraSettings
 from dragoman.model.transformer import build_model
-from dragoman.store.adapters import adapter_of
 from dragoman.store.description import Languages, ModelFiles
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import describe_adapter, load_model
 from dragoman.store.manifest import write_manifest
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
@@ -65,7 +65,7 @@ def folders(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = load_model(root / "translator").model
     adapt(model, lora, seed=3)
     for name in ("adapter", "lost"):
-        save_model(root / name, model, ModelFiles(adapter=adapter_of(root / "translator", lora)))
+        save_model(root / name, model, ModelFiles(adapter=describe_adapter(root / "translator", lora)))
     content = json.loads((root / "lost" / "config.json").read_text("utf-8"))
     content["adapter"] |= {"base": f"/nowhere/{''.join(ATTACKS)}", "beside": "../nowhere"}
     (root / "lost" / "config.json").write_text(json.dumps(content), "utf-8")

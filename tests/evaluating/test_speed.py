@@ -27,7 +27,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import build_model
 from dragoman.progress import Progress
 from dragoman.store.description import Languages, ModelFiles
-from dragoman.store.folder import save_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 

@@ -39,7 +39,7 @@ from dragoman.inference.translator import Translator
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages, ModelFiles
-from dragoman.store.folder import save_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.tokenizing.words import words_of
 

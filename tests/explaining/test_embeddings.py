@@ -23,7 +23,8 @@ from dragoman.explaining.embeddings import (
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages, ModelFiles
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.special_tokens import PADDING, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers

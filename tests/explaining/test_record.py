@@ -14,7 +14,8 @@ from dragoman.explaining.recording import MOST_TOKENS, WIDTHS, Recorder, record
 from dragoman.explaining.writing import summary
 from dragoman.inference.translator import Translator
 from dragoman.model.attention import Attention
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import save_model
 from dragoman.surface.conventions import PairConventions
 
 SENTENCE = "the red cat sees the old station ."

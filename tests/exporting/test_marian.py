@@ -23,10 +23,11 @@ from dragoman.inference.options import SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
 from dragoman.store.marian import read_marian
 from dragoman.store.marian_search import Symbols, options_from
 from dragoman.store.marian_weights import POSITIONS, Vocabularies, from_marian, to_marian, twins
+from dragoman.store.saving import save_model
 from dragoman.store.tensors import named_weights
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.training.loss import label_smoothed_loss

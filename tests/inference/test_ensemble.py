@@ -18,7 +18,8 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
 from dragoman.inference.translator import Translator
 from dragoman.store.description import Languages
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.special_tokens import Framing
 
 TEXTS = [pair.source for pair in phrases("new_patterns")[:6]]

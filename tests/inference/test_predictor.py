@@ -21,7 +21,8 @@ from dragoman.inference.predictor import Classified, Filled, Predictor, Row, Tag
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import EncoderModel, build_model
 from dragoman.store.description import ModelFiles, StoredModel
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, MASK, START, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words, split_words

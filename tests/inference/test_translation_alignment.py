@@ -12,7 +12,7 @@ from dragoman.inference.teacher_forcing import ForcedText, Seen, cross_weights, 
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.model.attention import Attention
-from dragoman.store.folder import save_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.words import words_in_tokens, words_of
 
 TWO = "Where is the cat ? The dog is old ."

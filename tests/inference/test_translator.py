@@ -32,7 +32,7 @@ from dragoman.inference.translator import Translator
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.progress import Silent
 from dragoman.store.description import StoredModel
-from dragoman.store.folder import save_model
+from dragoman.store.saving import save_model
 from dragoman.surface.around import Peeled
 from dragoman.surface.forms import Form
 from dragoman.surface.placeholders import WORDS

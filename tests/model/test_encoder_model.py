@@ -21,8 +21,9 @@ from dragoman.model.embedding import sinusoids
 from dragoman.model.packing import Packing
 from dragoman.model.transformer import EncoderModel, build_model, prepare_for_decoding
 from dragoman.store.description import ModelFiles
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
 from dragoman.store.manifest import write_manifest
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

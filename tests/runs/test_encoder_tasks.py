@@ -28,7 +28,8 @@ from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.starting import fresh_state, starting_config
 from dragoman.runs.train import seed_runs, spreads, train_seeds
 from dragoman.store.description import ModelFiles
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

@@ -18,10 +18,10 @@ from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.model.adapters import adapt
 from dragoman.model.config import LoraSettings
 from dragoman.model.transformer import EncoderDecoder, build_model
-from dragoman.store.adapters import adapter_of
 from dragoman.store.description import FORMAT, WEIGHTS, Languages, ModelFiles
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import describe_adapter, load_model
 from dragoman.store.manifest import write_manifest
+from dragoman.store.saving import save_model
 from dragoman.store.weights import SCALE, quantise
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
@@ -158,7 +158,9 @@ def test_what_cannot_be_quantised_is_refused_before_anything_is_written(
 def test_an_adapter_is_quantised_with_its_base(folder: Path, scored: bool, tmp_path: Path) -> None:
     model, lora = load_model(folder).model, LoraSettings(rank=2)
     adapt(model, lora, seed=3)
-    save_model(tmp_path / "adapter", model, ModelFiles(generation={"beam_size": 2}, adapter=adapter_of(folder, lora)))
+    save_model(
+        tmp_path / "adapter", model, ModelFiles(generation={"beam_size": 2}, adapter=describe_adapter(folder, lora))
+    )
     test = tmp_path / "test.en-it.tsv"
     test.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS * 4), encoding="utf-8")
     found = dragoman.quantize(tmp_path / "adapter", tmp_path / "small", test if scored else None)

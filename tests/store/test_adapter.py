@@ -19,11 +19,11 @@ from dragoman.inference.translator import Translator
 from dragoman.model.adapters import LowRank, adapt
 from dragoman.model.config import LoraSettings
 from dragoman.model.transformer import build_model
-from dragoman.store.adapters import adapter_of
 from dragoman.store.description import Languages, ModelFiles, read_adapter, read_config
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import describe_adapter, load_model
 from dragoman.store.manifest import write_manifest
 from dragoman.store.merging import merge
+from dragoman.store.saving import save_model
 from dragoman.store.tensors import place_weights
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
@@ -64,7 +64,7 @@ def learnt(base: Path) -> Any:
 @pytest.fixture
 def adapter(base: Path, tmp_path: Path) -> Path:
     files = ModelFiles(
-        generation={"beam_size": 2}, card="# Tuned on something, chrF 50", adapter=adapter_of(base, LORA)
+        generation={"beam_size": 2}, card="# Tuned on something, chrF 50", adapter=describe_adapter(base, LORA)
     )
     save_model(tmp_path / "adapter", learnt(base), files)
     return tmp_path / "adapter"
@@ -169,7 +169,7 @@ def test_a_whole_model_is_no_adapter(base: Path, adapter: Path, tmp_path: Path) 
     with pytest.raises(ConfigError, match="is a whole model already, not an adapter; there is nothing to merge"):
         merge(base, tmp_path / "whole")
     with pytest.raises(ConfigError, match="is an adapter, and another one needs a whole model; merge it first"):
-        adapter_of(adapter, LORA)
+        describe_adapter(adapter, LORA)
     with pytest.raises(CheckpointError, match="is an adapter itself; --adapter goes with .*base, to which it belongs"):
         load_model(adapter, adapter=adapter)
     with pytest.raises(DataError, match="exists"):

@@ -17,8 +17,8 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.inference.translator import Translator
-from dragoman.store.description import Languages, find_model
-from dragoman.store.folder import load_model
+from dragoman.store.description import Languages
+from dragoman.store.folder import find_model, load_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
 ONE, SEVERAL = "hub:Helsinki-NLP/opus-mt-en-it", "hub:Helsinki-NLP/opus-mt-en-roa"

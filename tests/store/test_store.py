@@ -18,9 +18,10 @@ from dragoman.errors import CheckpointError, DataError, DiskFull, Error
 from dragoman.model.transformer import build_model
 from dragoman.store import tensors as placing
 from dragoman.store import weights
-from dragoman.store.description import WEIGHTS, Languages, ModelFiles, find_model
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.description import WEIGHTS, Languages, ModelFiles
+from dragoman.store.folder import find_model, load_model
 from dragoman.store.manifest import write_manifest
+from dragoman.store.saving import save_model
 from dragoman.store.tensors import named_weights
 from dragoman.store.weights import read_weights, write_weights
 from dragoman.tokenizing.tokenizers import Tokenizers

@@ -24,7 +24,8 @@ from dragoman.run_folder import RunFolder
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.translation import TranslationTask
 from dragoman.store.description import Languages, ModelFiles, StoredModel, read_config
-from dragoman.store.folder import load_model, save_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import save_model
 from dragoman.store.tensors import named_weights
 from dragoman.text.prepare import prepare_data
 from dragoman.text.settings import DataSettings

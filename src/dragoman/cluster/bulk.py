@@ -41,7 +41,8 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.serialization import parse_json, read_object
-from dragoman.store.description import GENERATION, find_model
+from dragoman.store.description import GENERATION
+from dragoman.store.folder import find_model
 from dragoman.text.readers import Pair
 from dragoman.text.settings import ReadingSettings
 

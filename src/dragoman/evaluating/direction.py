@@ -13,7 +13,8 @@ from dragoman.errors import DataError, DecodeError
 from dragoman.inference.translation import Translation
 from dragoman.languages import UNKNOWN_LANGUAGE, differing
 from dragoman.run_folder import RunFolder
-from dragoman.store.description import find_model, read_config
+from dragoman.store.description import read_config
+from dragoman.store.folder import find_model
 from dragoman.text.columns import Naming
 from dragoman.text.report import read_report
 

@@ -23,7 +23,8 @@ from dragoman.formats.lines import EncodingErrors, read_lines, without_packing
 from dragoman.formats.rows import Format, refuse_markup, side_lines
 from dragoman.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
 from dragoman.run_folder import RunFolder
-from dragoman.store.description import USES, find_model, read_config
+from dragoman.store.description import USES, read_config
+from dragoman.store.folder import find_model
 from dragoman.text.columns import Naming
 from dragoman.text.prepared import read_pairs
 from dragoman.text.readers import Pair, open_pairs

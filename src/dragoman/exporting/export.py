@@ -12,7 +12,8 @@ from dragoman.exporting.proof import Proof
 from dragoman.files import new_folder, write_file
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import StoredModel
-from dragoman.store.folder import check_new_model, load_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import check_new_model
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
 from dragoman.text.phrasebook import read_phrasebook
 

@@ -28,7 +28,7 @@ from dragoman.errors import DataError, Interrupted
 from dragoman.files import check_output, flush_file, growing_file, is_plain_file, remove, remove_partial
 from dragoman.inference.options import SearchOptions
 from dragoman.serialization import write_json
-from dragoman.store.description import model_hash
+from dragoman.store.folder import model_hash
 
 log = logging.getLogger(__name__)
 

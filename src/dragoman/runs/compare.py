@@ -33,7 +33,8 @@ from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
 from dragoman.runs.lookup import apply_overrides
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import seed_runs
-from dragoman.store.description import CONFIG, find_model, read_config
+from dragoman.store.description import CONFIG, read_config
+from dragoman.store.folder import find_model
 from dragoman.store.hub import hub_address
 from dragoman.text.columns import Naming
 from dragoman.text.examples import open_source

@@ -29,7 +29,8 @@ from dragoman.runs.lookup import RunOptions, apply_overrides, name_of
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import FAMILY_IN_WORDS
 from dragoman.runs.train import train_run
-from dragoman.store.description import find_model, read_config
+from dragoman.store.description import read_config
+from dragoman.store.folder import find_model
 from dragoman.text.inputs import open_inputs
 from dragoman.text.settings import DataSettings
 from dragoman.training.distributed import join

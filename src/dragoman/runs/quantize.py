@@ -10,7 +10,8 @@ from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs.compare import CompareResult, compare
 from dragoman.store.description import WEIGHTS, default_card
-from dragoman.store.folder import check_new_model, load_model, save_model
+from dragoman.store.folder import load_model
+from dragoman.store.saving import check_new_model, save_model
 
 
 class Quantized(NamedTuple):

@@ -30,7 +30,7 @@ from dragoman.runs.starting import adapter_for, fresh_state
 from dragoman.runs.task import Task, Validated
 from dragoman.serialization import write_json
 from dragoman.store.description import Adapter, ModelFiles
-from dragoman.store.folder import save_model
+from dragoman.store.saving import save_model
 from dragoman.training.checkpoint import TrainState, newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
 from dragoman.training.distributed import World
 from dragoman.training.freezing import count_trained

@@ -11,9 +11,8 @@ from dragoman.model.shapes import count_weights
 from dragoman.model.transformer import AnyModel, EncoderModel, build_model
 from dragoman.runs.choices import Start
 from dragoman.runs.recipe import FAMILIES, LABELLING_TASKS, Recipe
-from dragoman.store.adapters import adapter_of
 from dragoman.store.description import Adapter, StoredModel
-from dragoman.store.folder import load_model
+from dragoman.store.folder import describe_adapter, load_model
 from dragoman.store.tensors import named_weights, place_weights
 from dragoman.training.checkpoint import TrainState
 from dragoman.training.freezing import tune
@@ -112,7 +111,7 @@ def adapter_for(recipe: Recipe) -> Adapter | None:
     if recipe.start is None or recipe.lora is None:
         return None
     try:
-        return adapter_of(recipe.start.model, recipe.lora)
+        return describe_adapter(recipe.start.model, recipe.lora)
     except CheckpointError as error:
         raise CheckpointError(f"{error}; an adapter is trained on that model, so put it back") from None
 

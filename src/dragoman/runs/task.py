@@ -24,8 +24,8 @@ from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import TextFacts, Vocabularies
 from dragoman.runs.recipe import Recipe, too_few_positions
-from dragoman.store.description import Description, ModelFiles, find_model, read_config
-from dragoman.store.folder import load_model
+from dragoman.store.description import Description, ModelFiles, read_config
+from dragoman.store.folder import find_model, load_model
 from dragoman.store.tensors import place_weights
 from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.labels import Labels

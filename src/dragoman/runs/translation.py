@@ -26,7 +26,8 @@ from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
-from dragoman.store.description import Languages, ModelFiles, StoredModel, find_model, read_conventions
+from dragoman.store.description import Languages, ModelFiles, StoredModel, read_conventions
+from dragoman.store.folder import find_model
 from dragoman.surface.conventions import PairConventions
 from dragoman.surface.letters import Truecaser
 from dragoman.surface.protected import Names, alike

@@ -8,11 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import check
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import write_file
 from dragoman.model.adapters import adapt, merged
-from dragoman.model.config import LoraSettings
 from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object, write_json
 from dragoman.store.description import (
@@ -25,29 +23,12 @@ from dragoman.store.description import (
     Adapter,
     ModelFiles,
     StoredModel,
-    find_model,
     read_adapter,
     verify_model,
 )
 from dragoman.store.manifest import listed_hash
 from dragoman.store.tensors import as_tensors, named_weights, place_weights
 from dragoman.store.weights import read_weights, write_weights
-
-
-def adapter_of(base: Path | str, settings: LoraSettings) -> Adapter:
-    """What adapters that are trained on a model will say of it.
-
-    Raises:
-        ConfigError: the model is an adapter itself.
-    """
-    folder = find_model(base).resolve()
-    if read_adapter(folder) is not None:
-        raise ConfigError(
-            f"{base} is an adapter, and another one needs a whole model; merge it first: dragoman merge {base} --to "
-            "FOLDER"
-        )
-    facts = {"base": str(folder), "sha256": listed_hash(folder, WEIGHTS), "lora": settings.model_dump(mode="json")}
-    return check(facts, "adapter", Adapter)
 
 
 def write_adapter(

@@ -8,12 +8,12 @@ import pydantic
 
 from dragoman.config import Settings, read_json_as
 from dragoman.errors import CheckpointError
-from dragoman.files import CONFIG, MANIFEST, nearest, sha256
+from dragoman.files import CONFIG, MANIFEST, nearest
 from dragoman.languages import LanguageTag
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
-from dragoman.store.hub import foreign, hub_address, hub_model
+from dragoman.store.hub import foreign
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
 from dragoman.surface.conventions import PairConventions
@@ -175,15 +175,12 @@ class StoredModel:
         return self.files.languages or Languages()
 
 
-def find_model(path: Path | str) -> Path:
-    """The model folder that `MODEL` means: the folder itself, or `best/`, else `final/`, of a run folder; of an address
-    on the hub, its folder in the cache.
+def find_local_model(path: Path | str) -> Path:
+    """Return the model folder at a path: the folder itself, or `best/`, else `final/`, of a run folder.
 
     Raises:
         CheckpointError: there is no model at `path`.
     """
-    if (address := hub_address(path)) is not None:
-        return hub_model(address)
     path = Path(path)
     run = RunFolder(path)
     for folder in (path, run.best, run.final):
@@ -198,11 +195,6 @@ def find_model(path: Path | str) -> Path:
     if kind := foreign(path):
         raise CheckpointError(f"{path} is {kind}")
     raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")
-
-
-def model_hash(path: Path | str) -> str:
-    """Return the SHA-256 of the manifest of a model or an adapter, which lists that of every file."""
-    return sha256(find_model(path) / MANIFEST)
 
 
 def verify_model(folder: Path) -> None:

@@ -1,107 +1,89 @@
-"""A model folder as a whole: `save_model` writes one, `load_model` reads one."""
+"""Models found and loaded: `find_model` returns the folder of a path or an address, `load_model` reads it."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dragoman.config import Content
+from dragoman.compiled.libraries import cache_folder
+from dragoman.config import check
 from dragoman.errors import CheckpointError, ConfigError, DataError, TokenizerError
-from dragoman.files import check_new_folder, model_around, new_folder, write_file
-from dragoman.model.config import ModelConfig
+from dragoman.files import MANIFEST, sha256
+from dragoman.formats.addresses import HUB
+from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.model.shapes import weight_shapes
-from dragoman.serialization import read_object, write_json
+from dragoman.serialization import read_object
 from dragoman.store.description import (
-    CARD,
     CONFIG,
-    FORMAT,
     GENERATION,
     WEIGHTS,
+    Adapter,
     ModelFiles,
     StoredModel,
-    default_card,
     find_base,
-    find_model,
+    find_local_model,
     read_adapter,
     read_config,
     verify_model,
 )
-from dragoman.store.manifest import write_manifest
-from dragoman.store.weights import read_weights, write_weights
+from dragoman.store.hub import hub_address
+from dragoman.store.manifest import listed_hash
+from dragoman.store.weights import read_weights
 from dragoman.surface.conventions import PairConventions
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 from dragoman.tokenizing.tokenizers import Tokenizers
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+log = logging.getLogger(__name__)
 
 
-def save_model(
-    folder: Path | str,
-    model: "nn.Module",
-    files: ModelFiles,
-    weights: "Mapping[str, Tensor] | None" = None,
-    replace: bool = False,
-    quantised: bool = False,
-) -> None:
-    """Writes a model folder, completely or not at all. With `replace`, it replaces an existing one. If `quantised`, its
-    matrices are rounded to 8 bits.
-    """
-    with new_folder(folder, replace) as aside:
-        write_model(aside, model, files, weights, quantised)
-        write_manifest(aside)
-
-
-def check_new_model(path: Path | str) -> None:
-    """Refuses, before any work is done, a path where no model folder can be made, or where it would damage another one.
+def find_model(path: Path | str) -> Path:
+    """Return the folder of the model that `path` names: as `find_local_model`, or that of an address on the hub.
 
     Raises:
-        DataError: something stands there already, or it lies inside a model folder.
+        CheckpointError: there is no model at `path`.
     """
-    check_new_folder(path)
-    if above := model_around(path):
-        raise DataError(f"{path} would lie inside {above}, which is whole only with its own files; name another place")
+    address = hub_address(path)
+    return find_local_model(path) if address is None else _hub_model(address)
 
 
-def write_model(
-    folder: Path,
-    model: "nn.Module",
-    files: ModelFiles,
-    weights: "Mapping[str, Tensor] | None" = None,
-    quantised: bool = False,
-) -> None:
-    """Writes all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own.
+def _hub_model(address: str) -> Path:
+    """Return the folder of a hub model in the cache. The hub is asked only the first time."""
+    cache = cache_folder()
+    if cache is None:
+        raise CheckpointError(f"there is no cache for {address}; convert it: dragoman convert {address} --to FOLDER")
+    kept = cache / "models" / address.removeprefix(HUB).replace("/", "--")
+    if not kept.is_dir():
+        from dragoman.store.marian import convert  # here, because it loads torch
 
-    If `files` name an adapter, only what trains is written, and the rest is left to its base.
+        try:
+            result = convert(address, kept)
+        except DataError:
+            if not kept.is_dir():  # else another process was faster
+                raise
+            return kept
+        for note in (f"{address} is kept as {kept}: {result.what}", *result.notes):
+            log.info("%s", note)
+    return kept
+
+
+def model_hash(path: Path | str) -> str:
+    """Return the SHA-256 of the manifest of a model or an adapter, which lists that of every file."""
+    return sha256(find_model(path) / MANIFEST)
+
+
+def describe_adapter(base: Path | str, settings: LoraSettings) -> Adapter:
+    """Return what adapters that are trained on a model will say of it.
+
+    Raises:
+        ConfigError: the model is an adapter itself.
     """
-    from dragoman.store.adapters import write_adapter
-    from dragoman.store.tensors import named_weights
-
-    weights = weights if weights is not None else named_weights(model)
-    if files.adapter is not None:
-        write_adapter(folder, model, files, files.adapter, weights)
-        return
-    config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
-    content: Content = {"format": FORMAT}
-    if quantised:
-        content["quantised"] = True
-    if files.languages is not None:
-        content["languages"] = {side: [tag] for side, tag in files.languages._asdict().items()}
-    if files.framing != DEFAULT_FRAMING:
-        content["framing"] = asdict(files.framing)
-    content["model"] = config.model_dump(mode="json", exclude_none=True)
-    write_json(folder / CONFIG, content)
-    write_weights(folder / WEIGHTS, weights, quantised)
-    if files.tokenizers is not None:
-        files.tokenizers.save(folder)
-    if files.labels is not None:
-        files.labels.save(folder)
-    if files.conventions is not None:
-        files.conventions.save(folder)
-    write_json(folder / GENERATION, dict(files.generation))
-    write_file(folder / CARD, files.card or default_card(files.languages, config))
+    folder = find_model(base).resolve()
+    if read_adapter(folder) is not None:
+        raise ConfigError(
+            f"{base} is an adapter, and another one needs a whole model; merge it first: dragoman merge {base} --to "
+            "FOLDER"
+        )
+    facts = {"base": str(folder), "sha256": listed_hash(folder, WEIGHTS), "lora": settings.model_dump(mode="json")}
+    return check(facts, "adapter", Adapter)
 
 
 def load_model(path: Path | str, adapter: Path | str | None = None) -> StoredModel:

@@ -1,15 +1,14 @@
-"""Models from elsewhere: those of the Hugging Face hub, and what stands where a model of ours should be.
+"""Models from other places: addresses and files of the Hugging Face hub, and models of other toolkits.
 
-A model with an address, `hub:OWNER/NAME` or `hub:OWNER/NAME@REVISION`, is fetched, converted once, and kept in the
-user's cache (`hub_model`). `foreign` names models of other toolkits, archives and caches by their files.
+A model with an address, `hub:OWNER/NAME` or `hub:OWNER/NAME@REVISION`, is fetched from the hub. `foreign` recognises
+models of other toolkits, archives and caches by their files.
 """
 
 import logging
 import re
 from pathlib import Path
 
-from dragoman.compiled.libraries import cache_folder
-from dragoman.errors import CheckpointError, ConfigError, DataError, optional
+from dragoman.errors import CheckpointError, ConfigError, optional
 from dragoman.files import CONFIG
 from dragoman.formats.addresses import HUB
 from dragoman.serialization import read_object
@@ -51,31 +50,6 @@ def hub_address(path: Path | str) -> str | None:
     if not re.fullmatch(rf"{HUB}[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@\w[\w./-]*)?", text, re.A):
         raise ConfigError(f"a model of the hub is named hub:OWNER/NAME or hub:OWNER/NAME@REVISION, not {text[:100]}")
     return text
-
-
-def hub_model(address: str) -> Path:
-    """The folder of a model in the cache. Nothing is asked of the hub once it is there.
-
-    Raises:
-        CheckpointError, TokenizerError: the hub does not give it, or it is no model that can be converted.
-        MissingExtra: the hub's library, or that of SentencePiece, is not installed.
-    """
-    cache = cache_folder()
-    if cache is None:
-        raise CheckpointError(f"there is no cache for {address}; convert it: dragoman convert {address} --to FOLDER")
-    kept = cache / "models" / address.removeprefix(HUB).replace("/", "--")
-    if not kept.is_dir():
-        from dragoman.store.marian import convert  # here, because it loads torch
-
-        try:
-            result = convert(address, kept)
-        except DataError:
-            if not kept.is_dir():  # else another process was faster
-                raise
-            return kept
-        for note in (f"{address} is kept as {kept}: {result.what}", *result.notes):
-            log.info("%s", note)
-    return kept
 
 
 def fetch(address: str) -> Path:

@@ -24,12 +24,12 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object
-from dragoman.store.description import CARD, Languages, ModelFiles, find_model, verify_model
-from dragoman.store.folder import check_new_model, save_model
+from dragoman.store.description import CARD, Languages, ModelFiles, find_local_model, verify_model
 from dragoman.store.hub import WEIGHTS as WEIGHT_FILES
 from dragoman.store.hub import fetch, hub_address, is_marian, is_pointer
 from dragoman.store.marian_search import Symbols, options_from
 from dragoman.store.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
+from dragoman.store.saving import check_new_model, save_model
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, read_model
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -384,7 +384,7 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
     folder = Path(folder) if address is None else fetch(address)
     if not is_marian(folder):
         try:
-            verify_model(find_model(folder))
+            verify_model(find_local_model(folder))
         except CheckpointError as error:
             raise CheckpointError(f"{error}; convert takes a Marian folder of transformers") from None
         raise ConfigError(f"{folder} is a model of Dragoman already; dragoman export writes it for other toolkits")

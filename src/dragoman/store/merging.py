@@ -12,8 +12,9 @@ from torch import Tensor
 
 from dragoman.config import flatten
 from dragoman.errors import ConfigError
-from dragoman.store.description import StoredModel, default_card, find_model, read_adapter
-from dragoman.store.folder import check_new_model, load_model, save_model
+from dragoman.store.description import StoredModel, default_card, read_adapter
+from dragoman.store.folder import find_model, load_model
+from dragoman.store.saving import check_new_model, save_model
 from dragoman.store.tensors import named_weights, place_weights
 
 MAY_DIFFER = {"dropout", "attention_dropout", "activation_dropout"}

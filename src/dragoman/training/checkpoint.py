@@ -25,8 +25,8 @@ from dragoman.errors import CheckpointError
 from dragoman.files import discard, new_folder, set_aside
 from dragoman.serialization import write_json
 from dragoman.store.description import ADAPTER, WEIGHTS, ModelFiles, verify_model
-from dragoman.store.folder import write_model
 from dragoman.store.manifest import write_manifest
+from dragoman.store.saving import write_model
 from dragoman.store.tensors import as_tensors
 from dragoman.store.weights import read_weights, write_weights
 from dragoman.training.optimiser import MasterWeights
