@@ -47,7 +47,7 @@ from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.special_tokens import END, START
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
-from dragoman.training.loop import MicroBatch, train_step
+from dragoman.training.loop import MicroBatch, Trainer
 from dragoman.training.objective import CrossEntropy
 from dragoman.training.settings import TrainSettings
 
@@ -104,9 +104,10 @@ def step(shape: Shape, seconds: float) -> Found:
     model.train()
     batch, rates, begin = random_batch(shape), [], time.perf_counter()
     objective = CrossEntropy(BatchList([batch]), recipe.train.label_smoothing)
+    trainer = Trainer(model, objective, recipe.train, state)
     while len(rates) < WARM_UP + FEWEST_STEPS or time.perf_counter() - begin < seconds:
         started = time.perf_counter()
-        train_step(model, objective, [MicroBatch(batch.size, batch)], recipe.train, state).report()
+        trainer.step([MicroBatch(batch.size, batch)]).report()
         rates.append(batch.size.tokens / (time.perf_counter() - started))
     parameters = sum(weight.numel() for weight in model.parameters())
     return {"tokens_per_second": statistics.median(rates[WARM_UP:]), "steps": len(rates), "parameters": parameters}

@@ -1,7 +1,7 @@
 """Small models and batches for tests."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +14,8 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, EncoderModel, LanguageModel, build_model
 from dragoman.progress import Advance
 from dragoman.training.checkpoint import TrainState
-from dragoman.training.objective import BatchSource, CrossEntropy
+from dragoman.training.loop import Callback, Trainer
+from dragoman.training.objective import BatchSource, CrossEntropy, Objective
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import TrainSettings
 
@@ -119,6 +120,19 @@ def fresh_state(model: torch.nn.Module, settings: TrainSettings) -> TrainState:
     )
     masters.attach(model)
     return TrainState(masters)
+
+
+def run_steps(
+    model: torch.nn.Module,
+    objective: Objective,
+    settings: TrainSettings,
+    state: TrainState,
+    callbacks: Sequence[Callback] = (),
+    stop: Callable[[], bool] = lambda: False,
+    **options: Any,
+) -> None:
+    """Train with a `Trainer`, to the last step or until `stop()`."""
+    Trainer(model, objective, settings, state, **options).run(callbacks, stop)
 
 
 def parse(text: str, origin: str, schema: type[S], overrides: Sequence[str] = ()) -> S:

@@ -1,8 +1,8 @@
 """Small runs for tests: text, settings that train in a second, and processes that end at a chosen moment."""
 
-import importlib
 import multiprocessing
 import os
+import pkgutil
 import random
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ def as_rank(rank: int, count: int, port: int, do: Callable[..., Any], *arguments
 def kill_at(function: str, call: int, do: Callable[..., Any], *arguments: Any) -> None:
     """Calls `do`, and ends the process, as a power failure would, when `function` is called for the `call`-th time."""
     home, name = function.rsplit(".", 1)
-    module = importlib.import_module(home)
+    module = pkgutil.resolve_name(home)  # a module, or a class in one
     original, calls = getattr(module, name), 0
 
     def counted(*given: Any, **named: Any) -> Any:

@@ -7,7 +7,7 @@ from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, BatchSize
 from dragoman.model.transformer import build_model
 from dragoman.training.checkpoint import TrainState
-from dragoman.training.loop import MicroBatch, train_step
+from dragoman.training.loop import MicroBatch, Trainer
 from dragoman.training.objective import CrossEntropy
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import TrainSettings
@@ -45,7 +45,6 @@ def build(batches: Sequence[Batch], shape: Shape | TextShape, way: Way, preset: 
     masters.attach(model)
     state = TrainState(masters)
     objective = CrossEntropy(BatchList(batches), settings.label_smoothing)
+    trainer = Trainer(model, objective, settings, state)
     shares = [MicroBatch(batch.size, batch) for batch in batches]
-    return Contender(
-        model, lambda number: train_step(model, objective, [shares[number]], settings, state).report().loss
-    )
+    return Contender(model, lambda number: trainer.step([shares[number]]).report().loss)

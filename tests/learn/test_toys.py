@@ -8,7 +8,7 @@ import pytest
 import torch
 from marks import thorough
 from reference_search import search
-from small import END, START, Source, batch_of, fresh_state, objective, train_settings
+from small import END, START, Source, batch_of, fresh_state, objective, run_steps, train_settings
 
 from dragoman.data.batching import Batch, BatchSize
 from dragoman.decoding.engine import Engine
@@ -17,7 +17,6 @@ from dragoman.decoding.request import Request
 from dragoman.model.config import ModelConfig
 from dragoman.model.packing import Packing
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, build_model
-from dragoman.training.loop import run_steps
 
 SYMBOLS = 14
 TASKS: dict[str, Callable[[list[int]], list[int]]] = {"copy": list, "reverse": lambda x: x[::-1], "sort": sorted}

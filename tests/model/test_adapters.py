@@ -11,7 +11,17 @@ import torch
 from closeness import assert_close
 from families import Trained
 from safetensors.torch import load_file
-from small import PRESETS, Source, few_batches, fresh_state, objective, random_batch, train_settings, translator
+from small import (
+    PRESETS,
+    Source,
+    few_batches,
+    fresh_state,
+    objective,
+    random_batch,
+    run_steps,
+    train_settings,
+    translator,
+)
 from small_runs import AtSteps, some_pairs, terminate, times, write_corpus
 
 from dragoman.data.batching import Batch
@@ -27,7 +37,7 @@ from dragoman.store.folder import load_model
 from dragoman.store.tensors import place_weights
 from dragoman.training.distributed import ALONE
 from dragoman.training.freezing import count_trained
-from dragoman.training.loop import backward, fetch, run_steps
+from dragoman.training.loop import backward, fetch
 from dragoman.training.loss import label_smoothed_loss
 
 

@@ -177,13 +177,13 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
     ("function", "call"),
     [
         ("os.replace", 3),
-        ("dragoman.training.loop.train_step", 6),
+        ("dragoman.training.loop.Trainer.step", 6),
         *thorough(
             *[("os.replace", call) for call in (1, 2, 4, 9, 20, 30)],
             ("dragoman.runs.resolving.write_file", 1),
             ("dragoman.runs.train.record_status", 1),
             ("dragoman.runs.train.record_status", 2),
-            ("dragoman.training.loop.train_step", 1),
+            ("dragoman.training.loop.Trainer.step", 1),
             ("dragoman.runs.translation.evaluate", 1),
             ("dragoman.runs.train.draw_curves", 1),
         ),
@@ -203,7 +203,7 @@ def test_a_kill_at_any_moment_leaves_a_run_that_goes_on(function: str, call: int
 @pytest.mark.thorough
 def test_any_number_of_kills_ends_in_the_same_bytes(finished: Path, whole: Path) -> None:
     kills = 0
-    while exit_code(kill_at, "dragoman.training.loop.train_step", 6, train_on, finished) == -signal.SIGKILL:
+    while exit_code(kill_at, "dragoman.training.loop.Trainer.step", 6, train_on, finished) == -signal.SIGKILL:
         kills += 1
     assert kills >= 1
     check_whole(run_of(finished), whole)

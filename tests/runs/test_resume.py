@@ -217,13 +217,13 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
     [
         ("os.replace", 9),
         ("os.replace", 38),
-        ("dragoman.training.loop.train_step", 10),
+        ("dragoman.training.loop.Trainer.step", 10),
         *thorough(
             *[("os.replace", call) for call in (2, 5, 14, 22, 30, 47, 55)],
             ("dragoman.tokenizing.training._trained", 2),
             ("dragoman.data.encoding._write", 2),
             ("dragoman.runs.translation.learn_tokenizers", 1),
-            ("dragoman.training.loop.train_step", 3),
+            ("dragoman.training.loop.Trainer.step", 3),
             ("dragoman.runs.translation.evaluate", 1),
             ("dragoman.runs.train.draw_curves", 1),
         ),

@@ -278,7 +278,7 @@ def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(Interrupted):
         train_within(tmp_path, "train.minutes=0.05", progress=AtSteps({1: terminate}))
     before = (tmp_path / "runs" / "corpus" / "recipe.toml").read_text()
-    monkeypatch.setattr(trial, "train_step", None)  # there is no second trial
+    monkeypatch.setattr(trial, "Trainer", None)  # there is no second trial
     result, text = train_within(tmp_path, "train.minutes=0.05")
     assert text == before
     assert re.search(rf"steps = {result.steps} # 0.05 minutes, as asked for, at \d", text)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from families import Trained
-from small import fresh_state, train_settings
+from small import fresh_state, run_steps, train_settings
 from small_rhyme import RHYME, SETTINGS, train, write_rhyme
 from small_runs import SETTINGS as PAIR_SETTINGS
 from small_runs import AtSteps, command, exit_codes, terminate, write_corpus
@@ -32,7 +32,6 @@ from dragoman.store.description import ModelFiles
 from dragoman.text.prepare import prepare_text
 from dragoman.text.prepared import read_text
 from dragoman.text.settings import DataSettings
-from dragoman.training.loop import run_steps
 from dragoman.training.loss import Loss
 from dragoman.training.objective import Objective
 

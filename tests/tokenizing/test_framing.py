@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import fresh_state, objective, train_settings
+from small import fresh_state, objective, run_steps, train_settings
 from small_runs import write_corpus
 
 import dragoman
@@ -32,7 +32,6 @@ from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, PADDING, START, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
-from dragoman.training.loop import run_steps
 
 MARIAN = Framing(source_before=(), target_start=PADDING)
 PAIRS = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from small import VOCABULARY, Source, few_batches, fresh_state, objective, train_settings, translator
+from small import VOCABULARY, Source, few_batches, fresh_state, objective, run_steps, train_settings, translator
 from small_runs import exit_code, kill_at
 from torch import Tensor
 
@@ -32,7 +32,6 @@ from dragoman.training.checkpoint import (
     restore,
     save_checkpoint,
 )
-from dragoman.training.loop import run_steps
 from dragoman.training.settings import TrainSettings
 
 NAME = "encoder.blocks.0.feed_forward.inner.weight"

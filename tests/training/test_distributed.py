@@ -16,7 +16,17 @@ import torch
 from closeness import assert_close
 from families import Trained
 from safetensors.torch import load_file, save_file
-from small import Source, few_batches, fresh_state, objective, parse, random_batch, train_settings, translator
+from small import (
+    Source,
+    few_batches,
+    fresh_state,
+    objective,
+    parse,
+    random_batch,
+    run_steps,
+    train_settings,
+    translator,
+)
 from small_runs import command, exit_codes, kill_at, some_pairs, train_command, train_small, weights, write_corpus
 
 from dragoman import system
@@ -28,7 +38,6 @@ from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.training import distributed, loop
 from dragoman.training.distributed import ALONE, World, join
-from dragoman.training.loop import run_steps
 
 STEPS = 20
 
@@ -158,7 +167,7 @@ def run_command(folder: Path, *overrides: str) -> None:
 
 def on_rank(folder: Path, rank: int, step: int, act: Callable[[], Any]) -> None:
     """Runs the command; this rank does something else as the step begins."""
-    original, calls = loop.train_step, 0
+    original, calls = loop.Trainer.step, 0
 
     def counted(*given: Any, **named: Any) -> Any:
         nonlocal calls
@@ -167,7 +176,7 @@ def on_rank(folder: Path, rank: int, step: int, act: Callable[[], Any]) -> None:
             act()
         return original(*given, **named)
 
-    loop.train_step = counted
+    loop.Trainer.step = counted
     distributed.LAST_WORDS = timedelta(seconds=1)
     run_command(folder)
 
@@ -185,7 +194,7 @@ def need_more() -> None:
 
 
 def killed(folder: Path, step: int, *overrides: str) -> None:
-    kill_at("dragoman.training.loop.train_step", step, run_command, folder, *overrides)
+    kill_at("dragoman.training.loop.Trainer.step", step, run_command, folder, *overrides)
 
 
 @pytest.fixture(scope="module")
@@ -382,7 +391,7 @@ def run_more(folder: Path) -> None:
 
 
 def more_killed(folder: Path, step: int) -> None:
-    kill_at("dragoman.training.loop.train_step", step, run_more, folder)
+    kill_at("dragoman.training.loop.Trainer.step", step, run_more, folder)
 
 
 @pytest.mark.thorough

@@ -19,6 +19,7 @@ from small import (
     language_model,
     objective,
     random_batch,
+    run_steps,
     sentences,
     train_settings,
     translator,
@@ -29,7 +30,7 @@ from dragoman.data.batching import Batch
 from dragoman.errors import DataError, Diverged, OutOfMemory
 from dragoman.model.dropout import StepKey
 from dragoman.training.checkpoint import TrainState
-from dragoman.training.loop import AHEAD, Every, StepReport, _is_due, ahead, run_steps, train_step
+from dragoman.training.loop import LOOKAHEAD, Every, StepReport, Trainer, prefetch
 from dragoman.training.objective import CrossEntropy, mean_loss
 from dragoman.training.settings import TrainSettings
 
@@ -222,13 +223,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 
 def test_callbacks_are_due_by_steps_by_minutes_and_at_the_end(clock: list[float]) -> None:
-    assert [step for step in range(1, 11) if _is_due(Every(steps=4), step, 10, 0.0)] == [4, 8]
-    assert [step for step in range(1, 11) if _is_due(Every(steps=4, at_end=True), step, 10, 0.0)] == [4, 8, 10]
-    assert not _is_due(Every(), 10, 10, 0.0)
+    assert [step for step in range(1, 11) if Every(steps=4).is_due(step, 10, 0.0)] == [4, 8]
+    assert [step for step in range(1, 11) if Every(steps=4, at_end=True).is_due(step, 10, 0.0)] == [4, 8, 10]
+    assert not Every().is_due(10, 10, 0.0)
     clock[0] = 119.0
-    assert not _is_due(Every(minutes=2), 3, 10, 0.0)
+    assert not Every(minutes=2).is_due(3, 10, 0.0)
     clock[0] = 120.0
-    assert _is_due(Every(minutes=2), 3, 10, 0.0)
+    assert Every(minutes=2).is_due(3, 10, 0.0)
 
 
 def test_minutes_count_from_when_a_callback_was_last_called(clock: list[float]) -> None:
@@ -323,13 +324,13 @@ def test_values_are_made_ahead_in_order_and_no_more_than_two() -> None:
             yield number
 
     taken: list[int] = []
-    for value in ahead(make()):
+    for value in prefetch(make()):
         taken.append(value)
         deadline = time.monotonic() + 10
-        while len(made) < min(8, value + AHEAD) and time.monotonic() < deadline:
+        while len(made) < min(8, value + LOOKAHEAD) and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(0.01)  # for what must not be made yet
-        assert made == list(range(1, min(8, value + AHEAD) + 1))
+        assert made == list(range(1, min(8, value + LOOKAHEAD) + 1))
     assert taken == list(range(1, 9)) and threads() == []
 
 
@@ -406,10 +407,8 @@ def order_of(monkeypatch: pytest.MonkeyPatch, stop_at: int | None = None) -> str
     settings, events = train_settings(steps=7), list[str]()
     model, state = model_for(settings)
     with monkeypatch.context() as watch:
-        watch.setattr(
-            "dragoman.training.loop.train_step",
-            lambda *given: [train_step(*given), events.append(f"q{state.step}")][0],
-        )
+        step = Trainer.step
+        watch.setattr(Trainer, "step", lambda *given: [step(*given), events.append(f"q{state.step}")][0])
         run_steps(
             *(model, objective(Source(few_batches()), settings), settings, state),
             [(Every(3, at_end=True), lambda state: events.append(f"s{state.step}"))],

@@ -32,7 +32,7 @@ from dragoman.model.adapters import adapt
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import StepKey
 from dragoman.training.distributed import ALONE
-from dragoman.training.loop import QueuedStep, fetch, read_later, train_step
+from dragoman.training.loop import QueuedStep, Trainer, fetch, read_later
 from dragoman.training.loss import Loss
 from dragoman.training.masking import MaskedTokens
 from dragoman.training.objective import CrossEntropy, Objective
@@ -149,9 +149,10 @@ def test_a_step_asks_the_device_for_no_number(case: str, settings: dict[str, Any
 def take_step(model: nn.Module, objective: Objective, settings: dict[str, Any]) -> tuple[FromHost, QueuedStep]:
     model, chosen = model.float().to("meta"), train_settings(accumulate=2, ema=0.5, **settings)
     state, micro_batches = fresh_state(model, chosen), fetch(objective.batches, range(2), ALONE)
-    train_step(model, objective, micro_batches, chosen, state)  # the first one makes the state of the optimiser
+    trainer = Trainer(model, objective, chosen, state)
+    trainer.step(micro_batches)  # the first one makes the state of the optimiser
     with FromHost() as host:
-        return host, train_step(model, objective, micro_batches, chosen, state)
+        return host, trainer.step(micro_batches)
 
 
 WAITS: dict[str, Callable[[Tensor], Any]] = {

@@ -34,7 +34,7 @@ from dragoman.store.saving import save_model
 from dragoman.training.checkpoint import TrainState, newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
 from dragoman.training.distributed import World
 from dragoman.training.freezing import count_trained
-from dragoman.training.loop import Every, StepReport, run_steps
+from dragoman.training.loop import Every, StepReport, Trainer
 from dragoman.training.settings import CHANGEABLE_ON_RESUME, TrainSettings
 
 log = logging.getLogger(__name__)
@@ -104,16 +104,9 @@ class Session:
                 (Every(steps=self.settings.validate_every, at_end=True), partial(self._validate, advance)),
                 (Every(self.settings.save_every, self.settings.save_minutes), self._save_if_possible),
             ]
-            run_steps(
-                self.model,
-                self.task.objective,
-                self.settings,
-                self.state,
-                callbacks,
-                lambda: stop.is_set() or self._is_over(),
-                self.world,
-                partial(self._log, advance),
-            )
+            log_step = partial(self._log, advance)
+            trainer = Trainer(self.model, self.task.objective, self.settings, self.state, self.world, log_step)
+            trainer.run(callbacks, lambda: stop.is_set() or self._is_over())
             if self._is_over():
                 self._save_if_possible()
             if self.world.any(stop.is_set()):  # also if the request came in the last step or later

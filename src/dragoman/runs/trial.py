@@ -16,7 +16,7 @@ from dragoman.runs.starting import fresh_state
 from dragoman.runs.task import Task
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
-from dragoman.training.loop import fetch, train_step
+from dragoman.training.loop import Trainer, fetch
 
 TRIAL_SECONDS = 12.0
 """How long steps of mean size are timed."""
@@ -33,6 +33,7 @@ class Trial:
         self.task, self.recipe, self.world = task, task.recipe, world
         self.model, self.state = fresh_state(task.recipe, task.device)
         self.batches, self.order = task.batches, task.batches.epoch(0)
+        self.trainer = Trainer(self.model, task.objective, self.recipe.train, self.state, world)
         self.model.train()
 
     @property
@@ -86,9 +87,7 @@ class Trial:
 
     def _step(self, indices: Sequence[Any]) -> tuple[int, float]:
         started = time.monotonic()
-        shares = fetch(self.batches, indices, self.world)
-        step = train_step(self.model, self.task.objective, shares, self.recipe.train, self.state, self.world)
-        report = step.report()  # waits for a GPU
+        report = self.trainer.step(fetch(self.batches, indices, self.world)).report()  # waits for a GPU
         return report.tokens, time.monotonic() - started
 
 

@@ -1,10 +1,10 @@
-"""The one training loop, for every task, for training from scratch and for fine-tuning.
+"""`Trainer`: the one training loop, for every task, for training from scratch and for fine-tuning.
 
     for each step: the next micro-batches, loss, backward, sum over processes, clip, step, then callbacks.
 
-A callback is a pair: when (`Every`), and a function that validates or saves. The loss is a sum over target tokens,
-divided by the token count of the whole step. So neither cutting a step into micro-batches nor sharing them out among
-processes changes the result.
+A callback is a pair: a schedule (`Every`), and a function that validates or saves. The loss is a sum over target
+tokens, divided by the token count of the whole step. So the result does not change if a step is cut into micro-batches,
+or if several processes share them.
 
 A processor does one thing after another. A GPU never waits for the host: a thread prepares the batches of the next
 steps, and the loss of a step is read after the next one has been queued. Nothing else in a step reads from the device.
@@ -36,42 +36,42 @@ from dragoman.training.settings import TrainSettings
 T = TypeVar("T")
 
 TOO_MANY_SKIPS = 10
-"""A run ends after this many steps in a row whose gradients are not finite."""
-AHEAD = 2
-"""Steps whose batches are prepared before they are needed."""
+"""Number of steps in a row with gradients that are not finite after which a run ends."""
+LOOKAHEAD = 2
+"""Number of steps whose batches are prepared before they are needed."""
 
 
 class MicroBatch(NamedTuple):
-    """One of the batches of a step, as one process sees it."""
+    """A part of a step's batch, as one process sees it."""
 
     size: BatchSize
-    """Known to every process, because the loss is divided by the tokens of the whole step."""
+    """Every process knows it, because the loss is divided by the tokens of the whole step."""
     batch: Any | None
     """None if another process computes it."""
 
 
 class StepReport(NamedTuple):
-    """What one step did. Losses are in nats a target token."""
+    """Figures of one step. Losses are in nats a target token."""
 
     step: int
     loss: float
-    """The cross-entropy that training minimises, with label smoothing; what an alignment head learns is not in it."""
+    """Cross-entropy with label smoothing, which training minimises; without the loss of an alignment head."""
     plain_loss: float
-    """The loss without label smoothing."""
+    """Cross-entropy without label smoothing."""
     rate: float
-    """The learning rate."""
+    """Learning rate."""
     norm: float
     """Norm of the gradient before clipping."""
     tokens: int
     """Source and target tokens."""
     batches: list[BatchSize]
-    """One for each micro-batch."""
+    """Sizes of the micro-batches."""
     seconds: float = 0.0
-    """Since the step before was read, or since the last callback."""
+    """Time since the step before was read, or since the last callback."""
 
     @property
     def is_skipped(self) -> bool:
-        """Whether the gradient was not finite, so that nothing moved."""
+        """Return True if the gradient was not finite, so that nothing moved."""
         return not math.isfinite(self.norm)
 
 
@@ -82,10 +82,10 @@ class QueuedStep(NamedTuple):
     rate: float
     batches: list[BatchSize]
     read: Callable[[], list[float]]
-    """Waits for the sums of the smoothed and the plain loss, and the norm."""
+    """A function that waits for the sums of the smoothed and the plain loss, and the norm."""
 
     def report(self) -> StepReport:
-        """What the step did; waits until it is done."""
+        """Wait until the step is done, and return its figures."""
         smoothed, plain, norm = self.read()
         target_tokens = sum(size.target_tokens for size in self.batches)
         tokens = sum(size.tokens for size in self.batches)
@@ -95,84 +95,115 @@ class QueuedStep(NamedTuple):
 
 @dataclass(frozen=True)
 class Every:
-    """When a callback is due: every so many steps, so many minutes after it was last done, or at the end."""
+    """A schedule of a callback: every n steps, n minutes after its last call, or at the last step."""
 
     steps: int | None = None
     minutes: float | None = None
     at_end: bool = False
-    """Whether it is also due at the last step."""
+
+    def is_due(self, step: int, steps: int, called: float) -> bool:
+        """Return True if the callback is due after this step of `steps`; `called` is the time of its last call."""
+        if self.at_end and step == steps:
+            return True
+        if self.steps is not None and step % self.steps == 0:
+            return True
+        return self.minutes is not None and time.monotonic() - called >= 60 * self.minutes
 
 
 Callback = tuple[Every, Callable[[TrainState], None]]
-"""What the loop calls between steps, and when."""
+"""A function that the loop calls between steps, and its schedule."""
 
 
-def run_steps(
-    model: nn.Module,
-    objective: Objective,
-    settings: TrainSettings,
-    state: TrainState,
-    callbacks: Sequence[Callback] = (),
-    stop: Callable[[], bool] = lambda: False,
-    world: World = ALONE,
-    log: Callable[[StepReport], None] = lambda _: None,
-) -> None:
-    """Trains from `state.step` to `settings.steps`, or until `stop()`; `state` then holds all that resuming needs.
-    The processes of a `world` each do their share of every step, and stop together.
+class Trainer:
+    """The training loop of one model. `state` is all that resuming needs.
 
-    `log` gets every step, in order and before a callback of the same step. On a GPU it otherwise gets a step once the
-    next one has been queued.
-
-    Raises:
-        Diverged: many steps in a row had gradients that were not finite. A GPU may have taken one step more.
-        OutOfMemory: a batch did not fit.
+    The processes of a `world` each do their share of every step, and stop together. `log` gets every step, in order and
+    before a callback of the same step. On a GPU it otherwise gets a step once the next one has been queued.
     """
-    assert settings.steps is not None, "a recipe is resolved to a number of steps before training"
-    called = [time.monotonic()] * len(callbacks)
-    queued: deque[QueuedStep] = deque()
-    read, runs_ahead = time.monotonic(), is_asynchronous(state.masters.flat.device)
 
-    def tell(but: int = 0) -> None:
-        """Counts and logs the steps that are queued, but not the latest ones."""
-        nonlocal read
-        while len(queued) > but:
-            report, began, read = queued.popleft().report(), read, time.monotonic()
-            state.count(report.is_skipped)
-            log(report._replace(seconds=read - began))
-            if state.skipped_in_a_row >= TOO_MANY_SKIPS:
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        settings: TrainSettings,
+        state: TrainState,
+        world: World = ALONE,
+        log: Callable[[StepReport], None] = lambda _: None,
+    ) -> None:
+        self.model, self.objective, self.settings = model, objective, settings
+        self.state, self.world, self.log = state, world, log
+        self._queued: deque[QueuedStep] = deque()
+        self._read = time.monotonic()
+        """When a step was last read, or a callback returned."""
+
+    def run(self, callbacks: Sequence[Callback] = (), stop: Callable[[], bool] = lambda: False) -> None:
+        """Train from `state.step` to `settings.steps`, or until `stop()`.
+
+        Raises:
+            Diverged: many steps in a row had gradients that were not finite. A GPU may have taken one step more.
+            OutOfMemory: a batch did not fit.
+        """
+        state, steps = self.state, self.settings.steps
+        assert steps is not None, "a recipe is resolved to a number of steps before training"
+        called = [time.monotonic()] * len(callbacks)
+        self._read, is_late = time.monotonic(), is_asynchronous(state.masters.flat.device)
+        prepared = prepare_steps(self.objective.batches, self.settings, state, self.world)
+        self.model.train()
+        with closing(prefetch(prepared) if is_late else prepared) as batches:
+            while state.step < steps and not self.world.any(stop()):
+                micro_batches, state.epoch, state.batch = next(batches)
+                self._queued.append(self.step(micro_batches))
+                self.report(waiting=int(is_late))
+                for number, (every, function) in enumerate(callbacks):
+                    if every.is_due(state.step, steps, called[number]):
+                        self.report()
+                        function(state)
+                        called[number] = self._read = time.monotonic()
+        self.report()
+
+    def step(self, micro_batches: Sequence[MicroBatch]) -> QueuedStep:
+        """Compute loss and gradient of this process's micro-batches, sum them over all processes, and update the
+        weights once. On a GPU this queues the work and does not wait for it.
+        """
+        state, settings = self.state, self.settings
+        state.step += 1
+        rate = settings.rate_at(state.step)
+        dropout_key = StepKey(settings.seed, state.step)
+        losses = backward(self.model, self.objective, state.masters, micro_batches, dropout_key)
+        self.world.sum(state.masters.gradient, losses)
+        norm = state.masters.step(rate, settings.clip_norm)
+        state.tokens += sum(size.tokens for size, _ in micro_batches)
+        if settings.ema:
+            state.average_in(settings.ema)
+        figures = read_later(torch.stack([*losses, norm]))
+        return QueuedStep(state.step, rate, [size for size, _ in micro_batches], figures)
+
+    def report(self, waiting: int = 0) -> None:
+        """Count and log the queued steps, except the `waiting` latest ones."""
+        while len(self._queued) > waiting:
+            report, began, self._read = self._queued.popleft().report(), self._read, time.monotonic()
+            self.state.count(report.is_skipped)
+            self.log(report._replace(seconds=self._read - began))
+            if self.state.skipped_in_a_row >= TOO_MANY_SKIPS:
                 raise Diverged(
                     f"{TOO_MANY_SKIPS} steps in a row had gradients that are not finite (the last was step "
                     f"{report.step}); lower train.learning_rate, lengthen train.warmup_steps, or use "
                     "train.precision = 'float32'"
                 )
 
-    model.train()
-    prepared = prepare_steps(objective.batches, settings, state, world)
-    with closing(ahead(prepared) if runs_ahead else prepared) as steps:
-        while state.step < settings.steps and not world.any(stop()):
-            micro_batches, state.epoch, state.batch = next(steps)
-            queued.append(train_step(model, objective, micro_batches, settings, state, world))
-            tell(but=int(runs_ahead))
-            for number, (when, function) in enumerate(callbacks):
-                if _is_due(when, state.step, settings.steps, called[number]):
-                    tell()
-                    function(state)
-                    called[number] = read = time.monotonic()
-    tell()
-
 
 def is_asynchronous(device: torch.device) -> bool:
-    """Whether the device computes while the host goes on."""
+    """Return True if the device computes while the host goes on."""
     return device.type != "cpu"
 
 
-def ahead(values: Iterator[T]) -> Generator[T]:
-    """The same values, but a thread makes the next `AHEAD` before they are asked for. An error is raised in place of
-    the value that could not be made.
+def prefetch(values: Iterator[T]) -> Generator[T]:
+    """Yield the same values, of which a thread makes the next `LOOKAHEAD` in advance. An error in making a value is
+    raised when that value is due.
     """
     thread = ThreadPoolExecutor(1)
     try:
-        coming = deque(thread.submit(next, values, None) for _ in range(AHEAD))
+        coming = deque(thread.submit(next, values, None) for _ in range(LOOKAHEAD))
         while (value := coming.popleft().result()) is not None:
             coming.append(thread.submit(next, values, None))
             yield value
@@ -183,7 +214,7 @@ def ahead(values: Iterator[T]) -> Generator[T]:
 def prepare_steps(
     batches: BatchSource, settings: TrainSettings, state: TrainState, world: World
 ) -> Generator[tuple[list[MicroBatch], int, int]]:
-    """What each step from `state` to the last computes, and the epoch and the batch after it."""
+    """Yield the micro-batches of each step from `state` to the last, and the epoch and the batch after it."""
     assert settings.steps is not None, "a recipe is resolved to a number of steps before training"
     order, for_gpu = _order(batches, state.epoch, state.batch), state.masters.flat.is_cuda
     for _ in range(state.step, settings.steps):
@@ -195,38 +226,15 @@ def prepare_steps(
 
 
 def fetch(batches: BatchSource, step: Iterable[Any], world: World) -> list[MicroBatch]:
-    """The micro-batches of a step; those that other processes compute are not fetched."""
+    """Return the micro-batches of a step; those that other processes compute are not fetched."""
     return [
         MicroBatch(batches.size_of(indices), batches.batch(indices) if world.owns(number) else None)
         for number, indices in enumerate(step)
     ]
 
 
-def train_step(
-    model: nn.Module,
-    objective: Objective,
-    micro_batches: Sequence[MicroBatch],
-    settings: TrainSettings,
-    state: TrainState,
-    world: World = ALONE,
-) -> QueuedStep:
-    """One step: loss and gradient of this process's micro-batches, their sums over all processes, and one update of
-    the weights. On a GPU this queues the work and does not wait for it.
-    """
-    state.step += 1
-    rate = settings.rate_at(state.step)
-    losses = backward(model, objective, state.masters, micro_batches, StepKey(settings.seed, state.step))
-    world.sum(state.masters.gradient, losses)
-    norm = state.masters.step(rate, settings.clip_norm)
-    state.tokens += sum(size.tokens for size, _ in micro_batches)
-    if settings.ema:
-        state.average_in(settings.ema)
-    figures = read_later(torch.stack([*losses, norm]))
-    return QueuedStep(state.step, rate, [size for size, _ in micro_batches], figures)
-
-
 def read_later(figures: Tensor) -> Callable[[], list[float]]:
-    """Reads these numbers when called, without waiting for what a GPU is given after them."""
+    """Return a function that reads these numbers without waiting for later work of a GPU."""
     if not figures.is_cuda:
         return figures.tolist
     on_host, copied = figures.to("cpu", non_blocking=True), torch.cuda.Event()
@@ -246,7 +254,7 @@ def backward(
     micro_batches: Sequence[MicroBatch],
     dropout_key: StepKey,
 ) -> Tensor:
-    """Adds this process's part of the gradient to `masters`; returns its sums of the smoothed and the plain loss.
+    """Add this process's part of the gradient to `masters`; return its sums of the smoothed and the plain loss.
 
     The gradient is that of the mean smoothed loss over the target tokens of the whole step.
     """
@@ -268,18 +276,10 @@ def backward(
 
 
 def _order(batches: BatchSource, epoch: int, batch: int) -> Iterator[tuple[int, int, Any]]:
-    """The indices of each batch from this position on, epoch after epoch, each after the position that follows it."""
+    """Yield the position after each batch and the batch's indices, from this position on, epoch after epoch."""
     while True:
         for indices in islice(batches.epoch(epoch), batch, None):
             batch += 1
             yield epoch, batch, indices
         assert batch, "an epoch has at least one batch"
         epoch, batch = epoch + 1, 0
-
-
-def _is_due(when: Every, step: int, steps: int, called: float) -> bool:
-    if when.at_end and step == steps:
-        return True
-    if when.steps is not None and step % when.steps == 0:
-        return True
-    return when.minutes is not None and time.monotonic() - called >= 60 * when.minutes
