@@ -7,7 +7,7 @@ after a look at sizes and shapes.
 import math
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError  # noqa: TID251 (only the error of what torch refuses)
 from typing import Any, Literal, NamedTuple
@@ -379,44 +379,68 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
         DataError: `to` exists already.
         MissingExtra: the SentencePiece library is not installed.
     """
-    to, address = Path(to), hub_address(folder)
+    to = Path(to)
     check_new_model(to)
-    folder = Path(folder) if address is None else fetch(address)
+    source = _source(folder)
+    given = None if languages is None else _pair(languages)
+    marian = read_marian(source.folder)
+    stated = given or _stated(marian, source.folder)
+    files, notes = _files(marian, stated, source)
+    with torch.device("meta"):
+        model = build_model(marian.config, seed=None)
+    save_model(to, model, files, from_marian(marian.weights, marian.config, marian.vocabularies))
+    weights = sum(tensor.numel() for tensor in marian.weights.values())
+    what = f"a model folder, {stated.source} to {stated.target}: {weights:,} weights"
+    return Conversion(to, what, (*notes, *_notes(marian, stated, source)))
+
+
+class _Source(NamedTuple):
+    """A Marian folder, its name for people, and the licence that it states."""
+
+    folder: Path
+    name: str
+    licence: str | None
+    is_fetched: bool
+    """True if it was fetched from the hub."""
+
+
+def _source(path: Path | str) -> _Source:
+    """Find or fetch a Marian folder. Any other folder is refused."""
+    address = hub_address(path)
+    folder = Path(path) if address is None else fetch(address)
     if not is_marian(folder):
         try:
             verify_model(find_local_model(folder))
         except CheckpointError as error:
             raise CheckpointError(f"{error}; convert takes a Marian folder of transformers") from None
         raise ConfigError(f"{folder} is a model of Dragoman already; dragoman export writes it for other toolkits")
-    given = None if languages is None else _pair(languages)
-    marian = read_marian(folder)
-    languages = given or _stated(marian, folder)
-    facts = marian.architecture
-    symbols = Symbols(marian.unknown, facts.pad_token_id, facts.eos_token_id)
-    place = marian.generation_file
-    options, notes = options_from(read_object(place), facts.max_position_embeddings, symbols, str(place))
-    with torch.device("meta"):
-        model = build_model(marian.config, seed=None)
     name = folder.resolve().name if address is None else f"{address} (commit {folder.name})"
-    licence = _licence(folder)
-    card = _card(marian, languages, name, licence or "the one that its authors chose")
-    files = ModelFiles(marian.tokenizers, languages, options, card, MARIAN_FRAMING)
-    save_model(to, model, files, from_marian(marian.weights, marian.config, marian.vocabularies))
-    weights = sum(tensor.numel() for tensor in marian.weights.values())
-    what = f"a model folder, {languages.source} to {languages.target}: {weights:,} weights"
-    several = list(marian.tokenizers.source.target_languages)
-    if several:
-        notes.append(
-            f"it translates into {', '.join(several)}; begin each text with a tag such as >>{several[0]}<<, or give "
+    return _Source(folder, name, _licence(folder), address is not None)
+
+
+def _files(marian: MarianFolder, languages: Languages, source: _Source) -> tuple[ModelFiles, list[str]]:
+    """Return the files of the new model folder, and notes on search options that differ."""
+    facts, path = marian.architecture, marian.generation_file
+    symbols = Symbols(marian.unknown, facts.pad_token_id, facts.eos_token_id)
+    options, notes = options_from(read_object(path), facts.max_position_embeddings, symbols, str(path))
+    card = _card(marian, languages, source)
+    return ModelFiles(marian.tokenizers, languages, options, card, MARIAN_FRAMING), notes
+
+
+def _notes(marian: MarianFolder, languages: Languages, source: _Source) -> Iterator[str]:
+    """Yield what a person should know of the new model besides its search options."""
+    targets = list(marian.tokenizers.source.target_languages)
+    if targets:
+        yield (
+            f"it translates into {', '.join(targets)}; begin each text with a tag such as >>{targets[0]}<<, or give "
             "--target-language"
         )
-    if licence or address:
-        notes.append(f"licence: {licence or 'not stated; ask its authors'}")
+    if source.licence or source.is_fetched:
+        yield f"licence: {source.licence or 'not stated; ask its authors'}"
     if marian.unnamed:
-        notes.append(f"{marian.unnamed:,} embeddings of no piece are left out; no text has them")
-    if languages == Languages() and not several:
-        notes.append("the folder does not say its languages; give them, as in: --languages en it")
-    return Conversion(to, what, tuple(notes))
+        yield f"{marian.unnamed:,} embeddings of no piece are left out; no text has them"
+    if languages == Languages() and not targets:
+        yield "the folder does not say its languages; give them, as in: --languages en it"
 
 
 def _pair(languages: Sequence[str]) -> Languages:
@@ -450,12 +474,12 @@ def _licence(folder: Path) -> str | None:
     return found[1] if found else None
 
 
-def _card(marian: MarianFolder, languages: Languages, name: str, licence: str) -> str:
-    config = marian.config
-    several = ", ".join(marian.tokenizers.source.target_languages)
+def _card(marian: MarianFolder, languages: Languages, source: _Source) -> str:
+    config, licence = marian.config, source.licence or "the one that its authors chose"
+    targets = ", ".join(marian.tokenizers.source.target_languages)
     return (
         f"# Translation, {languages.source} to {languages.target}\n\n"
-        f"The Marian model in {name}, converted to Dragoman: width {config.d_model}, "
+        f"The Marian model in {source.name}, converted to Dragoman: width {config.d_model}, "
         f"{config.encoder_layers} + {config.decoder_layers} layers. Its licence: {licence}.\n"
-        + (f"\nEach text begins with the tag of its target language, such as >>ita<<: {several}.\n" if several else "")
+        + (f"\nEach text begins with the tag of its target language, such as >>ita<<: {targets}.\n" if targets else "")
     )
