@@ -10,8 +10,7 @@ from pyarrow import parquet
 
 from dragoman.config import check, flatten
 from dragoman.errors import ConfigError, DataError
-from dragoman.runs.recipe import Recipe, Task
-from dragoman.runs.refusals import refuse_useless
+from dragoman.runs.recipe import Recipe, Task, refuse_useless
 from dragoman.text.prepare import prepare_data, prepare_labelled, prepare_text
 from dragoman.text.settings import DataSettings
 

@@ -15,8 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman.inference.options import SearchOptions
 from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.model.config import ModelConfig, Size
-from dragoman.runs.recipe import FAMILIES, Recipe
-from dragoman.runs.refusals import refuse_useless
+from dragoman.runs.recipe import FAMILIES, Recipe, refuse_useless
 from dragoman.tokenizing.training import TokenizerSettings
 
 WIDEST_FOR_MUON = 192

@@ -31,7 +31,7 @@ from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
 from dragoman.runs.lookup import apply_overrides
-from dragoman.runs.recipe import Recipe, read_recipe
+from dragoman.runs.recipe import LABEL_SETTINGS, Recipe, read_recipe
 from dragoman.runs.train import seed_runs
 from dragoman.store.description import CONFIG, read_config
 from dragoman.store.folder import find_model
@@ -283,10 +283,6 @@ def _write(result: CompareResult, output: Path | str | None, scores: Path | str 
         write_scores(scores, result.evaluations, result.comparisons)
 
 
-HOW_LABELS_ARE_READ = {"text_column", "label_column", "label_depth"}
-"""Settings of a run's text that hold for other test sets too."""
-
-
 def gives_labels(path: Path) -> bool:
     """Whether a path is a classifier or a tagger, or a run that trained one."""
     folders = (path, RunFolder(path).best, RunFolder(path).final)
@@ -328,7 +324,7 @@ def _read_labels(first: Path, task: str, asked: _Asked) -> tuple[Path, list[Exam
             )
         return path, list(read_labelled(path.parent, task, path.stem))
     path = Path(asked.test)
-    kept = read_recipe(run.recipe).data.model_dump(include=HOW_LABELS_ARE_READ) if run.recipe.is_file() else {}
+    kept = read_recipe(run.recipe).data.model_dump(include=set(LABEL_SETTINGS)) if run.recipe.is_file() else {}
     tables = apply_overrides(asked.overrides, {"data": {**kept, "path": str(path)}})
     kind, settings = "tag" if task == "tag" else "classify", check(tables, "the command line", Recipe).data
     found = list(open_source([path], settings, kind).read(Counter()))

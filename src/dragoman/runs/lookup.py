@@ -19,8 +19,7 @@ from dragoman.files import free_name, nearest
 from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.recipe import LIMITS, Recipe, read_tables
-from dragoman.runs.refusals import OF_EVERY_TASK
+from dragoman.runs.recipe import LIMITS, OF_EVERY_TASK, Recipe, read_tables
 from dragoman.runs.status import read_facts_to_go_on
 from dragoman.text.guess import guess_task
 
