@@ -13,11 +13,12 @@ from types import FrameType
 
 from dragoman.errors import Interrupted
 
-_AFTER_THE_FIRST = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
-"""Each signal that asks to stop, and how a second signal is handled."""
-if hasattr(signal, "SIGHUP"):  # not on Windows
-    # The system and the shell each send one when a terminal closes, so the second one is ignored.
-    _AFTER_THE_FIRST[signal.SIGHUP] = signal.SIG_IGN
+_AFTER_THE_FIRST = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_IGN,  # the system and the shell each send one when a terminal closes
+}
+"""The signals that ask to stop, and the handler of a second one."""
 
 
 @contextmanager

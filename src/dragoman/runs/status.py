@@ -69,7 +69,7 @@ def make_folder(run: RunFolder) -> None:
 def remove_unmade(run: RunFolder) -> None:
     """Removes a run's folder if it holds nothing but `run.json`, because what was asked for could not be used."""
     if {path.name for path in run.path.iterdir()} <= {run.facts.name, LOCK}:
-        with suppress(OSError):  # Windows keeps a file that is locked
+        with suppress(OSError):  # the error of the run matters more
             remove(run.path)
 
 

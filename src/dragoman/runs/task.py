@@ -222,7 +222,6 @@ class Task(ABC):
                 raise TokenizerError(f"{folder} was encoded by another tokenizer than the run has now; use --fresh")
         if self.is_fit(name, corpus):
             return corpus
-        del corpus  # Windows renames no folder whose files are open
         discard(folder)
         return self.encode_split(name, tokenizers, folder)
 

@@ -24,7 +24,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object
-from dragoman.store.description import CARD, Languages, ModelFiles, find_local_model, verify_model
+from dragoman.store.description import CARD, CONFIG, GENERATION, Languages, ModelFiles, find_local_model, verify_model
 from dragoman.store.hub import WEIGHTS as WEIGHT_FILES
 from dragoman.store.hub import fetch, hub_address, is_marian, is_pointer
 from dragoman.store.marian_search import Symbols, options_from
@@ -34,7 +34,7 @@ from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceToken
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.tokenizing.tokenizers import Tokenizers
 
-CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+TOKENIZER = "tokenizer_config.json"
 WEIGHTS, PICKLED = WEIGHT_FILES
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 MODELS = ("source.spm", "target.spm")
