@@ -9,7 +9,6 @@ from dragoman.evaluating.evaluation import evaluate as evaluate
 from dragoman.evaluating.pairs import score as score
 from dragoman.evaluating.speed import benchmark as benchmark
 from dragoman.explaining.embeddings import load_embeddings as load_embeddings
-from dragoman.explaining.heads import judge_heads as judge_heads
 from dragoman.explaining.recording import explain_choice as explain_choice
 from dragoman.explaining.recording import record as record
 from dragoman.explaining.writing import write_record as write_record

@@ -106,7 +106,6 @@ COMMANDS = [
     "explain translator 'the old cat' --format json",
     "explain classify 'the old cat' --format terminal",
     "explain translator 'the old cat' --instead a=dog --target 'a cat'",
-    "explain translator --heads pairs.tsv",
     "embeddings translator the",
     "embeddings translator the --format json",
     "runs runs",

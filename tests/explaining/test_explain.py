@@ -168,13 +168,6 @@ def test_a_choice_of_a_language_model_stands_in_its_text(language_model: Path, r
     [
         ((), "name a text, as in"),
         ((TEXT, "other.it"), "one text is explained at a time"),
-        ((TEXT, "--sentences", "3"), "only --heads takes --sentences"),
-        (
-            ("--heads", "--target", "il", "--weights", "encoder.0"),
-            "--heads judges a test set, and takes no --target or --weights",
-        ),
-        (("--heads", "--aligned", "none.tsv"), "--heads judges a test set, and takes no --aligned"),
-        (("--heads", "--format", "svg"), "--format svg is for the page of one text"),
         ((TEXT, "-o", "page.doc"), "page.doc must end in .html, .json, .png, .svg or .pdf; or name the form"),
         ((TEXT, "--weights", "encoder.9"), "weights must be a layer of the model (encoder.0"),
         ((TEXT, "--head", "encoder.0.9", "-o", "a.txt", "--format", "terminal"), "head must be one of the model's"),

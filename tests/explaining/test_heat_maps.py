@@ -12,10 +12,9 @@ import pytest
 from small_records import store_language_model, store_translator
 
 from dragoman.errors import ConfigError, MissingExtra
-from dragoman.explaining.pictures import HeatMap, draw, heat_lines, heat_maps
 from dragoman.explaining.record import Alignment, Candidate, Part, Record, Search, Stack, Step, Token
 from dragoman.explaining.recording import record
-from dragoman.explaining.writing import form_of, render, summary, write_record
+from dragoman.explaining.writing import HeatMap, draw, form_of, heat_lines, heat_maps, render, summary, write_record
 
 SENTENCE = "the red cat sees the old dog ."
 EMPTY = np.zeros((0, 0), dtype=np.float32)

@@ -2,9 +2,9 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,14 +13,12 @@ from dragoman.cli.console import as_json, note, write, write_result, write_table
 from dragoman.cli.options import Format, Model, Quiet, TargetLanguage, Threads
 from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError
+from dragoman.explaining import RecordFormat
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.explaining.embeddings import Answer, EmbeddingSpace
-    from dragoman.explaining.heads import HeadTable
     from dragoman.explaining.why import Why
-
-Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 
 log = logging.getLogger(__name__)
 
@@ -50,28 +48,11 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            help="The text, in quotes. With --heads: a test set as evaluate takes it.",
-            show_default="with --heads, the run's own test set",
-        ),
-    ] = None,
-    references: Annotated[
-        list[Path] | None,
-        typer.Argument(help="With --heads: references of the test sentences, a file each.", show_default=False),
-    ] = None,
-    heads: Annotated[
-        bool,
-        typer.Option(
-            "--heads", help="Remove each attention head in turn, and show how much the loss on a test set rises."
-        ),
-    ] = False,
-    sentences: Annotated[
-        int | None, typer.Option(min=1, help="With --heads: how many sentences of the test set.", show_default="200")
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="The text, in quotes.", show_default=False)
     ] = None,
     form: Annotated[
-        Form | None,
+        RecordFormat | None,
         typer.Option(
             "--format",
             help="A page; every number in full; a picture of where the model looked; or text on the terminal.",
@@ -91,68 +72,91 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Show what a model did with a text, on one page: from its pieces to the search, with every number."""
-    progress = open_screen(quiet)
-    of_page = {"output": output, "weights": weights, "head": head, "aligned": aligned}
-    if heads:
-        refuse(
-            "--heads judges a test set, and takes no",
-            {"target": target, "instead": instead, "target-language": target_language, **of_page},
-        )
-        check_printed(form)
-        count = {} if sentences is None else {"sentences": sentences}
-        table = dragoman.judge_heads(model, text, references or (), threads=threads, progress=progress, **count)
-        write_result(form or "terminal", table.facts(), lambda: show_heads(table))
-        return
-    refuse("only --heads takes", {"sentences": sentences})
-    if references:
-        raise ConfigError("one text is explained at a time; put it in quotes, or give --heads to judge a test set")
-    if not text:
-        raise ConfigError('name a text, as in: dragoman explain MODEL "This is my house."; or give --heads')
+    open_screen(quiet)
+    text = read_text(texts or [])
+    reading = {"target_language": target_language, "threads": threads}
     if instead is not None:
-        refuse("--instead prints its answer, and takes no", of_page)
-        check_printed(form)
-        word, other = read_choice(instead)
-        why = dragoman.explain_choice(
-            model, text, word, other, target, target_language=target_language, threads=threads
-        )
-        write_result(form or "terminal", why.facts(), lambda: show_choice(why))
+        of_page = {"output": output, "weights": weights, "head": head, "aligned": aligned}
+        print_choice(model, text, instead, target, form, of_page, reading)
         return
-    from dragoman.explaining.writing import form_of, render
+    form, output = choose_form(form, output)
+    check_form(form, weights, head)
+    recording = {"target": target, "weights": weights, "aligned": aligned, **reading}
+    if output is None:
+        print_record(model, text, form, head, recording)
+    else:
+        check_output(output, aligned)
+        write_page(output, model, text, form, head, recording)
+
+
+def read_text(texts: Sequence[str]) -> str:
+    """Return the one text to explain."""
+    if len(texts) > 1:
+        raise ConfigError("one text is explained at a time; put it in quotes")
+    if not any(texts):
+        raise ConfigError('name a text, as in: dragoman explain MODEL "This is my house."')
+    return texts[0]
+
+
+# The page of a text
+
+
+def choose_form(form: RecordFormat | None, output: Path | None) -> tuple[RecordFormat, Path | None]:
+    """Return the form of a page, and its file; None if it is printed."""
+    from dragoman.explaining.writing import form_of
 
     form = form or (form_of(output) if output is not None else "html")
-    check_form(form, weights, head)
-    output = output or (None if form in ("json", "terminal") else Path(f"explanation.{form}"))
-    if output is not None:
-        check_output(output, aligned)
+    return form, output or (None if form in ("json", "terminal") else Path(f"explanation.{form}"))
+
+
+def check_form(form: RecordFormat, weights: str | None, head: str | None) -> None:
+    """Refuse options for parts that this form of a page does not show."""
+    whole = form in ("html", "json")
+    if head is not None and whole:
+        raise ConfigError(f"--head names what a picture shows; {form} has every head")
+    if weights is not None and not whole:
+        raise ConfigError(f"--weights is for html and json; {form} shows no matrices")
+
+
+def print_record(model: Path, text: str, form: RecordFormat, head: str | None, recording: Mapping[str, Any]) -> None:
+    """Print a record as text or JSON."""
+    from dragoman.explaining.writing import render
+
+    record = dragoman.record(model, text, **recording)
+    write(as_json(record.facts()) if form == "json" else render(record, form, head).decode().removesuffix("\n"))
+
+
+def write_page(
+    output: Path, model: Path, text: str, form: RecordFormat, head: str | None, recording: Mapping[str, Any]
+) -> None:
+    """Write a record into a file, and print the translation."""
     started = time.monotonic()
-    record = dragoman.record(
-        model, text, target, weights=weights, aligned=aligned, target_language=target_language, threads=threads
-    )
-    if output is None:
-        write(as_json(record.facts()) if form == "json" else render(record, form, head).decode().removesuffix("\n"))
-        return
+    record = dragoman.record(model, text, **recording)
     dragoman.write_record(output, record, form, head)
     note(f"{output}: {output.stat().st_size / 1e6:.2f} MB, in {time.monotonic() - started:.1f} s")
     if record.target is not None:
         write_text(record.target)
 
 
-def refuse(why: str, options: Mapping[str, object]) -> None:
-    """Refuses options that would do nothing."""
-    if given := [f"--{name}" for name, value in options.items() if value is not None]:
-        raise ConfigError(f"{why} {' or '.join(given)}")
+# The choice of a word
 
 
-def check_printed(form: Form | None) -> None:
-    """Refuses the forms of a page for what is printed."""
+def print_choice(
+    model: Path,
+    text: str,
+    instead: str,
+    target: str | None,
+    form: RecordFormat | None,
+    of_page: Mapping[str, object],
+    reading: Mapping[str, Any],
+) -> None:
+    """Print why the model wrote one word instead of another. Options `of_page` would have no effect."""
+    if given := [f"--{name}" for name, value in of_page.items() if value is not None]:
+        raise ConfigError(f"--instead prints its answer, and takes no {' or '.join(given)}")
     if form not in (None, "terminal", "json"):
         raise ConfigError(f"--format {form} is for the page of one text; this is printed as text, or as json")
-
-
-def show_heads(table: "HeadTable") -> None:
-    write_table(table.headings, table.rows())
-    for each in table.notes:
-        note(each)
+    why = dragoman.explain_choice(model, text, *read_choice(instead), target, **reading)
+    write_result(form or "terminal", why.facts(), lambda: show_choice(why))
 
 
 def read_choice(text: str) -> tuple[str, str]:
@@ -181,13 +185,7 @@ def show_choice(why: "Why") -> None:
     write_table(columns, rows)
 
 
-def check_form(form: Form, weights: str | None, head: str | None) -> None:
-    """Refuses what this form of a page does not show."""
-    whole = form in ("html", "json")
-    if head is not None and whole:
-        raise ConfigError(f"--head names what a picture shows; {form} has every head")
-    if weights is not None and not whole:
-        raise ConfigError(f"--weights is for html and json; {form} shows no matrices")
+# Word vectors
 
 
 def embeddings(

@@ -16,11 +16,19 @@ from dragoman.brief import brief
 from dragoman.explaining.page.page import ORDER, pack, render_page
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
+StackName = Literal["encoder", "decoder"]
+AttentionName = Literal["self_attention", "cross_attention"]
 
 FORMAT = 2
 """Of a record's JSON."""
 TEMPERATURES = (0.25, 0.5, 1.0, 1.5, 2.0)
 """At which the probabilities of candidates can be had: exp(logit / temperature - normaliser)."""
+
+
+class _Brief:
+    """A value with a short repr."""
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True)
@@ -32,12 +40,12 @@ class Token:
     word: int | None
 
 
-@dataclass(frozen=True)
-class AttentionRecord:
+@dataclass(frozen=True, repr=False)
+class AttentionRecord(_Brief):
     """One attention of one layer: H heads, T queries, S keys; G key heads, of which each serves H / G query heads."""
 
-    name: Literal["self_attention", "cross_attention"]
-    keys: Literal["encoder", "decoder"]
+    name: AttentionName
+    keys: StackName
     """The stack whose tokens are looked at."""
     causal: bool
     """Whether token t sees only tokens up to t: the products beyond are masked."""
@@ -53,8 +61,8 @@ class AttentionRecord:
     """(H, T, S): softmax of the products that the mask leaves."""
 
 
-@dataclass(frozen=True)
-class Units:
+@dataclass(frozen=True, repr=False)
+class Units(_Brief):
     """The units of a feed-forward network that were strongest at each token, strongest first."""
 
     unit: np.ndarray[Any, np.dtype[np.int64]]
@@ -63,8 +71,8 @@ class Units:
     """(T, 5), after the nonlinearity."""
 
 
-@dataclass(frozen=True)
-class Layer:
+@dataclass(frozen=True, repr=False)
+class Layer(_Brief):
     """One layer of a stack."""
 
     name: str
@@ -75,8 +83,8 @@ class Layer:
     units: Units
 
 
-@dataclass(frozen=True)
-class Matrix:
+@dataclass(frozen=True, repr=False)
+class Matrix(_Brief):
     """A projection and what it was given: input (T, D) W^T (D, F) + b."""
 
     name: str
@@ -86,11 +94,11 @@ class Matrix:
     bias: Array | None
 
 
-@dataclass(frozen=True)
-class Stack:
+@dataclass(frozen=True, repr=False)
+class Stack(_Brief):
     """An encoder or a decoder: the tokens that it read, and what became of them."""
 
-    name: Literal["encoder", "decoder"]
+    name: StackName
     tokens: tuple[Token, ...]
     words: tuple[str, ...]
     embedding: Array
@@ -114,8 +122,8 @@ class Candidate:
     log_prob: float
 
 
-@dataclass(frozen=True)
-class Step:
+@dataclass(frozen=True, repr=False)
+class Step(_Brief):
     """The choice of one token, after those that the decoder had read."""
 
     token: Token
@@ -147,8 +155,8 @@ class Node:
     """Of one that ended: total over length penalty."""
 
 
-@dataclass(frozen=True)
-class Search:
+@dataclass(frozen=True, repr=False)
+class Search(_Brief):
     """One search: every hypothesis that it kept or dropped."""
 
     width: int
@@ -163,8 +171,8 @@ class Search:
     score: float
 
 
-@dataclass(frozen=True)
-class Alignment:
+@dataclass(frozen=True, repr=False)
+class Alignment(_Brief):
     """Which word came from which, read off cross-attention."""
 
     layer: int
@@ -180,12 +188,12 @@ class Alignment:
     """(source word, target word)."""
 
 
-Erased = tuple[Literal["encoder", "decoder"], int]
+Erased = tuple[StackName, int]
 """The stack and the number of a word that was erased."""
 
 
-@dataclass(frozen=True)
-class Contributions:
+@dataclass(frozen=True, repr=False)
+class Contributions(_Brief):
     """What spoke for each written token: how far it falls when a word is deleted.
 
     T steps, C candidates of a step, E words that were erased.
@@ -199,8 +207,8 @@ class Contributions:
     """(E, T): the same for the token that was written."""
 
 
-@dataclass(frozen=True)
-class Part:
+@dataclass(frozen=True, repr=False)
+class Part(_Brief):
     """A part of the text that a model read by itself."""
 
     source: str | None
@@ -230,8 +238,8 @@ class Part:
         return next((stack for stack in self.stacks if stack.name == name), None)
 
 
-@dataclass(frozen=True)
-class Record:
+@dataclass(frozen=True, repr=False)
+class Record(_Brief):
     """Everything that happened in one translation."""
 
     model: str
@@ -263,8 +271,8 @@ class Record:
         return self.show()._repr_html_()
 
 
-@dataclass(frozen=True)
-class Excerpt:
+@dataclass(frozen=True, repr=False)
+class Excerpt(_Brief):
     """A page, or some sections of it, in a frame of its own in a notebook."""
 
     page: str
@@ -296,20 +304,3 @@ def _plain(value: Any, array: Callable[[np.ndarray[Any, Any]], Any]) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(each, array) for each in value]
     return value
-
-
-for _kind in (
-    AttentionRecord,
-    Units,
-    Layer,
-    Matrix,
-    Stack,
-    Step,
-    Search,
-    Alignment,
-    Contributions,
-    Part,
-    Record,
-    Excerpt,
-):
-    _kind.__repr__ = brief

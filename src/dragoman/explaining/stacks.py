@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,11 +12,13 @@ from dragoman.errors import ConfigError
 from dragoman.explaining.record import (
     TEMPERATURES,
     Array,
+    AttentionName,
     AttentionRecord,
     Candidate,
     Layer,
     Matrix,
     Stack,
+    StackName,
     Step,
     Token,
     Units,
@@ -27,8 +28,6 @@ from dragoman.model.blocks import CrossBlock, SelfBlock
 from dragoman.model.projection import Projection
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.words import words_of
-
-StackName = Literal["encoder", "decoder"]
 
 _EMBEDDINGS: dict[StackName, str] = {"encoder": "source_embedding", "decoder": "target_embedding"}
 _STRONGEST = 5
@@ -104,9 +103,7 @@ def _layers(name: StackName, seen: Mapping[str, Tensor]) -> Iterator[Layer]:
         number += 1
 
 
-def _attention(
-    layer: str, name: Literal["self_attention", "cross_attention"], keys: StackName, seen: Mapping[str, Tensor]
-) -> AttentionRecord:
+def _attention(layer: str, name: AttentionName, keys: StackName, seen: Mapping[str, Tensor]) -> AttentionRecord:
     causal = name == "self_attention" and layer.startswith("decoder")
     shown = {part: _first(seen[f"{layer}.{name}.{part}"]) for part in ("query", "key", "value", "products", "weights")}
     return AttentionRecord(name, keys, causal, **shown)

@@ -1,19 +1,34 @@
-"""A record as a file or in a terminal: the page, the numbers in full, pictures of where the model looked, or text."""
+"""Records as files or in a terminal: the page, the numbers in full, text, or pictures of attention weights.
+
+Pictures are PNG, SVG or PDF for a paper, by matplotlib (extra `plots`).
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (matplotlib's types are partial)
 
 import json
 import math
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, NamedTuple, get_args
+from unicodedata import combining, east_asian_width
 
 from dragoman.errors import ConfigError
+from dragoman.evaluating.confusion import Form as PictureForm
+from dragoman.evaluating.confusion import draw_figure, draw_matrix, plain_text
+from dragoman.explaining import RecordFormat
 from dragoman.explaining.page.page import pack, render_page
-from dragoman.explaining.pictures import draw, heat_lines, heat_maps
-from dragoman.explaining.record import Part, Record, Search
+from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record, Search
 from dragoman.files import check_output, write_file
 
-Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 _CONSIDERED = 4
+_SHADES = " ░▒▓█"
+_LONGEST_LABEL = 24
+_WIDEST = 60
+_CELL_INCHES = 0.32
+_TITLE_LETTERS_AN_INCH = 12
 
 
 def summary(record: Record, head: str | None = None) -> Iterator[str]:
@@ -62,16 +77,16 @@ def _search(search: Search) -> str:
     )
 
 
-def form_of(path: Path) -> Form:
+def form_of(path: Path) -> RecordFormat:
     """The form that the name of a file asks for."""
     name = path.suffix.removeprefix(".").lower()
-    for form in get_args(Form):
+    for form in get_args(RecordFormat):
         if form == name != "terminal":
             return form
     raise ConfigError(f"{path} must end in .html, .json, .png, .svg or .pdf; or name the form with --format")
 
 
-def render(record: Record, form: Form, head: str | None = None) -> bytes:
+def render(record: Record, form: RecordFormat, head: str | None = None) -> bytes:
     """A record in one form. `head` names the map of pictures and of the terminal, as in `heat_maps`."""
     if form == "html":
         return render_page(record.facts(pack)).encode()
@@ -82,7 +97,7 @@ def render(record: Record, form: Form, head: str | None = None) -> bytes:
     return draw(heat_maps(record, head), form)
 
 
-def write_record(path: Path | str, record: Record, form: Form | None = None, head: str | None = None) -> None:
+def write_record(path: Path | str, record: Record, form: RecordFormat | None = None, head: str | None = None) -> None:
     """Writes a record, in the form that the file's name asks for unless another is given; whole or not at all.
 
     Raises:
@@ -92,3 +107,108 @@ def write_record(path: Path | str, record: Record, form: Form | None = None, hea
     """
     check_output(path)
     write_file(path, render(record, form or form_of(Path(path)), head))
+
+
+# Heat maps
+
+
+class HeatMap(NamedTuple):
+    """How much each row looks at each column; a row sums to at most one.
+
+    A row of a decoder is named by the token that it reads and the one that it then writes.
+    """
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    weights: Array
+
+
+def heat_maps(record: Record, head: str | None = None) -> list[HeatMap]:
+    """One map for each part of a record: of the head that is named, as in `decoder.0.cross_attention.3`; without a
+    name, of the words' alignment, and in a language model of the mean over the last layer's heads.
+    """
+    parts = [part for part in record.parts if not part.copied]
+    return [_of_head(part, head) if head is not None else _usual(part) for part in parts]
+
+
+def heat_lines(heat: HeatMap) -> Iterator[str]:
+    """A map as text, in five shades, and below it the columns by number. Blank is a weight of less than a fifth."""
+    labels = [label[:_LONGEST_LABEL] for label in heat.rows]
+    width = max(map(_columns, labels), default=0)
+    labels = [" " * (width - _columns(label)) + label for label in labels]
+    yield heat.title
+    if len(heat.columns) <= _WIDEST:
+        yield " " * width + "".join(f"{number:>3}" for number in range(1, len(heat.columns) + 1))
+        for label, row in zip(labels, heat.weights, strict=True):
+            yield label + "".join(f" {_shade(weight) * 2}" for weight in row)
+        yield "  ".join(f"{number} {column}" for number, column in enumerate(heat.columns, 1))
+    for label, row in zip(labels, heat.weights, strict=True):
+        best = sorted(range(len(row)), key=lambda column: -row[column])[:3]
+        yield f"{label} ← " + ", ".join(
+            f"{heat.columns[column]} {row[column]:.2f}" for column in best if row[column] >= 0.005
+        )
+
+
+def _columns(label: str) -> int:
+    """How many columns of a terminal a label takes."""
+    return sum((east_asian_width(each) in "WF") + (not combining(each)) for each in label)
+
+
+def _shade(weight: float) -> str:
+    return _SHADES[min(int(weight * len(_SHADES)), len(_SHADES) - 1)]
+
+
+def _usual(part: Part) -> HeatMap:
+    if part.alignment is not None:
+        alignment = part.alignment
+        return HeatMap(f"alignment: {alignment.how}", part.written, part.words("encoder"), alignment.weights)
+    stack = part.stacks[-1]
+    layer = stack.layers[-1]
+    attention = layer.attentions[-1]
+    title = f"mean over the heads of {layer.name}.{attention.name}"
+    return _tokens(part, title, attention, layer, attention.weights.mean(0))
+
+
+def _of_head(part: Part, name: str) -> HeatMap:
+    for stack in part.stacks:
+        for layer in stack.layers:
+            for attention in layer.attentions:
+                heads = {f"{layer.name}.{attention.name}.{i}": i for i in range(len(attention.weights))}
+                if name in heads:
+                    return _tokens(part, name, attention, layer, attention.weights[heads[name]])
+    raise ConfigError(f"head must be one of the model's, as in {_some_head(part)}, but is {name}")
+
+
+def _tokens(part: Part, title: str, attention: AttentionRecord, layer: Layer, weights: Array) -> HeatMap:
+    queries, keys = part.stack(layer.name.partition(".")[0]), part.stack(attention.keys)
+    assert queries is not None and keys is not None, "an attention belongs to stacks of its part"
+    rows, columns = (tuple(token.text for token in stack.tokens) for stack in (queries, keys))
+    if queries.name == "decoder":
+        rows = tuple(f"{read} → {step.token.text}" for read, step in zip(rows, part.steps, strict=True))
+    return HeatMap(title, rows, columns, weights)
+
+
+def _some_head(part: Part) -> str:
+    layer = part.stacks[-1].layers[-1]
+    return f"{layer.name}.{layer.attentions[-1].name}.{len(layer.attentions[-1].weights) - 1}"
+
+
+def draw(heats: Sequence[HeatMap], form: PictureForm) -> bytes:
+    """The maps below one another, as a file of this form."""
+    width = max(5.0, max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5)
+    height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
+    names = [name for heat in heats for name in (*heat.rows, *heat.columns)]
+    return draw_figure((width, height), partial(_fill, heats), form, 200, names)
+
+
+def _fill(heats: Sequence[HeatMap], figure: Any, drawn: Mapping[str, str]) -> None:
+    ratios = [max(len(heat.rows), 1) for heat in heats]
+    axes = figure.subplots(len(heats), 1, squeeze=False, height_ratios=ratios)[:, 0]
+    for each, heat in zip(axes, heats, strict=True):
+        image = draw_matrix(
+            each, heat.weights, [drawn[row] for row in heat.rows], [drawn[name] for name in heat.columns], aspect="auto"
+        )
+        lines = textwrap.wrap(plain_text(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
+        each.set_title("\n".join(lines), fontsize=9)
+        figure.colorbar(image, ax=each, label="weight", shrink=0.6)
