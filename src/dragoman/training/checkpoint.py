@@ -1,13 +1,13 @@
-"""Everything that a run needs to go on as if it had never stopped: `TrainState`, and its checkpoints on disk. A
-checkpoint is a model folder, plus what a resumed run needs:
+"""The state of a training run: `TrainState`, and its checkpoints on disk. A checkpoint is a model folder with two more
+files:
 
     model.safetensors …      the float32 master weights, as in any model folder
     training.safetensors     the optimiser's moments, the average
     training.json            counts, identities (data, tokenizer, settings), envelope
 
 Each checkpoint is written under a temporary name and renamed once it is complete; only then are the oldest deleted.
-They too are renamed first, so a partial folder never bears the name of a checkpoint. A damaged one is renamed with a
-warning, and the run resumes from the one before it.
+They too are renamed first, so a partial folder never has the name of a checkpoint. A damaged one is renamed with a
+warning, and the run resumes from the previous one.
 """
 
 import logging
@@ -42,39 +42,39 @@ class TrainState:
 
     masters: MasterWeights
     step: int = 0
-    """Steps done."""
+    """Number of steps done."""
     epoch: int = 0
-    """The epoch of the next batch, counted from 0."""
+    """Epoch of the next batch, counted from 0."""
     batch: int = 0
-    """The index of the next batch within its epoch."""
+    """Index of the next batch within its epoch."""
     tokens: int = 0
-    """Source and target tokens seen."""
+    """Number of source and target tokens seen."""
     skipped: int = 0
-    """Steps whose gradient was not finite."""
+    """Number of steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
     average: Tensor | None = None
-    """The moving average of the weights that train, laid out like `masters.flat`; None if none is kept."""
+    """Moving average of the weights that train, laid out like `masters.flat`; None if none is kept."""
     best_score: float | None = None
-    """The highest score of a validation; None before the first."""
+    """Highest score of a validation; None before the first."""
     best_step: int = 0
-    """The step of the best model."""
+    """Step of the best model."""
     validations_since_best: int = 0
 
     def counts(self) -> dict[str, int | float | None]:
-        """The plain numbers, for `training.json`."""
+        """Return the plain numbers, for `training.json`."""
         return {name: value for name, value in vars(self).items() if name not in ("masters", "average")}
 
     def count(self, skipped: bool) -> None:
-        """Counts a step whose gradient was finite, or was not."""
+        """Count a step; `skipped` says that its gradient was not finite."""
         self.skipped += skipped
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
 
     @torch.no_grad()
     def average_in(self, share: float) -> None:
-        """Moves the average towards the current weights, so that it remembers about this share of the steps so far.
+        """Move the average towards the current weights, so that it remembers about this share of the steps so far.
 
-        The memory of this exponential moving average grows with the run (Karras et al. 2024, section 3.1). So it suits
-        runs of any length, and it forgets the first weights by itself.
+        The memory of this exponential moving average grows with the run (Karras et al. 2024, section 3.1). It therefore
+        suits runs of any length, and it forgets the first weights by itself.
         """
         if self.average is None:
             self.average = self.masters.flat.clone()
@@ -93,10 +93,10 @@ class TrainState:
 
 
 FORMAT = 2
-"""Of `training.json`."""
+"""Format number of `training.json`."""
 STATE, FACTS = "training.safetensors", "training.json"
 _KINDS = ("exp_avg", "exp_avg_sq", "momentum", "step", "average")
-"""The first part of a tensor's name in `training.safetensors`: the optimiser's state of a weight, or its average."""
+"""First part of a tensor's name in `training.safetensors`: the optimiser's state of a weight, or its average."""
 
 Count = Annotated[int, pydantic.Field(ge=0)]
 
@@ -110,7 +110,7 @@ def save_checkpoint(
     envelope: Mapping[str, Any],
     keep: int = 2,
 ) -> Path:
-    """Writes `folder/step-…`, then deletes all but the newest `keep`. If the disk is full, older checkpoints stay."""
+    """Write `folder/step-…`, then delete all but the newest `keep`. If the disk is full, older checkpoints stay."""
     path = folder / f"step-{state.step:08d}"
     if not path.exists():
         with new_folder(path) as aside:
@@ -126,12 +126,12 @@ def save_checkpoint(
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The complete checkpoint folders, oldest first. Their files are not verified."""
+    """List the complete checkpoint folders, oldest first. Their files are not verified."""
     return sorted(path for path in folder.glob("step-*") if path.is_dir() and path.name.removeprefix("step-").isdigit())
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
-    """The newest undamaged checkpoint, or None if none was ever written. Damaged ones are renamed.
+    """Return the newest undamaged checkpoint, or None if none was ever written. Damaged ones are renamed.
 
     Raises:
         CheckpointError: there are checkpoints, and all of them are damaged.
@@ -144,13 +144,13 @@ def newest_checkpoint(folder: Path) -> Path | None:
             return path
         except CheckpointError as error:
             log.warning("%s; set aside as %s", error, set_aside(path).name)
-    if candidates or any(folder.glob("step-*")):  # the latter: all were set aside before, so the run did begin
+    if candidates or any(folder.glob("step-*")):  # the latter: all were set aside before, so the run has begun
         raise CheckpointError(f"{folder} holds no undamaged checkpoint; start again with --fresh")
     return None
 
 
 class CheckpointFacts(Settings):
-    """What `training.json` holds: the counts of `TrainState`, and what a resumed run must match."""
+    """The content of `training.json`: the counts of `TrainState`, and the values that a resumed run must match."""
 
     format: int
     step: Count
@@ -165,16 +165,16 @@ class CheckpointFacts(Settings):
     identity: dict[str, Any]
     """Data, tokenizer and settings."""
     envelope: dict[str, Any]
-    """Everything else that the bits of a run depend on (`system.envelope`)."""
+    """All other facts that decide the bits of a run (`system.envelope`)."""
 
 
 def read_checkpoint_facts(path: Path) -> CheckpointFacts:
-    """Reads `training.json` of a checkpoint."""
+    """Read `training.json` of a checkpoint."""
     return read_json_as(path / FACTS, CheckpointFacts, FORMAT)
 
 
 def restore(path: Path, state: TrainState) -> None:
-    """Fills `state` from a checkpoint, so that training goes on as if it had never stopped.
+    """Fill `state` from a checkpoint, so that training continues as if it had never stopped.
 
     Raises:
         CheckpointError: a tensor is missing, damaged, or not of this model and optimiser.
@@ -197,7 +197,9 @@ def restore(path: Path, state: TrainState) -> None:
 
 
 def _weights(path: Path, shapes: Mapping[str, tuple[int, ...]], state: TrainState) -> dict[str, Tensor]:
-    """All weights of a checkpoint. That of an adapter holds only what trains, beside the weights of its base."""
+    """Return all weights of a checkpoint. A checkpoint of an adapter holds only those that train; the others are the
+    base's.
+    """
     if not (path / ADAPTER).is_file():
         return as_tensors(read_weights(path / WEIGHTS, shapes))
     trained = as_tensors(read_weights(path / ADAPTER, {name: shapes[name] for name in state.masters.trained}))

@@ -1,9 +1,9 @@
-"""The processes that train one model together: who they are, what they exchange, and how they end.
+"""The processes that train one model together: their ranks, what they exchange, and how they end.
 
 `torchrun` starts and numbers them. All run the same lines; only the first (rank 0) prepares data, writes files and
 prints. A single process is `ALONE` and exchanges nothing. An error on any rank stops all ranks and is reported once.
 
-torch's `@record` would add nothing: it shows torchrun a traceback, and a mistake of the user is one line.
+torch's `@record` is not used: it shows torchrun a traceback, and a mistake of the user is one line.
 """
 
 import itertools
@@ -28,15 +28,15 @@ T = TypeVar("T")
 TIMEOUT = timedelta(minutes=30)
 """Longest wait for a sum: longer than any step, and than saving between two steps."""
 PATIENCE = timedelta(days=7)
-"""Longest wait for what the first process does alone, such as preparing data."""
+"""Longest wait for work that the first process does alone, such as preparing data."""
 LAST_WORDS = timedelta(seconds=10)
-"""How long a process whose connection breaks waits for another one's error."""
+"""Longest wait for another process's error after a connection breaks."""
 _ERROR = "error"
 _joined = itertools.count()
 
 
 class World:
-    """The processes of a run, as one of them sees them. All ranks call its methods in the same order."""
+    """The processes of a run, as seen from one of them. All ranks call its methods in the same order."""
 
     def __init__(
         self, rank: int = 0, size: int = 1, store: Store | None = None, patient: dist.ProcessGroup | None = None
@@ -50,15 +50,15 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process has rank 0."""
+        """True if this process has rank 0."""
         return self.rank == 0
 
     def owns(self, index: int) -> bool:
-        """Whether this process computes micro-batch `index` of a step."""
+        """Return True if this process computes micro-batch `index` of a step."""
         return index % self.size == self.rank
 
     def share(self, make: Callable[[], T]) -> T:
-        """Calls `make` on the first process and returns its result on all ranks, which wait as long as it takes."""
+        """Call `make` on the first process and return its result on all ranks, which wait as long as it takes."""
         if self.size == 1:
             return make()
         shared: list[Any] = [make() if self.is_first else None]
@@ -67,31 +67,31 @@ class World:
         return shared[0]
 
     def after_first(self, do: Callable[[], T]) -> T:
-        """Runs `do` on the first process, and then on the others, which find the files that the first has made."""
+        """Run `do` on the first process, and then on the others, which find the files that the first has made."""
         made = [do()] if self.is_first else []
         self.share(lambda: None)
         return made[0] if made else do()
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set on any rank."""
+        """Return True if the flag is set on any rank."""
         flags = torch.tensor([flag], dtype=torch.int32)  # on the host, so that nothing waits for a GPU
         self._reduce(flags, dist.ReduceOp.MAX)
         return bool(flags)
 
     def sum(self, *tensors: Tensor) -> None:
-        """Replaces each tensor by its sum over all ranks, with the same bits on all of them. On a GPU this only queues
+        """Replace each tensor by its sum over all ranks, with the same bits on all of them. On a GPU this only queues
         the sum.
         """
         for tensor in tensors:
             self._reduce(tensor, dist.ReduceOp.SUM)
 
     def wait_for_all(self) -> None:
-        """Waits until all ranks have come here."""
+        """Wait until all ranks have called this."""
         with self._connection():
             dist.barrier(self._patient)
 
     def end(self, error: BaseException) -> None:
-        """Ends this process's part in the run with an error, and chooses the one rank that prints it.
+        """End this process's part in the run with an error, and choose the one rank that prints it.
 
         All ranks raise `Interrupted` and `Diverged` after the same step. They wait for the first, which still saves,
         because torchrun kills all processes as soon as one fails.
@@ -109,19 +109,19 @@ class World:
 
     @contextmanager
     def _connection(self) -> Generator[None]:
-        """If a connection breaks because another process has ended, raises that process's error."""
+        """Raise another process's error if a connection breaks because that process has ended."""
         try:
             yield
         except RuntimeError as broken:
             self._is_broken = True
             with suppress(dist.DistError):
                 self._store.wait([_ERROR], LAST_WORDS)
-            gone = "another process of the run has ended without a word"
-            advice = "the same command goes on from the last checkpoint"
+            gone = "another process of the run has ended without an error message"
+            advice = "the same command continues from the last checkpoint"
             raise self._first_error(Interrupted(f"{gone}; {advice}")) from broken
 
     def _first_error(self, error: BaseException) -> BaseException:
-        """The error that ends the run: the one that any rank stored first. This one, if none did."""
+        """Return the error that ends the run: the one that any rank stored first. This one, if none did."""
         kind = "Interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
         words = json.dumps({"rank": self.rank, "kind": kind, "message": str(error)})
         try:
@@ -141,7 +141,7 @@ ALONE = World()
 
 @contextmanager
 def join(device: str = "cpu") -> Generator[World]:
-    """Within the block, the world that torchrun's environment variables describe; `ALONE` without them.
+    """Yield the world that torchrun's environment variables describe; `ALONE` without them.
 
     Raises:
         ConfigError: some of the variables are missing, or the machine has fewer GPUs than processes.
@@ -167,7 +167,7 @@ def join(device: str = "cpu") -> Generator[World]:
 
 
 def refuse_several(what: str) -> None:
-    """Refuses work that only one process can do if torchrun has started several.
+    """Refuse work that only one process can do if torchrun has started several.
 
     Raises:
         ConfigError: this process is one of several.
@@ -180,7 +180,7 @@ def refuse_several(what: str) -> None:
 
 @cache
 def _store() -> Store:
-    """The key-value store of all processes; torchrun hosts it, or else the first process does."""
+    """Return the key-value store of all processes; torchrun hosts it, or else the first process does."""
     try:
         return next(rendezvous("env://", timeout=TIMEOUT))[0]
     except ValueError as error:
@@ -188,7 +188,7 @@ def _store() -> Store:
 
 
 def _takes_gpu(device: str) -> bool:
-    """Gives this process a GPU of its own, if the run may use GPUs; returns whether it did."""
+    """Choose a separate GPU for this process, if the run may use GPUs; return True if it did."""
     if device not in ("auto", "cuda") or not torch.cuda.is_available():
         return False
     number, present = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()

@@ -1,7 +1,7 @@
-"""What of a finished model trains: `tune` freezes or adapts it as `[tuning]` says, before the optimiser sees it.
+"""Freezing and adapting a finished model before training: `tune` does it as `[tuning]` says.
 
-A frozen weight takes no gradient and no optimiser state. Where nothing below a module trains, its pass is not recorded,
-so it keeps no activations either.
+A frozen weight takes no gradient and no optimiser state. If nothing below a module trains, its pass is not recorded, so
+it keeps no activations either.
 """
 
 import logging
@@ -21,7 +21,7 @@ ALL_BUT = "all but "
 
 
 def freeze(model: nn.Module, parts: Sequence[str]) -> None:
-    """Freezes the parts of a model with these names. A matrix that is tied has several names, and is frozen by any.
+    """Freeze the parts of a model with these names. A tied matrix has several names, and each of them freezes it.
 
     Raises:
         ConfigError: a name fits no weight, or nothing is left to train.
@@ -34,12 +34,12 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> None:
         weight.requires_grad_(False)
     for weight, aliases in names.items():
         if any(_splits(part, aliases) for part in parts):
-            fate = "is frozen" if weight in frozen else "trains"
-            log.info("%s are one matrix, so all of it %s", " and ".join(aliases), fate)
+            status = "is frozen" if weight in frozen else "trains"
+            log.info("%s are one matrix, so all of it %s", " and ".join(aliases), status)
 
 
 def _names(model: nn.Module) -> dict[nn.Parameter, list[str]]:
-    """Every name of every weight."""
+    """Return every name of every weight."""
     names: dict[nn.Parameter, list[str]] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):
         names.setdefault(weight, []).append(name)
@@ -64,22 +64,22 @@ def _named(part: str, names: Mapping[nn.Parameter, Sequence[str]]) -> set[nn.Par
 
 
 def _parts(part: str) -> list[str]:
-    """The names that one entry of `tuning.freeze` holds."""
+    """Return the names in one entry of `tuning.freeze`."""
     return [name.strip() for name in part.removeprefix(ALL_BUT).split(",")]
 
 
 def _fits(name: str, part: str) -> bool:
-    """`output` alone is that of the model, not the one of every attention."""
+    """Return True if a weight's name belongs to a part. `output` alone is the model's, not that of every attention."""
     return is_named(name, part) and (part != "output" or name == part)
 
 
 def _splits(part: str, aliases: Sequence[str]) -> bool:
-    """Whether some names of a tied matrix fit and others do not."""
+    """Return True if some names of a tied matrix fit and others do not."""
     return 0 < sum(any(_fits(name, piece) for piece in _parts(part)) for name in aliases) < len(aliases)
 
 
 class Trained(NamedTuple):
-    """How many weights of a model train, and how many it has."""
+    """Number of weights of a model that train, and of all its weights."""
 
     trained: int
     all: int
@@ -89,7 +89,7 @@ class Trained(NamedTuple):
 
 
 def tune(model: nn.Module, settings: TuningSettings | None, seed: int = 0) -> None:
-    """Freezes and adapts a model as the settings say; without any, all of it goes on training."""
+    """Freeze and adapt a model as the settings say; without settings, all weights train."""
     if settings is not None and settings.lora is not None:
         adapt(model, settings.lora, seed)
     elif settings is not None:
@@ -97,6 +97,6 @@ def tune(model: nn.Module, settings: TuningSettings | None, seed: int = 0) -> No
 
 
 def count_trained(model: nn.Module) -> Trained:
-    """Counts each weight once."""
+    """Count the weights of a model, each once."""
     sizes = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
     return Trained(sum(size for size, trains in sizes if trains), sum(size for size, _ in sizes))

@@ -20,22 +20,22 @@ from dragoman.model.packing import ROW_MULTIPLE, Packing
 _CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; with a quarter of it the loss is an eighth slower
 
 NO_TOKEN = -1
-"""The label of a row that only rounds the number of rows up to a multiple of `ROW_MULTIPLE`."""
+"""The label of a row that only pads the number of rows to a multiple of `ROW_MULTIPLE`."""
 
 
 class Loss(NamedTuple):
     """Sums over target tokens, in nats."""
 
     smoothed: Float[Tensor, ""]
-    """The cross-entropy that training minimises."""
+    """Cross-entropy with label smoothing, which training minimises."""
     plain: Float[Tensor, ""]
-    """The negative log-likelihood without smoothing; carries no gradient."""
+    """Negative log-likelihood without smoothing; carries no gradient."""
     alignment: Float[Tensor, ""] | None = None
-    """What training minimises beside it, weighted, if a head learns alignments."""
+    """Weighted loss of the alignment head; None if no head learns alignments."""
 
     @property
     def minimised(self) -> Float[Tensor, ""]:
-        """All of what training minimises."""
+        """The sum that training minimises."""
         return self.smoothed if self.alignment is None else self.smoothed + self.alignment
 
 
@@ -47,8 +47,8 @@ def label_smoothed_loss(
     *,
     bias: Float[Tensor, "V"] | None = None,
 ) -> Loss:
-    """Cross-entropy against (1 - smoothing) on the label and smoothing / V on every token (Szegedy et al. 2016,
-    section 7; Vaswani et al. 2017, section 5.4). Equal to `F.cross_entropy(..., label_smoothing=smoothing,
+    """Compute the cross-entropy against (1 - smoothing) on the label and smoothing / V on every token (Szegedy et al.
+    2016, section 7; Vaswani et al. 2017, section 5.4). It equals `F.cross_entropy(..., label_smoothing=smoothing,
     reduction="sum")`.
 
     Every row is a token: there is no padding to ignore. `bias` is added to the logits.
@@ -66,8 +66,8 @@ def alignment_loss(
     keys: Packing,
     links: Int[Tensor, "tokens"],
 ) -> Float[Tensor, ""]:
-    """The negative log of the weight that one head of cross-attention gives to the source token that each target token
-    renders, summed over target tokens (Garg et al. 2019, eq. 5). Those without such a token (-1) count as zero.
+    """Return the negative log of the weight that one head of cross-attention gives to the source token of each target
+    token, summed over target tokens (Garg et al. 2019, eq. 5). Target tokens without a source token (-1) count as zero.
     """
     products = score(queries.pad(query)[:, None], keys.pad(key)[:, None]).float()  # (B, 1, T, S)
     places = torch.arange(keys.longest, device=key.device)
@@ -83,14 +83,14 @@ class _ChunkedLoss(torch.autograd.Function):
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
         output_trains = differentiate and ctx.needs_input_grad[1]
-        of_output = torch.zeros(output.shape if output_trains else 0, dtype=exact, device=output.device)
-        of_bias = (
+        output_gradient = torch.zeros(output.shape if output_trains else 0, dtype=exact, device=output.device)
+        bias_gradient = (
             None if bias is None else torch.zeros(bias.shape if differentiate else 0, dtype=exact, device=bias.device)
         )
         tokens, filler = labels.size(0), -labels.size(0) % ROW_MULTIPLE
         labels = F.pad(labels, (0, filler), value=NO_TOKEN)
         hidden = F.pad(hidden, (0, 0, 0, filler))
-        of_hidden = torch.empty_like(hidden) if differentiate else None
+        hidden_gradient = torch.empty_like(hidden) if differentiate else None
         chunks = 1 + len(labels) * output.size(0) // _CHUNK_ELEMENTS
 
         def add(chunk: slice) -> None:  # a function, so that its logits are freed before the next chunk's are made
@@ -99,41 +99,41 @@ class _ChunkedLoss(torch.autograd.Function):
                 logits.add_(bias)
             gradient, losses = smoothed_cross_entropy(logits, labels[chunk], smoothing)
             sums.add_(losses)
-            if of_hidden is None:
+            if hidden_gradient is None:
                 return
-            torch.mm(gradient, output, out=of_hidden[chunk])
+            torch.mm(gradient, output, out=hidden_gradient[chunk])
             if output_trains:
-                of_output.add_(gradient.T @ hidden[chunk])
-            if of_bias is not None:
-                of_bias.add_(gradient.sum(0, dtype=exact))
+                output_gradient.add_(gradient.T @ hidden[chunk])
+            if bias_gradient is not None:
+                bias_gradient.add_(gradient.sum(0, dtype=exact))
 
         for chunk in _even_slices(len(labels), chunks):
             add(chunk)
-        if of_hidden is not None:
-            of_bias = None if bias is None or of_bias is None else of_bias.to(bias.dtype)
-            ctx.save_for_backward(of_hidden[:tokens], of_output.to(output.dtype), of_bias)
+        if hidden_gradient is not None:
+            bias_gradient = None if bias is None or bias_gradient is None else bias_gradient.to(bias.dtype)
+            ctx.save_for_backward(hidden_gradient[:tokens], output_gradient.to(output.dtype), bias_gradient)
         smoothed, plain = sums.unbind()
         ctx.mark_non_differentiable(plain)
         return smoothed.clone(), plain
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient, _of_plain):
+    def backward(ctx, gradient, _plain_gradient):
         saved = (part if part is None else part * gradient for part in ctx.saved_tensors)
-        of_hidden, of_output, of_bias = saved
-        return of_hidden, of_output if ctx.needs_input_grad[1] else None, of_bias, None, None, None
+        hidden_gradient, output_gradient, bias_gradient = saved
+        return hidden_gradient, output_gradient if ctx.needs_input_grad[1] else None, bias_gradient, None, None, None
 
 
 def _refuse_unknown(labels: Int[Tensor, "M"], vocabulary: int) -> None:
-    """Refuses labels outside the vocabulary, where a kernel would write out of bounds. A GPU checks by itself, and
-    asking would mean waiting for it.
+    """Refuse labels outside the vocabulary, for which a kernel would write out of bounds. A GPU checks by itself, and
+    checking here would wait for it.
     """
     if labels.device.type == "cpu" and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < vocabulary:
         raise IndexError(f"labels must be from 0 to {vocabulary - 1}")
 
 
 def _even_slices(rows: int, count: int) -> Iterator[slice]:
-    """About `count` slices that cover `rows`, each a multiple of `ROW_MULTIPLE` long."""
+    """Return about `count` slices that cover `rows`, each a multiple of `ROW_MULTIPLE` long."""
     size = -(-rows // (count * ROW_MULTIPLE)) * ROW_MULTIPLE or ROW_MULTIPLE
     return (slice(first, first + size) for first in range(0, rows, size))
 
@@ -141,8 +141,8 @@ def _even_slices(rows: int, count: int) -> Iterator[slice]:
 def smoothed_cross_entropy(
     logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float
 ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
-    """The gradient with respect to the logits (softmax - target distribution), and the sums of the smoothed and the
-    plain loss. Rows labelled `NO_TOKEN` count as zero. Overwrites the logits.
+    """Return the gradient with respect to the logits (softmax - target distribution), and the sums of the smoothed and
+    the plain loss. Rows labelled `NO_TOKEN` count as zero. The logits are overwritten.
     """
     if kernels.usable("smoothed_loss", logits):
         losses = torch.empty(logits.size(0), 2)
@@ -152,8 +152,8 @@ def smoothed_cross_entropy(
     token = (labels[:, None] != NO_TOKEN).to(exact.dtype)
     norm = exact.logsumexp(-1, keepdim=True)
     picked, mean = exact.gather(1, label), exact.mean(-1, keepdim=True)
-    of_rows = [norm - (1 - smoothing) * picked - smoothing * mean, norm - picked]
-    losses = torch.stack([(token * losses).sum() for losses in of_rows])
+    row_losses = [norm - (1 - smoothing) * picked - smoothing * mean, norm - picked]
+    losses = torch.stack([(token * losses).sum() for losses in row_losses])
     gradient = exact.sub_(norm).exp_().sub_(smoothing / logits.size(1))
     gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
     return gradient.mul_(token).to(logits.dtype), losses

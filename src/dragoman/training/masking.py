@@ -1,8 +1,8 @@
-"""Masked words (Devlin et al. 2018, section 3.1): which tokens of a text are hidden, and what stands in their place.
+"""Masked words (Devlin et al. 2018, section 3.1): the choice of the tokens that are hidden, and of their replacements.
 
-Of the tokens of a text, 15 % are chosen, at least one, however short it is. Of those 80 % become the mask, 10 % a
-random token, and 10 % stay. Nothing random is stored: the choice is a hash of (seed, step) and the index of the token
-in the whole step, as for dropout. So a run repeats and resumes, and each epoch masks other tokens.
+15 % of the tokens of a text are chosen, at least one. Of those, 80 % become the mask, 10 % a random token, and 10 %
+stay. Nothing random is stored: the choice is a hash of (seed, step) and the index of the token in the whole step, as
+for dropout. So a run repeats and resumes, and each epoch masks other tokens.
 """
 
 from collections.abc import Sequence
@@ -30,22 +30,22 @@ class MaskedBatches:
 
     @property
     def tokens(self) -> int:
-        """Source tokens of an epoch, and about as many labels as are predicted."""
+        """Number of source tokens of an epoch, and about the number of labels that are predicted."""
         return round(self.order.tokens * (1 + SHARE))
 
     def epoch(self, number: int) -> Sequence[Indices]:
-        """The rows of each batch of an epoch, in order."""
+        """Return the rows of each batch of an epoch, in order."""
         return self.order.epoch(number)
 
     def size_of(self, rows: Indices) -> BatchSize:
-        """The sizes that a masked batch has."""
+        """Return the sizes of a masked batch."""
         size = self.order.size_of(rows)
         assert self.corpus.source is not None, "a corpus for an encoder has sources"
         lengths = torch.from_numpy(self.corpus.source.lengths(rows))
         return replace(size, target_tokens=int(masked_counts(lengths).sum()))
 
     def batch(self, rows: Indices) -> LabelledBatch:
-        """Some texts laid end to end, unmasked: every token is its own label, and symbols are not to be chosen."""
+        """Return texts laid end to end, unmasked: every token is its own label, and symbols are not to be chosen."""
         ids, lengths = framed(self.corpus, rows, self.framing)
         places = text_places(lengths, self.framing)
         return LabelledBatch(*map(torch.from_numpy, (ids, lengths, places, ids[places], rows)))
@@ -53,35 +53,35 @@ class MaskedBatches:
 
 @dataclass(frozen=True)
 class MaskedTokens:
-    """The objective of predicting masked tokens: `of` them, after some are masked anew at every step."""
+    """The objective of predicting masked tokens by a `cross_entropy`; other tokens are masked at every step."""
 
-    of: CrossEntropy
+    cross_entropy: CrossEntropy
     vocabulary: int
 
     @property
     def batches(self) -> BatchSource:
-        """The batches to train on, unmasked."""
-        return self.of.batches
+        """Batches to train on, unmasked."""
+        return self.cross_entropy.batches
 
     def loss(self, model: nn.Module, batch: LabelledBatch, dropout_key: StepKey) -> Loss:
-        """Sums over the masked tokens of one micro-batch. They are chosen on the host, because a GPU would be asked how
-        many there are.
+        """Return sums over the masked tokens of one micro-batch. They are chosen on the host, because a GPU would be
+        asked for their number.
         """
-        return self.of.loss(model, mask(batch, dropout_key, self.vocabulary), dropout_key)
+        return self.cross_entropy.loss(model, mask(batch, dropout_key, self.vocabulary), dropout_key)
 
 
 def masked_counts(lengths: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
-    """How many of so many tokens are predicted. Texts without a token have none."""
+    """Return the number of tokens that are predicted in texts of these lengths. Texts without a token have none."""
     return torch.minimum((SHARE * lengths).round().long().clamp(min=1), lengths)
 
 
 def mask(batch: LabelledBatch, dropout_key: StepKey, vocabulary: int) -> LabelledBatch:
-    """A batch of `MaskedBatches` with some of its tokens hidden, and only those to be predicted."""
+    """Hide some tokens of a batch of `MaskedBatches`, and keep only those as labels."""
     assert batch.chosen is not None, "made by MaskedBatches"
-    of_tokens = dropout_key.source(len(batch.source), batch.source.device)
-    picked = _lowest(random_bits("mask.choose", of_tokens)[batch.chosen], _texts(batch), len(batch.source_lengths))
+    token_keys = dropout_key.source(len(batch.source), batch.source.device)
+    picked = _lowest(random_bits("mask.choose", token_keys)[batch.chosen], _texts(batch), len(batch.source_lengths))
     chosen, labels = batch.chosen[picked], batch.labels[picked]
-    how, what = random_bits("mask.how", of_tokens)[chosen], random_bits("mask.what", of_tokens)[chosen]
+    how, what = random_bits("mask.how", token_keys)[chosen], random_bits("mask.what", token_keys)[chosen]
     random = SYMBOLS + (what * (vocabulary - SYMBOLS) >> 32)
     masked, changed = (int(share * 2**32) for share in (BECOME_MASK, BECOME_MASK + BECOME_RANDOM))
     hidden = torch.where(how < masked, MASK, torch.where(how < changed, random, labels))
@@ -89,13 +89,13 @@ def mask(batch: LabelledBatch, dropout_key: StepKey, vocabulary: int) -> Labelle
 
 
 def _texts(batch: LabelledBatch) -> Int[Tensor, "M"]:
-    """The text that each token to choose from belongs to."""
+    """Return the text that each candidate token belongs to."""
     lengths = batch.source_lengths
     return torch.repeat_interleave(torch.arange(len(lengths)), lengths)[batch.chosen]
 
 
 def _lowest(draw: Int[Tensor, "M"], text: Int[Tensor, "M"], texts: int) -> Int[Tensor, "K"]:
-    """The places of the lowest draws of each text, `masked_counts` of them, in order."""
+    """Return the places of the lowest draws of each text, `masked_counts` of them, in order."""
     by_draw = draw.argsort(stable=True)
     order = by_draw[text[by_draw].argsort(stable=True)]  # by text, then by draw
     sizes = torch.bincount(text, minlength=texts)

@@ -1,4 +1,4 @@
-"""What training minimises: batches and their loss.
+"""Objectives of training: batches and their loss.
 
 The loop needs only an `Objective`. `CrossEntropy` is that of every task: a translation or language model predicts each
 next token, an encoder alone the labels of texts or words, or masked words.
@@ -23,35 +23,35 @@ class BatchSource(Protocol):
     """The batches of every epoch. Only the objective knows what a batch is."""
 
     def epoch(self, number: int, /) -> Sequence[Any]:
-        """The indices of each batch of an epoch, in order: a pure function of the epoch's number."""
+        """Return the indices of each batch of an epoch, in order: a pure function of the epoch's number."""
         ...
 
     def batch(self, indices: Any, /) -> Any:
-        """The batch of these indices, on the host."""
+        """Return the batch of these indices, on the host."""
         ...
 
     def size_of(self, indices: Any, /) -> BatchSize:
-        """How many tokens a batch has, without making it."""
+        """Return the number of tokens of a batch, without making it."""
         ...
 
 
 class Objective(Protocol):
-    """What the loop minimises: batches, and the loss of each."""
+    """An objective of the loop: batches, and the loss of each."""
 
     @property
     def batches(self) -> BatchSource:
-        """The batches to train on."""
+        """Batches to train on."""
         ...
 
     def loss(self, model: nn.Module, batch: Any, dropout_key: StepKey) -> Loss:
-        """Sums over the target tokens of one micro-batch, as many as its `BatchSize` says."""
+        """Return sums over the target tokens of one micro-batch, whose number is in its `BatchSize`."""
         ...
 
 
 @dataclass(frozen=True)
 class CrossEntropy:
     """Label-smoothed cross-entropy of every target token. With an `alignment_weight`, the model's alignment head learns
-    what each target token renders.
+    the source token of each target token.
     """
 
     batches: BatchSource
@@ -59,7 +59,7 @@ class CrossEntropy:
     alignment_weight: float = 0.0
 
     def loss(self, model: nn.Module, batch: Batch | LabelledBatch, dropout_key: StepKey) -> Loss:
-        """Sums over the target tokens of one micro-batch, which moves to the model's device."""
+        """Return sums over the target tokens of one micro-batch, which moves to the model's device."""
         output = cast("Tensor", model.output)
         batch = batch.to(output.device)
         if self.alignment_weight and isinstance(batch, Batch) and batch.links is not None:
@@ -79,8 +79,8 @@ class CrossEntropy:
 
 
 def mean_loss(model: nn.Module, batches: Iterable[Batch | LabelledBatch]) -> float:
-    """Negative log-likelihood in nats a target token, without dropout or smoothing. Leaves the model in evaluation
-    mode.
+    """Return the negative log-likelihood in nats a target token, without dropout or smoothing. The model is left in
+    evaluation mode.
     """
     model.eval()
     output, bias = cast("Tensor", model.output), _bias(model)
@@ -93,5 +93,5 @@ def mean_loss(model: nn.Module, batches: Iterable[Batch | LabelledBatch]) -> flo
 
 
 def _bias(model: nn.Module) -> Tensor | None:
-    """The bias of a model's output, if it has one."""
+    """Return the bias of a model's output, if it has one."""
     return getattr(model, "output_bias", None)

@@ -37,8 +37,8 @@ class ParameterGroup(NamedTuple):
 class MasterWeights:
     """The trainable weights of a model in float32, laid end to end as one tensor, and the optimisers that move it.
 
-    So the norm of the gradient, a step, and a sum over processes take one call each, not one for every matrix. They
-    begin as copies of the model's weights; `attach` makes the model compute with them.
+    The norm of the gradient, a step, and a sum over processes then take one call each, not one for every matrix. The
+    masters begin as copies of the model's weights; `attach` makes the model compute with them.
 
     Attributes:
         flat, gradient: all trainable weights laid end to end, and the gradient of the step so far.
@@ -71,11 +71,11 @@ class MasterWeights:
         self._copies: Tensor | None = None
         """The weights that the model computes with in bf16, laid out like `flat`."""
         self._gradient_of_copies: Tensor | None = None
-        alike = [list(names) for _, names in groupby(ordered, lambda name: ranks[name][0])]
-        self.groups = list(self._make(alike, optimiser, betas, epsilon, weight_decay))
+        ranked = [list(names) for _, names in groupby(ordered, lambda name: ranks[name][0])]
+        self.groups = list(self._make(ranked, optimiser, betas, epsilon, weight_decay))
 
     def attach(self, model: nn.Module) -> None:
-        """Makes the model compute with these weights: with the masters themselves in float32, with copies in bf16.
+        """Make the model compute with these weights: with the masters themselves in float32, with copies in bf16.
 
         Its parameters stay the same objects but point to other memory. So do their gradients: backward passes add to
         `gradient` itself in float32, to that of the copies in bf16.
@@ -93,13 +93,18 @@ class MasterWeights:
             self._parameters[name].grad = part
 
     def _make(
-        self, alike: list[list[str]], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
+        self,
+        ranked: list[list[str]],
+        kind: Optimiser,
+        betas: tuple[float, float],
+        epsilon: float,
+        weight_decay: float,
     ) -> Iterator[ParameterGroup]:
-        """One group for each list of names: Muon for projections if asked for, else AdamW or Adam. Vectors do not
+        """Yield one group for each list of names: Muon for projections if asked for, else AdamW or Adam. Vectors do not
         decay.
         """
-        sizes = [sum(self._shapes[name].numel() for name in names) for names in alike]
-        for names, weights, gradient in zip(alike, self.flat.split(sizes), self.gradient.split(sizes), strict=True):
+        sizes = [sum(self._shapes[name].numel() for name in names) for names in ranked]
+        for names, weights, gradient in zip(ranked, self.flat.split(sizes), self.gradient.split(sizes), strict=True):
             part, shapes, role = nn.Parameter(weights), [self._shapes[name] for name in names], self._roles[names[0]]
             part.grad = gradient
             decay = 0.0 if role == "vector" else weight_decay
@@ -111,26 +116,26 @@ class MasterWeights:
             yield ParameterGroup(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
 
     def views(self, flat: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """Views of a flat tensor, by name: of all trainable weights, or of the part that has these."""
+        """Return views of a flat tensor, by name: of all trainable weights, or of the part that has these names."""
         shapes = self._shapes if names is None else {name: self._shapes[name] for name in names}
         parts = flat.split([shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
     def join(self, kind: str, named: Mapping[str, Tensor], names: Iterable[str] | None = None) -> Tensor:
-        """What `views` cut, flat again, from tensors that are named `kind.weight`."""
+        """Concatenate tensors that are named `kind.weight` into one flat tensor: the inverse of `views`."""
         parts = [named[f"{kind}.{name}"].flatten() for name in (self._shapes if names is None else names)]
         return torch.cat(parts).to(self.flat.device)
 
     def collect_gradients(self) -> None:
-        """Adds the gradient of one micro-batch to `gradient`, in float32, if the model computes with copies."""
+        """Add the gradient of one micro-batch to `gradient`, in float32, if the model computes with copies."""
         assert self._parameters, "attach the model before its first step"
         if self._gradient_of_copies is not None:
             self.gradient.add_(self._gradient_of_copies)
             self._gradient_of_copies.zero_()
 
     def step(self, rate: float, longest: float = torch.inf) -> Tensor:
-        """One step at this learning rate along the gradient, clipped to a norm of `longest`; then updates the model and
-        clears the gradient. Returns the norm before clipping. If it is not finite, nothing moves.
+        """Take one step at this learning rate along the gradient, clipped to a norm of `longest`; then update the model
+        and clear the gradient. Return the norm before clipping. If it is not finite, nothing moves.
         """
         norm = torch.linalg.vector_norm(self.gradient)
         scale, overflow = (norm / longest).clamp_(min=1.0).float(), (~norm.isfinite()).float()
@@ -145,12 +150,12 @@ class MasterWeights:
 
     @torch.no_grad()
     def sync(self) -> None:
-        """Copies the masters into the model, if it computes with copies."""
+        """Copy the masters into the model, if it computes with copies."""
         if self._copies is not None:
             self._copies.copy_(self.flat)
 
     def state(self) -> dict[str, Tensor]:
-        """The optimisers' moments and step counts as named tensors: `exp_avg.decoder.…`."""
+        """Return the optimisers' moments and step counts as named tensors: `exp_avg.decoder.…`."""
         named: dict[str, Tensor] = {}
         for names, part, optimiser in self.groups:
             for kind, flat in optimiser.state.get(part, {}).items():
@@ -160,7 +165,7 @@ class MasterWeights:
 
     @torch.no_grad()
     def restore(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-        """Restores earlier `weights` and an earlier `state()`, and updates the model. A missing one is a KeyError."""
+        """Restore earlier `weights` and an earlier `state()`, and update the model. A missing one is a KeyError."""
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
             if name in self._parameters:
@@ -174,12 +179,12 @@ class MasterWeights:
 
 
 def _exact(weight: Tensor) -> Tensor:
-    """A copy in float32, or in float64 if the weight is float64."""
+    """Return a copy in float32, or in float64 if the weight is float64."""
     return weight.detach().to(torch.promote_types(weight.dtype, torch.float32), copy=True)
 
 
 def _rank(role: Role, shape: torch.Size, kind: Optimiser) -> tuple[int, tuple[int, ...]]:
-    """A sort key for the weights: Muon's matrices first, by shape; then other weights that decay; then vectors."""
+    """Return a sort key: Muon's matrices first, by shape; then other weights that decay; then vectors."""
     if kind == "muon" and role == "projection":
         return 0, tuple(shape)
     return (2 if role == "vector" else 1), ()
@@ -192,8 +197,8 @@ _SIZE = 0.2  # root mean square of an update, about AdamW's (Liu et al. 2025, se
 
 
 class Muon(torch.optim.Optimizer):
-    """Moves matrices that lie end to end in one flat parameter. Its updates are as large as AdamW's, so both take the
-    same learning rate and weight decay.
+    """An optimiser of matrices that are laid end to end in one flat parameter. Its updates are as large as AdamW's, so
+    both take the same learning rate and weight decay.
 
     Like torch's fused optimisers, it divides gradients by `grad_scale`, and moves nothing if `found_inf` is one. The
     Muon of torch has neither, and multiplies in bf16 everywhere, one matrix after another: two to five times as slow on
@@ -203,30 +208,30 @@ class Muon(torch.optim.Optimizer):
     def __init__(self, flat: nn.Parameter, shapes: Iterable[Sequence[int]], weight_decay: float = 0.0) -> None:
         super().__init__([flat], {"lr": 0.0, "weight_decay": weight_decay})
         self.grad_scale, self.found_inf = flat.new_ones(()), flat.new_zeros(())
-        self._blocks = [(len(list(alike)), *shape) for shape, alike in groupby(shapes)]
+        self._blocks = [(len(list(group)), *shape) for shape, group in groupby(shapes)]
 
     @torch.no_grad()
     def step(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Updates the momentum, makes it orthogonal, and moves the weights along it."""
+        """Update the momentum, make it orthogonal, and move the weights along it."""
         (group,) = self.param_groups
         (flat,), rate = group["params"], group["lr"]
         assert flat.grad is not None, "the master weights set it"
         gradient = (flat.grad / self.grad_scale).where(self.found_inf == 0, 0.0)
         moves = 1 - self.found_inf.to(flat.dtype)  # a factor of each update
         mean = self.state[flat].setdefault("momentum", torch.zeros_like(flat)).lerp_(gradient, (1 - _MOMENTUM) * moves)
-        ahead = mean.lerp(gradient, 1 - _MOMENTUM)  # Nesterov: the mean if this gradient came once more
+        lookahead = mean.lerp(gradient, 1 - _MOMENTUM)  # Nesterov: the mean if this gradient came once more
         flat.mul_(1 - rate * group["weight_decay"] * moves)
         sizes = [math.prod(block) for block in self._blocks]
-        for block, weights, steps in zip(self._blocks, flat.split(sizes), ahead.split(sizes), strict=True):
+        for block, weights, steps in zip(self._blocks, flat.split(sizes), lookahead.split(sizes), strict=True):
             size = rate * _SIZE * max(block[1:]) ** 0.5
             weights.addcmul_(orthogonalise(steps.view(block)).flatten(), moves * -size)
 
 
 def orthogonalise(matrices: Float[Tensor, "L R C"]) -> Float[Tensor, "L R C"]:
-    """Approximately U V^T of each matrix U S V^T.
+    """Return approximately U V^T of each matrix U S V^T.
 
     A singular value of at least 0.002 of the matrix's Frobenius norm ends between 0.68 and 1.21. A smaller one grows by
-    up to 485 times (3.4445^5) and may stay far below. Where the device has instructions for bf16, float32 input is
+    up to 485 times (3.4445^5) and may stay far below. If the device has instructions for bf16, float32 input is
     multiplied in bf16, and the values end between 0.67 and 1.22.
     """
     wide = matrices.size(-2) <= matrices.size(-1)  # use the smaller of the two Gram matrices

@@ -1,5 +1,5 @@
-"""How large batches are; how long, how fast and how carefully to train, and what of a finished model: `[batches]`,
-`[train]` and `[tuning]` of a recipe.
+"""Settings of training: `[batches]`, `[variation]`, `[train]` and `[tuning]` of a recipe.
+
 The learning rate is a pure function of the step, so nothing of it is saved.
 """
 
@@ -12,7 +12,7 @@ from dragoman.config import Settings
 from dragoman.model.config import LoraSettings, Name
 
 Schedule = Literal["noam", "linear", "cosine", "constant", "wsd"]
-"""How the learning rate falls after the warm-up (see `learning_rate`)."""
+"""Shape of the learning rate after the warm-up (see `learning_rate`)."""
 
 DECAY_SHARE = 0.2
 """Share of the steps after the warm-up in which the rate of `wsd` falls."""
@@ -26,16 +26,16 @@ Decay = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 
 class BatchSettings(Settings):
-    """How sentence pairs are put into batches."""
+    """Settings of the batches of sentence pairs."""
 
     batch_tokens: int = pydantic.Field(default=4_096, ge=1, le=10**9)
-    """Most tokens in a batch on each side, special symbols included; a longer sentence is a batch of its own."""
+    """Most tokens in a batch on each side, special symbols included; a longer sentence is a separate batch."""
     sentence_tokens: int = pydantic.Field(default=256, ge=1, le=1_000_000)
     """Longest sentence in tokens, on either side; pairs with a longer one are left out, counted and reported."""
 
 
 class VariationSettings(Settings):
-    """How sentence pairs are varied from epoch to epoch, as shares of all pairs."""
+    """Settings of the variation of sentence pairs from epoch to epoch, as shares of all pairs."""
 
     joined: float | None = pydantic.Field(default=None, ge=0, le=1)
     """Pairs that share a row with others, so that a model learns to translate several sentences at once. Not given:
@@ -45,12 +45,13 @@ class VariationSettings(Settings):
     rough: float | None = pydantic.Field(default=None, ge=0, le=1)
     """Pairs without their last mark, or with a typing error in the source; half of them each. Not given: none."""
     protected: float | None = pydantic.Field(default=None, ge=0, le=1)
-    """Pairs in which placeholders stand for names, numbers, addresses and the like that both sides write alike, so that
-    a model learns to copy placeholders. Not given: none."""
+    """Pairs in which placeholders replace names, numbers, addresses and the like that are equal on both sides, so that
+    a model learns to copy placeholders. Not given: none.
+    """
 
 
 class TrainSettings(Settings):
-    """How long, how fast and how carefully to train."""
+    """Settings of the length, speed and care of training."""
 
     steps: int | None = pydantic.Field(default=None, ge=1, le=10**12)
     """Steps of the optimiser. Give one of steps, epochs and minutes; epochs or minutes become a number of steps once,
@@ -76,12 +77,13 @@ class TrainSettings(Settings):
     learning_rate: float | None = pydantic.Field(default=None, gt=0)
     """The highest learning rate. Not given: derived from optimiser and width; with noam, the paper's."""
     schedule: Schedule = "linear"
-    """How the rate falls after the warm-up: noam (the paper), linear or cosine to zero, constant, or wsd, which stays
-    high and falls at the end."""
+    """Shape of the rate after the warm-up: noam (the paper), linear or cosine to zero, constant, or wsd, which stays
+    high and falls at the end.
+    """
     warmup_steps: int | None = pydantic.Field(default=None, ge=0)
     """Steps in which the rate rises. Not given: a tenth of all, at most 4,000."""
     betas: tuple[Decay, Decay] = (0.9, 0.98)
-    """How much each step keeps of the running mean of the gradient, and of that of its square."""
+    """Share that each step keeps of the running mean of the gradient, and of that of its square."""
     epsilon: float = pydantic.Field(default=1e-9, gt=0)
     """Added to the root of the mean square gradient before dividing by it."""
     weight_decay: float = pydantic.Field(default=0.01, ge=0)
@@ -89,8 +91,9 @@ class TrainSettings(Settings):
     (decoupled). adam adds this times the weight to the gradient (coupled, L2); 0 is the paper's Adam.
     """
     alignment_weight: float | None = pydantic.Field(default=None, ge=0, le=100)
-    """How much it counts in the loss that model.alignment_head looks at the words that an aligner links in the training
-    text (Garg et al. 2019); 0 turns it off. Not given: by the amount of text; off if the run starts from a model."""
+    """Weight of the loss by which model.alignment_head learns the links that an aligner finds in the training text
+    (Garg et al. 2019); 0 turns it off. Not given: by the amount of text; off if the run starts from a model.
+    """
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """Share of the probability that the target distribution spreads over all tokens; 0 turns it off."""
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
@@ -113,7 +116,7 @@ class TrainSettings(Settings):
     save_every: int | None = pydantic.Field(default=None, ge=1)
     """Steps between checkpoints, in addition to the minutes."""
     keep_checkpoints: int = pydantic.Field(default=2, ge=2)
-    """How many of the newest checkpoints are kept."""
+    """Number of the newest checkpoints that are kept."""
 
     @pydantic.model_validator(mode="after")
     def _one_limit(self) -> "TrainSettings":
@@ -133,7 +136,7 @@ class TrainSettings(Settings):
         return self
 
     def rate_at(self, step: int) -> float:
-        """The learning rate of a step."""
+        """Return the learning rate of a step."""
         assert self.steps and self.learning_rate is not None and self.warmup_steps is not None, (
             "resolved before training"
         )
@@ -146,7 +149,7 @@ CHANGEABLE_ON_RESUME = frozenset({"save_minutes", "save_every", "keep_checkpoint
 
 
 class TuningSettings(Settings):
-    """What of a finished model trains; without this table, all of it."""
+    """Settings of fine-tuning: the parts of a finished model that train; without this table, all of it."""
 
     freeze: tuple[Name, ...] = ()
     """Weights that stay as they are: encoder, decoder, embeddings, output, norms, attention, self_attention,
@@ -165,13 +168,13 @@ class TuningSettings(Settings):
 def learning_rate(
     schedule: Schedule, step: int, peak: float, warmup_steps: int, steps: int, continued_from: int = 0
 ) -> float:
-    """The learning rate at `step` (the first is 1): a linear rise to `peak` over `warmup_steps`, then
+    """Return the learning rate at `step` (the first is 1): a linear rise to `peak` over `warmup_steps`, then
 
-    `noam`      peak * sqrt(warmup_steps / step)      (Vaswani et al. 2017, eq. 3, whose peak is `noam_peak`)
-    `linear`    down to zero at the last of `steps`
-    `cosine`    half a cosine down to zero (Loshchilov and Hutter 2017)
-    `constant`  peak
-    `wsd`       warm-up, stable, decay: peak, then down to zero over the last fifth (Hu et al. 2024)
+        `noam`      peak * sqrt(warmup_steps / step)      (Vaswani et al. 2017, eq. 3, whose peak is `noam_peak`)
+        `linear`    down to zero at the last of `steps`
+        `cosine`    half a cosine down to zero (Loshchilov and Hutter 2017)
+        `constant`  peak
+        `wsd`       warm-up, stable, decay: peak, then down to zero over the last fifth (Hu et al. 2024)
 
     If a run that finished at step `continued_from` is trained further, the rate rises and falls again over the new
     steps. The rate of `noam` and `constant` has no end, so it goes on as if the run had not finished.
@@ -198,5 +201,5 @@ def learning_rate(
 
 
 def noam_peak(d_model: int, warmup_steps: int) -> float:
-    """The paper's highest rate: d_model^-0.5 * warmup_steps^-0.5 (eq. 3 at step = warmup_steps)."""
+    """Return the paper's highest rate: d_model^-0.5 * warmup_steps^-0.5 (eq. 3 at step = warmup_steps)."""
     return (d_model * max(1, warmup_steps)) ** -0.5
