@@ -297,7 +297,7 @@ def edit(path: Path, **changes: Any) -> None:
         ("config.json", {"d_model": "32"}, "d_model should be a valid integer"),
         ("config.json", {"encoder_layers": 3}, "model.encoder.layers.2.* is missing"),
         ("config.json", {"encoder_layers": 1}, "model.encoder.layers.1.* does not belong"),
-        ("config.json", {"vocab_size": 50}, "vocab.json should give each piece a number of its own from 0 to 49"),
+        ("config.json", {"vocab_size": 50}, "vocab.json should give each piece a different number from 0 to 49"),
         ("config.json", {"quantization_config": {"bits": 8}}, "quantization_config"),
         ("generation_config.json", {"do_sample": True}, "do_sample"),
         ("generation_config.json", {"num_beams": 1000}, "num_beams"),
@@ -318,8 +318,8 @@ def edit(path: Path, **changes: Any) -> None:
         ("tokenizer_config.json", {"sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs"),
         ("tokenizer_config.json", {"separate_vocabs": True}, "target_vocab.json is missing"),
         ("vocab.json", {"<unk>": "1"}, "should give every piece a number"),
-        ("vocab.json", {"new": 3}, "should give each piece a number of its own"),
-        ("vocab.json", {"new": -1}, "should give each piece a number of its own"),
+        ("vocab.json", {"new": 3}, "should give each piece a different number"),
+        ("vocab.json", {"new": -1}, "should give each piece a different number"),
     ],
 )
 def test_what_our_model_cannot_hold_is_refused_by_name(
@@ -522,7 +522,7 @@ def test_weights_that_are_not_there_are_explained(folders: Path, tmp_path: Path)
     shutil.copytree(folders / "opus", tmp_path / "model")
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 300000000\n")
-    with pytest.raises(CheckpointError, match="model.safetensors is a note of Git LFS .* git lfs pull"):
+    with pytest.raises(CheckpointError, match="model.safetensors is only a pointer of Git LFS; .* git lfs pull"):
         dragoman.convert(tmp_path / "model", tmp_path / "new")
     weights.rename(tmp_path / "model" / "tf_model.h5")
     with pytest.raises(CheckpointError, match="pytorch_model.bin is missing; tf_model.h5 cannot be read"):

@@ -53,15 +53,13 @@ def test_what_has_no_average_is_refused(before: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--share must be from 0, .* to 1, .*but is 1.5"):
         average(before, after, tmp_path / "model", share=1.5)
     other = train_small(tmp_path / "other", "model.d_ff=48").folder
-    with pytest.raises(
-        ConfigError, match=r"are not one architecture \(model.* is .* and .*\), so they have no average"
-    ):
+    with pytest.raises(ConfigError, match=r"differ in architecture \(model.* is .* and .*\), so they have no average"):
         average(before, other, tmp_path / "model", share=0.5)
     write_corpus(
         tmp_path / "third" / "corpus.tsv", [(one, two[::-1]) for one, two in some_pairs(verbs=["sees", "seeks"])]
     )
     third = train_small(tmp_path / "third").folder
-    with pytest.raises(ConfigError, match=r"have other vocabularies|are not one architecture \(model.*vocabulary"):
+    with pytest.raises(ConfigError, match=r"have different vocabularies|differ in architecture \(model.*vocabulary"):
         average(before, third, tmp_path / "model", share=0.5)
     with pytest.raises(DataError, match="exists"):
         average(before, after, before, share=0.5)

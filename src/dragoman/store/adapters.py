@@ -1,4 +1,4 @@
-"""Adapter folders in and out: the few weights that a run learnt beside a model that it left as it was."""
+"""Adapter folders: saving and loading the few weights that a run trained for a model that it left unchanged."""
 
 import os
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from dragoman.store.weights import read_weights, write_weights
 def write_adapter(
     folder: Path, model: nn.Module, files: ModelFiles, adapter: Adapter, weights: Mapping[str, Tensor]
 ) -> None:
-    """Writes all files of an adapter folder but the manifest."""
+    """Write all files of an adapter folder but the manifest."""
     with suppress(ValueError):  # on another drive
         adapter = adapter.but(beside=Path(os.path.relpath(adapter.base, folder.resolve())).as_posix())
     write_json(
@@ -47,7 +47,7 @@ def write_adapter(
 
 
 def with_adapter(base: StoredModel, folder: Path) -> StoredModel:
-    """A base and the adapter in a folder as one plain model.
+    """Return a base merged with the adapter in a folder, as one plain model.
 
     Raises:
         CheckpointError: the folder holds no adapter, a damaged one, or that of another base.
@@ -57,8 +57,8 @@ def with_adapter(base: StoredModel, folder: Path) -> StoredModel:
         raise CheckpointError(f"{folder} holds a whole model, not an adapter; use it without --adapter")
     if listed_hash(base.folder, WEIGHTS) != adapter.sha256:
         raise CheckpointError(
-            f"{folder} is an adapter of {adapter.base}, and the weights in {base.folder} are others (their SHA-256 "
-            "differs); put back the model that it was trained on"
+            f"{folder} is an adapter of {adapter.base}, but {base.folder} has other weights (their SHA-256 differs); "
+            "put back the model that it was trained on"
         )
     with torch.device("meta"):
         adapted, plain = (build_model(base.config, seed=None) for _ in range(2))
@@ -67,8 +67,8 @@ def with_adapter(base: StoredModel, folder: Path) -> StoredModel:
         except ConfigError as error:
             raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     shapes = {name: tuple(weight.shape) for name, weight in _trained(adapted).items()}
-    learnt = as_tensors(read_weights(folder / ADAPTER, shapes))
-    weights = merged(adapted, named_weights(base.model) | learnt)
+    trained = as_tensors(read_weights(folder / ADAPTER, shapes))
+    weights = merged(adapted, named_weights(base.model) | trained)
     for name, weight in weights.items():
         if not weight.isfinite().all():
             raise CheckpointError(f"{folder}: with this adapter {name} holds numbers that are not finite")

@@ -1,4 +1,4 @@
-"""What a model folder says of itself: where it lies, its `config.json`, and the files that it must hold."""
+"""The description of a model folder: `config.json`, the files that it must hold, and the model in memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from dragoman.languages import LanguageTag
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
-from dragoman.store.hub import foreign
+from dragoman.store.hub import describe_foreign
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
 from dragoman.surface.conventions import PairConventions
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 FORMAT, ADAPTER_FORMAT = 4, 1
-"""Of `config.json`, of a model and of an adapter."""
+"""Format numbers of `config.json`, of a model and of an adapter."""
 WEIGHTS, GENERATION, CARD = "model.safetensors", "generation_config.json", "README.md"
 ADAPTER = "adapter.safetensors"
 
@@ -35,7 +35,7 @@ USES = {
     "language_model": "continues texts; use dragoman generate",
     "encoder": "labels texts or fills in words; use dragoman predict",
 }
-"""What the models of each family do, and which command asks them for it."""
+"""The use of the models of each family, with the command for it."""
 
 
 class Languages(NamedTuple):
@@ -45,7 +45,7 @@ class Languages(NamedTuple):
     target: str = "und"
 
 
-class _Languages(Settings):
+class _LanguageLists(Settings):
     source: tuple[LanguageTag]
     target: tuple[LanguageTag]
 
@@ -54,7 +54,7 @@ class _Config(Settings):
     """`config.json`."""
 
     format: int
-    languages: _Languages | None = None
+    languages: _LanguageLists | None = None
     framing: Framing | None = None
     quantised: bool = False
     model: ModelConfig
@@ -67,14 +67,14 @@ class _Config(Settings):
 
 
 class Adapter(Settings):
-    """What an adapter folder says of the model that it changes, and how."""
+    """The description of an adapter: its base, and its settings."""
 
     base: str
-    """The folder of that model when the adapter was trained."""
+    """Folder of the base when the adapter was trained."""
     beside: str | None = None
-    """The same folder as seen from the adapter's, so that both may move together."""
+    """The same folder, relative to the adapter's, so that both may move together."""
     sha256: str = pydantic.Field(min_length=64, max_length=64)
-    """Of its `model.safetensors`."""
+    """SHA-256 of the base's `model.safetensors`."""
     lora: LoraSettings
 
 
@@ -86,35 +86,35 @@ class _AdapterConfig(Settings):
 
 
 class Description(NamedTuple):
-    """What `config.json` says of a model."""
+    """The content of `config.json` of a model."""
 
     languages: Languages | None
     """None for a model that does not translate."""
     framing: Framing
     model: ModelConfig
     quantised: bool
-    """Whether the matrices are kept as whole numbers of 8 bits."""
+    """True if the matrices are stored as 8-bit integers."""
 
 
 class ModelFiles(NamedTuple):
-    """What a model folder holds beside architecture and weights; its task provides it."""
+    """The content of a model folder besides architecture and weights; its task provides it."""
 
     tokenizers: Tokenizers | None = None
     """None for a model that reads no text."""
     languages: Languages | None = None
     """None for a model that does not translate."""
     generation: Mapping[str, Any] = {}
-    """The default search options; of a language model, its context."""
+    """Default search options; of a language model, its context."""
     card: str = ""
-    """The model card in Markdown; without one, a short one is written."""
+    """Model card in Markdown; without one, a short one is written."""
     framing: Framing = DEFAULT_FRAMING
-    """The symbols that the model expects around sources and targets."""
+    """Symbols that the model expects around sources and targets."""
     labels: Labels | None = None
-    """None for a model that gives no labels."""
+    """None for a model that predicts no labels."""
     adapter: Adapter | None = None
-    """What an adapter folder says of its base; None for a whole model."""
+    """Description of an adapter; None for a whole model."""
     conventions: PairConventions | None = None
-    """How the training text is written; None if it is not known, or is no text in two languages."""
+    """Conventions of the training text; None if they are unknown, or if the text is not in two languages."""
 
 
 class StoredModel:
@@ -132,7 +132,7 @@ class StoredModel:
         weights: Weights | None = None,
         quantised: bool = False,
     ) -> None:
-        """Given a model, or the weights of one that is built when it is first asked for, which may be `quantised`."""
+        """Take a model, or the weights of one that is built on first use. The weights may be `quantised`."""
         self.config, self.files, self.folder, self.quantised = config, files, folder, quantised
         self._model, self._weights = model, weights
 
@@ -148,7 +148,7 @@ class StoredModel:
 
     @property
     def weights(self) -> Weights:
-        """Every weight by its name, as it takes part in a pass."""
+        """Every weight by its name, as a pass uses it."""
         if self._model is None and self._weights is not None:
             return self._weights  # nobody can have changed them
         from dragoman.store.tensors import effective_weights
@@ -184,7 +184,7 @@ def find_local_model(path: Path | str) -> Path:
     path = Path(path)
     run = RunFolder(path)
     for folder in (path, run.best, run.final):
-        if (folder / CONFIG).is_file() and ((folder / MANIFEST).is_file() or foreign(folder) is None):
+        if (folder / CONFIG).is_file() and ((folder / MANIFEST).is_file() or describe_foreign(folder) is None):
             return folder
     if not path.exists():
         raise CheckpointError(f"{path} does not exist{nearest(path) or '; MODEL is a model folder or a run folder'}")
@@ -192,13 +192,13 @@ def find_local_model(path: Path | str) -> Path:
         raise CheckpointError(f"{path} is prepared data, not a model; train one on it with: dragoman train {path}")
     if run.recipe.is_file():
         raise CheckpointError(f"{path} is a run without a finished model yet; continue it with: dragoman train {path}")
-    if kind := foreign(path):
+    if kind := describe_foreign(path):
         raise CheckpointError(f"{path} is {kind}")
     raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")
 
 
 def verify_model(folder: Path) -> None:
-    """Checks that a model folder is complete and undamaged.
+    """Check that a model folder is complete and undamaged.
 
     Raises:
         CheckpointError: a file is missing or damaged; the error names the first one.
@@ -211,7 +211,7 @@ def verify_model(folder: Path) -> None:
 
 
 def read_config(folder: Path) -> Description:
-    """Reads `config.json`; that of its base for an adapter.
+    """Read `config.json`; that of its base for an adapter.
 
     Raises:
         CheckpointError: it is missing, damaged or of another format.
@@ -227,22 +227,22 @@ def read_config(folder: Path) -> Description:
 
 
 def read_adapter(folder: Path) -> Adapter | None:
-    """What an adapter folder says of itself; None for the folder of a whole model."""
+    """Read the description of an adapter folder; None for the folder of a whole model."""
     if "adapter" not in read_object(folder / CONFIG):
         return None
     return read_json_as(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter
 
 
 def read_conventions(folder: Path) -> PairConventions | None:
-    """How the training text of a model is written, of its base for an adapter; None if the folder does not say."""
+    """Read the conventions of a model's training text, of its base for an adapter; None if the folder has none."""
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
     return PairConventions.load(folder)
 
 
 def find_base(folder: Path, adapter: Adapter) -> Path:
-    """The folder of an adapter's base: where it was, or where it lies as seen from the adapter; if both hold a model,
-    the one whose weights fit.
+    """Return the folder of an adapter's base: the original place, or the place relative to the adapter; if both hold a
+    model, the one with matching weights.
 
     Raises:
         CheckpointError: it is in neither place.
@@ -263,7 +263,7 @@ def _holds_weights(folder: Path, sha256: str) -> bool:
 
 
 def default_card(languages: Languages | None, config: ModelConfig, origin: str = "") -> str:
-    """The model card for a model that no run has described; `origin` says what it was made from."""
+    """Return the model card of a model that no run has described; `origin` names its source."""
     kind = {"encoder": "Encoder", "language_model": "Language model"}.get(config.family, "Translation model")
     title = kind if languages is None else f"{kind}, {languages.source} to {languages.target}"
     made = f"A Transformer ({config.preset}, {config.size}) made with Dragoman.\n"

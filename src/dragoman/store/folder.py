@@ -57,7 +57,7 @@ def _hub_model(address: str) -> Path:
         try:
             result = convert(address, kept)
         except DataError:
-            if not kept.is_dir():  # else another process was faster
+            if not kept.is_dir():  # otherwise another process was faster
                 raise
             return kept
         for note in (f"{address} is kept as {kept}: {result.what}", *result.notes):
@@ -71,10 +71,10 @@ def model_hash(path: Path | str) -> str:
 
 
 def describe_adapter(base: Path | str, settings: LoraSettings) -> Adapter:
-    """Return what adapters that are trained on a model will say of it.
+    """Return the description of adapters that are trained for a base.
 
     Raises:
-        ConfigError: the model is an adapter itself.
+        ConfigError: the base is an adapter itself.
     """
     folder = find_model(base).resolve()
     if read_adapter(folder) is not None:
@@ -87,8 +87,8 @@ def describe_adapter(base: Path | str, settings: LoraSettings) -> Adapter:
 
 
 def load_model(path: Path | str, adapter: Path | str | None = None) -> StoredModel:
-    """Reads a model folder, or the best model of a run folder, after checking every file of it. An adapter, or a folder
-    that holds one, comes merged into its base, so the model is a plain one.
+    """Read a model folder, or the best model of a run folder, after checking every file of it. An adapter, or a folder
+    that holds one, is merged into its base, so the model is a plain one.
 
     Raises:
         CheckpointError: a file is missing, damaged, foreign or newer, or a tensor does not fit. The error names it.
@@ -122,7 +122,7 @@ def _load_whole(folder: Path) -> StoredModel:
 
 
 def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers | None:
-    """The tokenizers in a folder; None if it has none and its model needs none."""
+    """Load the tokenizers in a folder; None if it has none and its model needs none."""
     if config.family == "language_model" and not any(folder.glob("tokenizer*.json")):
         return None
     try:
@@ -137,13 +137,13 @@ def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers | None:
 
 
 def _load_labels(folder: Path, config: ModelConfig) -> Labels | None:
-    """The labels in a folder; None if its model gives none."""
+    """Load the labels in a folder; None if its model predicts none."""
     if config.labels is None:
         return None
     labels = Labels.load(folder)
     if labels.size != config.labels:
         raise CheckpointError(f"{folder}: {LABELS} has {labels.size} labels, but the model {config.labels}")
     if (labels.task == "tag") != (config.pooling is None):
-        gives = "each word" if config.pooling is None else "a whole text"
-        raise CheckpointError(f"{folder}: {LABELS} is for the task {labels.task}, but the model labels {gives}")
+        unit = "each word" if config.pooling is None else "a whole text"
+        raise CheckpointError(f"{folder}: {LABELS} is for the task {labels.task}, but the model labels {unit}")
     return labels

@@ -1,7 +1,7 @@
 """Models from other places: addresses and files of the Hugging Face hub, and models of other toolkits.
 
-A model with an address, `hub:OWNER/NAME` or `hub:OWNER/NAME@REVISION`, is fetched from the hub. `foreign` recognises
-models of other toolkits, archives and caches by their files.
+A model with an address, `hub:OWNER/NAME` or `hub:OWNER/NAME@REVISION`, is fetched from the hub. `describe_foreign`
+recognises models of other toolkits, archives and caches by their files.
 """
 
 import logging
@@ -16,9 +16,9 @@ from dragoman.serialization import read_object
 log = logging.getLogger(__name__)
 
 SMALL = ("*.json", "*.spm", "README.md")
-"""What is fetched of a model before its weights."""
+"""Files of a model that are fetched before its weights."""
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-"""Files that hold the weights; the first one that there is counts."""
+"""Files that hold the weights; the first existing one counts."""
 _ORIGIN = "which cannot be read back; take the model that it was made from"
 _KINDS = {
     ("model.bin", "*vocabulary*"): f"a model of CTranslate2, {_ORIGIN}",
@@ -33,13 +33,13 @@ _KINDS = {
     ("onnx/*.onnx",): f"an ONNX model, {_ORIGIN}",
     ("*.pt",): "a checkpoint of another program, which is not read",
 }
-"""What a folder is that has a file for each of these patterns; the first that fits counts."""
+"""Descriptions of folders that have a file for each of these patterns; the first match counts."""
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z")
 _POINTER = b"version https://git-lfs"
 
 
 def hub_address(path: Path | str) -> str | None:
-    """The address of a model of the hub that stands in the place of a path; None if it is a path.
+    """Return the address of a hub model that is given instead of a path; None if it is a path.
 
     Raises:
         ConfigError: it is the address of something else.
@@ -53,10 +53,10 @@ def hub_address(path: Path | str) -> str | None:
 
 
 def fetch(address: str) -> Path:
-    """The folder in the hub's own cache with the files of a model.
+    """Fetch the files of a model, and return their folder in the hub's own cache.
 
     Raises:
-        CheckpointError: the hub does not give them.
+        CheckpointError: the hub does not provide them.
         MissingExtra: the hub's library is not installed.
     """
     with optional("huggingface_hub", "marian"):
@@ -68,21 +68,21 @@ def fetch(address: str) -> Path:
     try:
         folder = Path(snapshot_download(name, revision=revision or None, allow_patterns=list(SMALL)))
         if not is_marian(folder):
-            return folder  # whatever it is, its weights would be fetched for nothing
+            return folder  # its weights would be fetched for nothing
         try:
             hf_hub_download(name, WEIGHTS[0], revision=folder.name)
         except errors.EntryNotFoundError:
             hf_hub_download(name, WEIGHTS[1], revision=folder.name)
     except CheckpointError:
         raise
-    except Exception as error:  # the library raises dozens of kinds, network ones among them
+    except Exception as error:  # the library raises dozens of types, also of the network
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise CheckpointError(f"{address} could not be fetched: {reason[:300]}") from None
     return folder
 
 
-def foreign(path: Path) -> str | None:
-    """What stands at `path`, and what to do about it, as in "an archive; unpack it"; None if nobody can say."""
+def describe_foreign(path: Path) -> str | None:
+    """Return a description of what is at `path`, with advice, as in "an archive; unpack it"; None if it is unknown."""
     if path.is_file():
         return "an archive; unpack it" if path.suffix in _ARCHIVES else "a file, but a model is a folder; name that"
     if snapshots := sorted(path.glob("snapshots/*/config.json")):
@@ -99,11 +99,11 @@ def foreign(path: Path) -> str | None:
 
 
 def is_marian(folder: Path) -> bool:
-    """Whether a folder looks like a Marian model of transformers."""
+    """Return True if a folder looks like a Marian model of transformers."""
     return (folder / CONFIG).is_file() and read_object(folder / CONFIG).get("model_type") == "marian"
 
 
 def is_pointer(path: Path) -> bool:
-    """Whether Git has put a note in the place of a large file that is still to be fetched."""
+    """Return True if the file is only a pointer of Git LFS to a large file that is still to be fetched."""
     with path.open("rb") as file:
         return file.read(len(_POINTER)) == _POINTER

@@ -10,20 +10,20 @@ from dragoman.serialization import write_json
 
 
 class FileFacts(Settings):
-    """A file as it was written."""
+    """Size and hash of a file as it was written."""
 
     bytes: int
     sha256: str
 
 
 class Manifest(Settings):
-    """The files of a folder, by their paths in it."""
+    """Facts of the files of a folder, by their paths in it."""
 
     files: dict[str, FileFacts]
 
 
 def write_manifest(folder: Path | str) -> None:
-    """Writes `manifest.json`: size and SHA-256 of every other file of the folder. Call it last."""
+    """Write `manifest.json`: size and SHA-256 of every other file of the folder. Call it last."""
     folder = Path(folder)
     write_json(
         folder / MANIFEST,
@@ -37,10 +37,10 @@ def write_manifest(folder: Path | str) -> None:
 
 
 def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
-    """Checks every file of a folder against its manifest, except those that are `free` to be changed or removed.
+    """Check every file of a folder against its manifest, except those that are `free` to be changed or removed.
 
     Raises:
-        CheckpointError: naming the first file that is missing, cut, changed, not listed, or a link to another place.
+        CheckpointError: a file is missing, cut, changed, not listed, or a link to another place; the error names it.
     """
     folder = Path(folder)
     listed = read_json_as(folder / MANIFEST, Manifest).files
@@ -48,7 +48,7 @@ def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
     for name in sorted({MANIFEST, *present}):
         if (folder / name).is_symlink():
             raise CheckpointError(
-                f"{folder / name} is a symbolic link, but the files of such a folder must lie in it; copy the file "
+                f"{folder / name} is a symbolic link, but the files of such a folder must be in it; copy the file "
                 "there, or link to the whole folder"
             )
     for name, facts in listed.items():
@@ -67,7 +67,7 @@ def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
 
 
 def listed_hash(folder: Path | str, name: str) -> str | None:
-    """The SHA-256 of a file as the manifest of its folder lists it; None if it is not listed."""
+    """Return the SHA-256 of a file as the manifest of its folder lists it; None if it is not listed."""
     listed = read_json_as(Path(folder) / MANIFEST, Manifest).files
     return listed[name].sha256 if name in listed else None
 

@@ -1,7 +1,7 @@
-"""A Marian folder of transformers, read, checked, and converted into a model folder. Start with `convert`.
+"""Marian folders of transformers, read, checked, and converted into model folders. Start with `convert`.
 
 A folder may come from anyone, so only JSON, safetensors, models of SentencePiece, and pickles of bare tensors are read,
-after a look at sizes and shapes.
+after a check of sizes and shapes.
 """
 
 import math
@@ -40,14 +40,14 @@ VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 MODELS = ("source.spm", "target.spm")
 UNKNOWN, PADDING, END = "<unk>", "<pad>", "</s>"
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
-"""Their names of nonlinearities, and ours."""
+"""Marian's names of nonlinearities, and ours."""
 _OTHER_WEIGHTS = ("*-of-*", "*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx")
 """Weights of other libraries, or in several files."""
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Architecture(Settings):
-    """What `config.json` says of the model. Keys that are not listed here change nothing that it computes."""
+    """The architecture in `config.json`. Keys that are not listed here do not change any result."""
 
     model_type: Literal["marian"]
     is_encoder_decoder: Literal[True] = True
@@ -99,7 +99,7 @@ class Architecture(Settings):
 
     @property
     def target_size(self) -> int:
-        """Tokens of the target vocabulary."""
+        """Number of tokens of the target vocabulary."""
         shared = self.share_encoder_decoder_embeddings
         return self.vocab_size if shared else self.decoder_vocab_size or self.vocab_size
 
@@ -112,15 +112,15 @@ class MarianFolder(NamedTuple):
     tokenizers: Tokenizers
     vocabularies: Vocabularies
     weights: Mapping[str, Tensor]
-    """By Marian's names."""
+    """Tensors by Marian's names."""
     generation_file: Path
     """`generation_config.json`; in older folders without one, `config.json`."""
     stated_languages: tuple[Any, Any]
-    """Source and target as `tokenizer_config.json` states them; anything may stand there."""
+    """Source and target as `tokenizer_config.json` states them; they may be of any type."""
 
     @property
     def unnamed(self) -> int:
-        """How many embeddings no piece has, as where their number was rounded up."""
+        """Number of embeddings without a piece, as in a vocabulary whose size was rounded up."""
         source, target = (len(rows) - 1 for rows in self.vocabularies)
         facts = self.architecture
         apart = not facts.share_encoder_decoder_embeddings
@@ -135,14 +135,14 @@ class MarianFolder(NamedTuple):
 
 
 def read_marian(folder: Path) -> MarianFolder:
-    """Reads a whole folder, if our model can hold what is in it."""
+    """Read a whole folder, if our model can hold its content."""
     for name in (CONFIG, VOCABULARY, *MODELS):
         _refuse_missing(folder, name)
     _refuse_missing(folder, WEIGHTS, PICKLED)
     content = read_object(folder / CONFIG)
     architecture = _architecture(folder / CONFIG, content)
-    of_text = read_object(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
-    tokenizers, vocabularies = _tokenizers(folder, of_text, architecture)
+    tokenizer_settings = read_object(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
+    tokenizers, vocabularies = _tokenizers(folder, tokenizer_settings, architecture)
     config = model_config(architecture, tokenizers)
     return MarianFolder(
         config,
@@ -151,12 +151,12 @@ def read_marian(folder: Path) -> MarianFolder:
         vocabularies,
         _weights(folder, config, architecture),
         folder / (GENERATION if (folder / GENERATION).is_file() else CONFIG),
-        (of_text.get("source_lang"), of_text.get("target_lang")),
+        (tokenizer_settings.get("source_lang"), tokenizer_settings.get("target_lang")),
     )
 
 
 def model_config(architecture: Architecture, tokenizers: Tokenizers) -> ModelConfig:
-    """The same architecture in our terms."""
+    """Return the same architecture in our terms."""
     tied = "all" if architecture.share_encoder_decoder_embeddings else "target"
     return ModelConfig.model_validate(
         {
@@ -180,14 +180,14 @@ def model_config(architecture: Architecture, tokenizers: Tokenizers) -> ModelCon
 
 
 def _refuse_missing(folder: Path, *names: str) -> None:
-    """Refuses a folder that holds no file of these names, or where Git has put a note in its place."""
+    """Refuse a folder that holds no file of these names, or only a pointer of Git LFS."""
     here = [folder / name for name in names if (folder / name).is_file()]
     if not here:
-        others = [each.name for pattern in _OTHER_WEIGHTS for each in sorted(folder.glob(pattern))]
+        others = [file.name for pattern in _OTHER_WEIGHTS for file in sorted(folder.glob(pattern))]
         instead = f"; {', '.join(others)} cannot be read" if WEIGHTS in names and others else ""
         raise CheckpointError(f"{folder} is not a complete Marian folder: {' or '.join(names)} is missing{instead}")
     if is_pointer(here[0]):
-        raise CheckpointError(f"{here[0]} is a note of Git LFS in the place of the file; fetch that with: git lfs pull")
+        raise CheckpointError(f"{here[0]} is only a pointer of Git LFS; fetch the file with: git lfs pull")
 
 
 def _architecture(path: Path, content: Content) -> Architecture:
@@ -198,17 +198,19 @@ def _architecture(path: Path, content: Content) -> Architecture:
         raise CheckpointError(str(error)) from None
 
 
-def _tokenizers(folder: Path, of_text: Content, architecture: Architecture) -> tuple[Tokenizers, Vocabularies]:
-    if of_text.get("sp_model_kwargs"):
+def _tokenizers(
+    folder: Path, tokenizer_settings: Content, architecture: Architecture
+) -> tuple[Tokenizers, Vocabularies]:
+    if tokenizer_settings.get("sp_model_kwargs"):
         raise TokenizerError(f"{folder / TOKENIZER}: sp_model_kwargs would sample pieces; leave them out")
-    separate = bool(of_text.get("separate_vocabs", False))
+    separate = bool(tokenizer_settings.get("separate_vocabs", False))
     names = (VOCABULARY, TARGET_VOCABULARY if separate else VOCABULARY)
     if separate:
         _refuse_missing(folder, TARGET_VOCABULARY)
     if separate and architecture.share_encoder_decoder_embeddings:
         raise CheckpointError(f"{folder}: separate_vocabs contradicts share_encoder_decoder_embeddings")
     sizes = (architecture.vocab_size, architecture.target_size)
-    sides = [_side(folder, *each, architecture) for each in zip(names, MODELS, sizes, strict=True)]
+    sides = [_side(folder, *files, architecture) for files in zip(names, MODELS, sizes, strict=True)]
     (source, source_rows), (target, target_rows) = sides
     return Tokenizers(source, target), Vocabularies(source_rows, target_rows)
 
@@ -216,7 +218,7 @@ def _tokenizers(folder: Path, of_text: Content, architecture: Architecture) -> t
 def _side(
     folder: Path, name: str, model: str, size: int, architecture: Architecture
 ) -> tuple[SentencePieceTokenizer, Rows]:
-    """The tokenizer of one side, and the order of its ids in that folder."""
+    """Return the tokenizer of one side, and the order of its ids in that folder."""
     ids = _table(folder / name, size)
     for symbol, wanted, setting in (
         (PADDING, architecture.pad_token_id, "pad_token_id"),
@@ -235,13 +237,13 @@ def _side(
 
 
 def _table(path: Path, size: int) -> dict[str, int]:
-    """The id of each piece, from 0 to `size` - 1; some ids may have none, where embeddings are padded."""
+    """Return the id of each piece, from 0 to `size` - 1; some ids may have none, if embeddings are padded."""
     ids = read_object(path)
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids.values()):
         raise TokenizerError(f"{path} should give every piece a number")
     if len(set(ids.values())) < len(ids) or min(ids.values(), default=0) < 0 or max(ids.values(), default=0) >= size:
         raise TokenizerError(
-            f"{path} should give each piece a number of its own from 0 to {size - 1:,}, because {CONFIG} says that "
+            f"{path} should give each piece a different number from 0 to {size - 1:,}, because {CONFIG} says that "
             f"there are {size:,} embeddings"
         )
     for symbol in (UNKNOWN, PADDING, END):
@@ -260,12 +262,12 @@ def _weights(folder: Path, config: ModelConfig, architecture: Architecture) -> d
         tensors = _from_pickle(path, expected, [twin.names[0] for twin in twins(config).values()])
     weights: dict[str, Tensor] = {}
     for twin in twins(config).values():
-        given = [tensors[name] for name in twin.names if name in tensors]
-        if not given and twin.names != (BIAS,):
+        aliases = [tensors[name] for name in twin.names if name in tensors]
+        if not aliases and twin.names != (BIAS,):
             raise CheckpointError(f"{path}: tensor {twin.names[0]} is missing")
-        if any(not torch.equal(given[0], other) for other in given[1:]):
+        if any(not torch.equal(aliases[0], alias) for alias in aliases[1:]):
             raise CheckpointError(f"{path}: {', '.join(twin.names)} should be one matrix, but differ")
-        weights[twin.names[0]] = given[0] if given else torch.zeros(expected[BIAS])
+        weights[twin.names[0]] = aliases[0] if aliases else torch.zeros(expected[BIAS])
     for name, tensor in weights.items():
         if not tensor.isfinite().all():
             raise CheckpointError(f"{path}: {name} holds numbers that are not finite")
@@ -273,7 +275,7 @@ def _weights(folder: Path, config: ModelConfig, architecture: Architecture) -> d
 
 
 def _expected(config: ModelConfig, architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor there, under all of its names."""
+    """Return the shape of each of Marian's tensors, under all of its names."""
     shapes: dict[str, tuple[int, ...]] = {}
     rows = {"source": architecture.vocab_size, "target": architecture.target_size}
     ours = weight_shapes(config)
@@ -294,10 +296,10 @@ def _from_safetensors(path: Path, expected: Mapping[str, tuple[int, ...]]) -> di
 
 
 def _from_pickle(path: Path, expected: Mapping[str, tuple[int, ...]], needed: Sequence[str]) -> dict[str, Tensor]:
-    """torch reads with `weights_only`, which makes tensors and plain containers and runs nothing.
+    """Load tensors by torch with `weights_only`, which makes tensors and plain containers and runs nothing.
 
     The size of the file is compared with the weights that it must hold under the names `needed`, because a tensor may
-    repeat one number as often as it likes, and a record may be packed.
+    repeat one number any number of times, and a record may be packed.
     """
     size, most = path.stat().st_size, 8 * sum(map(math.prod, expected.values())) + (1 << 24)
     least = 2 * sum(math.prod(expected[name]) for name in needed if name != BIAS)
@@ -351,27 +353,27 @@ _GROUPS = frozenset(
     "mul romance afa art bat bnt cau ccs cel celtic cpf cpp cus dra euq fiu gem gmq gmw grk iir inc ine ira itc map "
     "mkh nah nic phi poz qwe roa sal scandinavia sem sit sla tai trk tut urj wen zle zls zlw".split()
 )
-"""What OPUS-MT calls a side of several languages: codes of families (ISO 639-5), in lower case."""
+"""Names that OPUS-MT gives to a side of several languages: codes of families (ISO 639-5), in lower case."""
 
 
-class _Languages(Settings):
+class _StatedLanguages(Settings):
     source: LanguageTag
     target: LanguageTag
 
 
 class Conversion(NamedTuple):
-    """A folder that was written, and what a person should know of it."""
+    """A folder that was written, and notes for its user."""
 
     folder: Path
     what: str
-    """What was written."""
+    """Description of the new folder."""
     notes: tuple[str, ...] = ()
 
 
 def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None = None) -> Conversion:
-    """Converts a Marian model of transformers, in a folder or on the hub (`hub:OWNER/NAME`), into a model folder, which
+    """Convert a Marian model of transformers, in a folder or on the hub (`hub:OWNER/NAME`), into a model folder, which
     translates as it does. `languages` are its source and target; by default those that its folder states, or its name
-    if that is one of OPUS-MT's. `export` is the way back.
+    if that is one of OPUS-MT's. `export` is the inverse.
 
     Raises:
         CheckpointError, TokenizerError: a file is missing or damaged, or holds what our model cannot; it is named.
@@ -382,9 +384,9 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
     to = Path(to)
     check_new_model(to)
     source = _source(folder)
-    given = None if languages is None else _pair(languages)
+    requested = None if languages is None else _pair(languages)
     marian = read_marian(source.folder)
-    stated = given or _stated(marian, source.folder)
+    stated = requested or _stated(marian, source.folder)
     files, notes = _files(marian, stated, source)
     with torch.device("meta"):
         model = build_model(marian.config, seed=None)
@@ -394,7 +396,7 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
     return Conversion(to, what, (*notes, *_notes(marian, stated, source)))
 
 
-class _Source(NamedTuple):
+class _MarianSource(NamedTuple):
     """A Marian folder, its name for people, and the licence that it states."""
 
     folder: Path
@@ -404,7 +406,7 @@ class _Source(NamedTuple):
     """True if it was fetched from the hub."""
 
 
-def _source(path: Path | str) -> _Source:
+def _source(path: Path | str) -> _MarianSource:
     """Find or fetch a Marian folder. Any other folder is refused."""
     address = hub_address(path)
     folder = Path(path) if address is None else fetch(address)
@@ -415,10 +417,10 @@ def _source(path: Path | str) -> _Source:
             raise CheckpointError(f"{error}; convert takes a Marian folder of transformers") from None
         raise ConfigError(f"{folder} is a model of Dragoman already; dragoman export writes it for other toolkits")
     name = folder.resolve().name if address is None else f"{address} (commit {folder.name})"
-    return _Source(folder, name, _licence(folder), address is not None)
+    return _MarianSource(folder, name, _licence(folder), address is not None)
 
 
-def _files(marian: MarianFolder, languages: Languages, source: _Source) -> tuple[ModelFiles, list[str]]:
+def _files(marian: MarianFolder, languages: Languages, source: _MarianSource) -> tuple[ModelFiles, list[str]]:
     """Return the files of the new model folder, and notes on search options that differ."""
     facts, path = marian.architecture, marian.generation_file
     symbols = Symbols(marian.unknown, facts.pad_token_id, facts.eos_token_id)
@@ -427,7 +429,7 @@ def _files(marian: MarianFolder, languages: Languages, source: _Source) -> tuple
     return ModelFiles(marian.tokenizers, languages, options, card, MARIAN_FRAMING), notes
 
 
-def _notes(marian: MarianFolder, languages: Languages, source: _Source) -> Iterator[str]:
+def _notes(marian: MarianFolder, languages: Languages, source: _MarianSource) -> Iterator[str]:
     """Yield what a person should know of the new model besides its search options."""
     targets = list(marian.tokenizers.source.target_languages)
     if targets:
@@ -446,18 +448,18 @@ def _notes(marian: MarianFolder, languages: Languages, source: _Source) -> Itera
 def _pair(languages: Sequence[str]) -> Languages:
     if len(languages) != 2:
         raise ConfigError(f"languages are two tags, of source and target, but {len(languages)} were given")
-    tags = check(dict(zip(Languages._fields, languages, strict=True)), "--languages", _Languages)
+    tags = check(dict(zip(Languages._fields, languages, strict=True)), "--languages", _StatedLanguages)
     return Languages(tags.source, tags.target)
 
 
 def _stated(marian: MarianFolder, folder: Path) -> Languages:
-    """The languages that the tokenizer's settings name, else those at the end of a name as OPUS-MT gives it, else
-    `und`, as for a side of several languages.
+    """Return the languages that the tokenizer's settings name, else those at the end of a name as OPUS-MT gives it,
+    else `und`, as for a side of several languages.
     """
     named = next(filter(None, map(_NAMED.search, reversed(folder.resolve().parts[-3:]))), None)  # or the hub's cache
     for languages in (marian.stated_languages, named.groups() if named else (None, None)):
         try:
-            tags = _Languages.model_validate(dict(zip(Languages._fields, languages, strict=True)))
+            tags = _StatedLanguages.model_validate(dict(zip(Languages._fields, languages, strict=True)))
         except pydantic.ValidationError:
             continue
         source, target = ("und" if tag.lower() in _GROUPS else tag for tag in (tags.source, tags.target))
@@ -466,15 +468,15 @@ def _stated(marian: MarianFolder, folder: Path) -> Languages:
 
 
 def _licence(folder: Path) -> str | None:
-    """What the first lines of `README.md` say, as on the hub."""
+    """Return the licence in the first lines of `README.md`, as on the hub."""
     if not (folder / CARD).is_file():
         return None
     _, _, facts = (folder / CARD).read_text("utf-8", errors="replace")[:10_000].partition("---\n")
-    found = re.search(r"^licen[sc]e:\s*(?:- *)?([\w.-]+)", facts.partition("\n---")[0], re.MULTILINE)
-    return found[1] if found else None
+    licence = re.search(r"^licen[sc]e:\s*(?:- *)?([\w.-]+)", facts.partition("\n---")[0], re.MULTILINE)
+    return licence[1] if licence else None
 
 
-def _card(marian: MarianFolder, languages: Languages, source: _Source) -> str:
+def _card(marian: MarianFolder, languages: Languages, source: _MarianSource) -> str:
     config, licence = marian.config, source.licence or "the one that its authors chose"
     targets = ", ".join(marian.tokenizers.source.target_languages)
     return (

@@ -9,12 +9,12 @@ from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError
 
 MAX_LENGTH = 512
-"""The `max_length` that models of OPUS-MT have."""
+"""`max_length` of the models of OPUS-MT."""
 
 
-class Generation(Settings):
-    """The settings by which transformers translates. Those with a single allowed value ask for what our search does not
-    do. Keys that are not listed here only matter to sampling, which is refused, or do not change a translation.
+class GenerationSettings(Settings):
+    """Settings by which transformers translates. Those with a single allowed value ask for what our search does not do.
+    Keys that are not listed here only matter to sampling, which is refused, or do not change a translation.
     """
 
     num_beams: int = pydantic.Field(default=1, ge=1, le=256)
@@ -54,13 +54,13 @@ class Generation(Settings):
 
     @property
     def longest(self) -> int:
-        """Most tokens of a translation, not counting a forced end symbol, which stands in the last place."""
+        """Most tokens of a translation, not counting a forced end symbol, which takes the last place."""
         tokens = self.max_length - 1 if self.max_new_tokens is None else self.max_new_tokens
         return tokens - (self.forced_eos_token_id is not None)
 
 
 class Symbols(NamedTuple):
-    """The ids that special symbols have in the folder for transformers."""
+    """Ids of special symbols in the folder for transformers."""
 
     unknown: int
     padding: int
@@ -70,16 +70,18 @@ class Symbols(NamedTuple):
 def options_from(
     content: Mapping[str, Any], positions: int, symbols: Symbols, name: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Search options that translate as these generation settings do, and notes on where they can't quite.
+    """Return search options that translate as these generation settings do, and notes on the differences.
 
     `positions` is the longest source that the model reads. `name` is that of the file, for errors.
 
     Raises:
         CheckpointError: our search can't do what a setting asks; the setting is named.
     """
-    known = {key: value for key, value in content.items() if key in Generation.model_fields and value is not None}
+    known = {
+        key: value for key, value in content.items() if key in GenerationSettings.model_fields and value is not None
+    }
     try:
-        theirs = check(known, name, Generation)
+        theirs = check(known, name, GenerationSettings)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
     if others := set(theirs.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
@@ -90,8 +92,8 @@ def options_from(
         "decoder_start_token_id": symbols.padding,
     }
     for key, wanted in one_id.items():
-        if (given := getattr(theirs, key)) not in (None, wanted):
-            raise CheckpointError(f"{name}: {key} must be {wanted}, as in config.json, but is {given}")
+        if (value := getattr(theirs, key)) not in (None, wanted):
+            raise CheckpointError(f"{name}: {key} must be {wanted}, as in config.json, but is {value}")
     options: dict[str, Any] = {
         "beam_size": theirs.num_beams,
         "length_penalty": theirs.length_penalty,
@@ -110,11 +112,12 @@ def options_from(
     return options, _differences(theirs)
 
 
-def _differences(theirs: Generation) -> list[str]:
+def _differences(theirs: GenerationSettings) -> list[str]:
     notes = length_penalty_notes(theirs.num_beams, theirs.length_penalty)
     if theirs.num_beams > 1 and theirs.early_stopping is False:
         notes.append(
-            "the search here ends as with early_stopping = true: when as many hypotheses have ended as the beam is wide"
+            "the search here ends as with early_stopping = true: when the number of finished hypotheses is the beam "
+            "width"
         )
     if theirs.num_beams > 1 and theirs.renormalize_logits:
         notes.append(
@@ -125,7 +128,7 @@ def _differences(theirs: Generation) -> list[str]:
 
 
 def length_penalty_notes(beam_size: int, exponent: float) -> list[str]:
-    """A note that the length penalty of transformers is another formula than ours. With exponent 0, both are 1."""
+    """Return a note that the length penalty of transformers is a different formula. With exponent 0, both are 1."""
     if beam_size == 1 or exponent == 0:
         return []
     return [

@@ -1,11 +1,11 @@
-"""Names and tensors of a Marian model, as ours and back: pure functions.
+"""Weights of a Marian model, mapped to ours and back: pure functions of names and tensors.
 
-Both models compute the same, but Marian's sinusoids stand in halves, all sines first, where ours alternate (Vaswani et
-al. 2017, section 3.5). Nothing else in the model depends on the order of the features of the residual path. So every
-weight that reads or writes this path has its features put in the other order, and the outputs are equal.
+Both models compute the same, but Marian's sinusoids are ordered in halves, all sines first, where ours alternate
+(Vaswani et al. 2017, section 3.5). Nothing else in the model depends on the order of the features of the residual path.
+So every weight that reads or writes this path has its features reordered, and the outputs are equal.
 
-Rows of the vocabulary change their order too, because our special symbols come first. Our start symbol has no
-counterpart; `NEVER` keeps it out of every softmax.
+Rows of the vocabulary are reordered too, because our special symbols come first. Our start symbol has no counterpart;
+`NEVER` keeps it out of every softmax.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ token a share of the loss, stays finite.
 """
 BIAS = "final_logits_bias"
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
-"""Sinusoids, which some folders hold; transformers computes them anew."""
+"""Sinusoids, which some folders hold; transformers computes them again."""
 _SHARED, _SOURCE = "model.shared.weight", "model.encoder.embed_tokens.weight"
 _TARGET, _OUTPUT = "model.decoder.embed_tokens.weight", "lm_head.weight"
 _READ = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "inner": "fc1"}
@@ -41,57 +41,57 @@ Rows = Sequence[int | None]
 
 
 class Vocabularies(NamedTuple):
-    """The rows of both sides."""
+    """Rows of both vocabularies."""
 
     source: Rows
     target: Rows
 
 
 class Twin(NamedTuple):
-    """What one of our weights is called there, and what its axes hold."""
+    """The Marian names of one of our weights, and the content of its axes."""
 
     names: tuple[str, ...]
-    """All of them name one tensor; the first is written."""
+    """Names of one tensor; the first is written."""
     axes: tuple[str, ...]
-    """Of each axis: `features` of the residual path, rows of the `source` or `target` vocabulary, or something else."""
+    """Content of each axis: `features` of the residual path, rows of the `source` or `target` vocabulary, or something
+    else.
+    """
 
 
 def twins(config: ModelConfig) -> dict[str, Twin]:
-    """The twin of every weight of our model."""
+    """Return the twin of every weight of our model."""
     return {name: _tables(config).get(name) or _inside(name) for name in weight_shapes(config)}
 
 
 def from_marian(
     theirs: Mapping[str, Tensor], config: ModelConfig, vocabularies: Vocabularies
 ) -> dict[str, Float[Tensor, "..."]]:
-    """Our weights, in float32."""
+    """Return our weights, in float32."""
     places = {"features": _order(config.d_model), **{side: _places(rows) for side, rows in _sides(vocabularies)}}
     ours: dict[str, Tensor] = {}
     for name, twin in twins(config).items():
         weight = theirs[twin.names[0]].float()
-        ours[name] = _moved(weight.flatten() if twin.names == (BIAS,) else weight, twin, places)
+        ours[name] = _reorder(weight.flatten() if twin.names == (BIAS,) else weight, twin, places)
     return ours
 
 
 def to_marian(
     ours: Mapping[str, Tensor], config: ModelConfig, vocabularies: Vocabularies
 ) -> dict[str, Float[Tensor, "..."]]:
-    """Their weights; a tensor of several names has the first one alone."""
+    """Return Marian's weights; a tensor of several names only has the first one."""
     places = {"features": _order(config.d_model).argsort()}
     for side, rows in _sides(vocabularies):
         missing = sum(row is None for row in rows)
         places[side] = _places(rows).argsort()[missing:]
     theirs = {BIAS: torch.zeros(1, len(places["target"]))}
     for name, twin in twins(config).items():
-        weight = _moved(ours[name], twin, places)
+        weight = _reorder(ours[name], twin, places)
         theirs[twin.names[0]] = weight[None] if twin.names == (BIAS,) else weight
     return theirs
 
 
-def _moved(weight: Tensor, twin: Twin, places: Mapping[str, Int[Tensor, "N"]]) -> Tensor:
-    """A weight in the other order. `places` says, for each kind of axis, where each index of the result stood; -1 where
-    it stood nowhere.
-    """
+def _reorder(weight: Tensor, twin: Twin, places: Mapping[str, Int[Tensor, "N"]]) -> Tensor:
+    """Reorder a weight. `places` gives, for each kind of axis, the old place of each new index; -1 if it had none."""
     for axis, holds in enumerate(twin.axes):
         if holds in places:
             place = places[holds]
@@ -110,12 +110,12 @@ def _places(rows: Rows) -> Int[Tensor, "V"]:
 
 
 def _order(width: int) -> Int[Tensor, "D"]:
-    """For each of our features the number of theirs: sine and cosine of one angle stand side by side in ours."""
+    """Return, for each of our features, the number of Marian's: sine and cosine of one angle are neighbours in ours."""
     return torch.arange(width).unflatten(0, (2, -1)).T.flatten()
 
 
 def _tables(config: ModelConfig) -> dict[str, Twin]:
-    """The twins of embeddings, output and its bias; a tied matrix stands under its first name in our model."""
+    """Return the twins of embeddings, output and its bias; a tied matrix appears under its first name in our model."""
     source, target = ("source", "features"), ("target", "features")
     bias = {"output_bias": Twin((BIAS,), ("target",))}
     if config.tied == "all":
@@ -127,7 +127,7 @@ def _tables(config: ModelConfig) -> dict[str, Twin]:
 
 
 def _inside(name: str) -> Twin:
-    """The twin of a weight inside a stack: `encoder.blocks.0.self_attention.query.weight`."""
+    """Return the twin of a weight inside a stack: `encoder.blocks.0.self_attention.query.weight`."""
     stack, _, number, sublayer, part, kind = name.split(".")
     layer = f"model.{stack}.layers.{number}"
     if sublayer in _NORMS:

@@ -1,8 +1,7 @@
-"""Two models become one: `average` of a model before and after fine-tuning, `merge` of an adapter and its base.
+"""Two models merged into one: `average` of a model before and after fine-tuning, `merge` of an adapter and its base.
 
-An average forgets less (Wortsman et al. 2022). One dial, `share`, goes from the model before (0) to the one after (1).
-Nothing is trained, so it may be set as often as one likes, and each setting measured with `evaluate` on new text and
-old.
+An average forgets less (Wortsman et al. 2022). One setting, `share`, goes from the model before (0) to the one after
+(1). Nothing is trained, so trying many values is cheap; `evaluate` measures each on new text and old.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ MAY_DIFFER = {"dropout", "attention_dropout", "activation_dropout"}
 
 
 def average(before: Path | str, after: Path | str, to: Path | str, share: float) -> Path:
-    """Writes the model folder `to`: (1 - share) times the weights before plus share times those after.
+    """Write the model folder `to`: (1 - share) times the weights before plus share times those after.
 
     Raises:
         ConfigError: the models differ in more than their weights; the share is not between 0 and 1.
@@ -41,38 +40,38 @@ def average(before: Path | str, after: Path | str, to: Path | str, share: float)
 
 
 def refuse_other_model(before: StoredModel, after: StoredModel) -> None:
-    """Refuses to average models that differ in architecture or vocabulary.
+    """Refuse to average models that differ in architecture or vocabulary.
 
     Raises:
         ConfigError: they do; the error names the first setting.
     """
-    one, other = (flatten(each.config.model_dump(mode="json", exclude=MAY_DIFFER)) for each in (before, after))
-    if differ := [name for name in one if one[name] != other[name]]:
+    first, second = (flatten(model.config.model_dump(mode="json", exclude=MAY_DIFFER)) for model in (before, after))
+    if differ := [name for name in first if first[name] != second[name]]:
         name = differ[0]
         raise ConfigError(
-            f"{before.folder} and {after.folder} are not one architecture (model.{name} is {one[name]} and "
-            f"{other[name]}), so they have no average; average a model with what was fine-tuned from it"
+            f"{before.folder} and {after.folder} differ in architecture (model.{name} is {first[name]} and "
+            f"{second[name]}), so they have no average; average a model with what was fine-tuned from it"
         )
     if before.files.tokenizers is None or after.files.tokenizers is None:
         return
     if before.files.labels and after.files.labels and before.labels.identity != after.labels.identity:
         raise ConfigError(
-            f"{before.folder} and {after.folder} have other labels, so their weights mean other things; "
+            f"{before.folder} and {after.folder} have different labels, so their weights mean different things; "
             "average a model with what was trained from it on the same labels"
         )
     for side in ("source", "target"):
-        if len({getattr(each.tokenizers, side).identity for each in (before, after)}) > 1:
+        if len({getattr(model.tokenizers, side).identity for model in (before, after)}) > 1:
             raise ConfigError(
-                f"{before.folder} and {after.folder} have other vocabularies ({side}), so their weights mean other "
-                "tokens; average a model with what was fine-tuned from it"
+                f"{before.folder} and {after.folder} have different vocabularies ({side}), so their weights mean "
+                "different tokens; average a model with what was fine-tuned from it"
             )
 
 
 def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -> Path:
-    """Writes the model folder `to`: the base with the adapter's products added to its matrices. It translates as both
-    together do; decoding is as fast either way, because an adapter is merged when it is loaded.
+    """Write the model folder `to`: the base with the adapter's products added to its matrices. It translates as both
+    together do; decoding is equally fast either way, because an adapter is merged when it is loaded.
 
-    `base` says where the base lies now, if it has moved.
+    `base` names the base's folder, if it has moved.
 
     Raises:
         ConfigError: `adapter` is a whole model.
@@ -90,5 +89,5 @@ def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -
 
 
 def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """(1 - share) before + share after, weight by weight (WiSE-FT, Wortsman et al. 2022)."""
+    """Return (1 - share) before + share after, weight by weight (WiSE-FT, Wortsman et al. 2022)."""
     return {name: weight.lerp(after[name], share) for name, weight in before.items()}

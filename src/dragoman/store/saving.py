@@ -27,7 +27,7 @@ def save_model(
     replace: bool = False,
     quantised: bool = False,
 ) -> None:
-    """Writes a model folder, completely or not at all. With `replace`, it replaces an existing one. If `quantised`, its
+    """Write a model folder, completely or not at all. With `replace`, it replaces an existing one. If `quantised`, its
     matrices are rounded to 8 bits.
     """
     with new_folder(folder, replace) as aside:
@@ -36,14 +36,16 @@ def save_model(
 
 
 def check_new_model(path: Path | str) -> None:
-    """Refuses, before any work is done, a path where no model folder can be made, or where it would damage another one.
+    """Refuse, before any work is done, a path where no model folder can be made, or where it would damage another one.
 
     Raises:
-        DataError: something stands there already, or it lies inside a model folder.
+        DataError: the path exists already, or is inside a model folder.
     """
     check_new_folder(path)
     if above := model_around(path):
-        raise DataError(f"{path} would lie inside {above}, which is whole only with its own files; name another place")
+        raise DataError(
+            f"{path} would be inside {above}, which is complete only with its own files; name another place"
+        )
 
 
 def write_model(
@@ -53,9 +55,9 @@ def write_model(
     weights: "Mapping[str, Tensor] | None" = None,
     quantised: bool = False,
 ) -> None:
-    """Writes all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own.
+    """Write all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own.
 
-    If `files` name an adapter, only what trains is written, and the rest is left to its base.
+    If `files` name an adapter, only the trained weights are written, and the others are left to its base.
     """
     from dragoman.store.adapters import write_adapter
     from dragoman.store.tensors import named_weights

@@ -1,4 +1,4 @@
-"""A stored model in PyTorch: its weights as tensors, and placed in a model."""
+"""Weights of a stored model in PyTorch: as tensors, and placed in a model."""
 
 from collections.abc import Mapping
 
@@ -13,12 +13,12 @@ from dragoman.store.weights import Weights
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Every weight once, under its first name, because tied matrices have several."""
+    """Return every weight once, under its first name, because tied matrices have several."""
     return {name: weight.detach() for name, weight in model.named_parameters(remove_duplicate=True)}
 
 
 def place_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Makes these tensors the model's parameters; tied ones stay shared."""
+    """Set these tensors as the model's parameters; tied ones stay shared."""
     shared = {id(parameter): weights[name] for name, parameter in model.named_parameters(remove_duplicate=True)}
     placed = {key: nn.Parameter(weight) for key, weight in shared.items()}
     for module in model.modules():
@@ -27,12 +27,12 @@ def place_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def as_tensors(weights: Weights) -> dict[str, Tensor]:
-    """Arrays as tensors, which share their memory."""
+    """Return arrays as tensors, which share their memory."""
     return {name: torch.from_numpy(weight) for name, weight in weights.items()}
 
 
 def model_of(config: ModelConfig, weights: Weights) -> AnyModel:
-    """A model in evaluation mode that has these weights, and shares their memory."""
+    """Build a model in evaluation mode that shares the memory of these weights."""
     with torch.inference_mode(False):  # gradients may be asked for
         with torch.device("meta"):
             model = build_model(config, seed=None)
@@ -42,7 +42,7 @@ def model_of(config: ModelConfig, weights: Weights) -> AnyModel:
 
 @torch.no_grad()
 def effective_weights(model: nn.Module) -> dict[str, np.ndarray]:
-    """Every weight by its name, as it takes part in a pass: an adapter is added to what it adapts."""
+    """Return every weight by its name, as a pass uses it: an adapter is added to the weight that it adapts."""
     weights: dict[str, Tensor | None] = dict(model.named_parameters())
     for name, module in model.named_modules():
         if isinstance(module, Projection):

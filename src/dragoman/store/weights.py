@@ -1,4 +1,4 @@
-"""Weights in and out: safetensors that are compared, by name, shape and type, with what the configuration asks for."""
+"""Weight files: safetensors that are compared, by name, shape and type, with what the configuration requires."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -22,13 +22,13 @@ _HEADER_BYTES_A_TENSOR = 160
 """Most bytes in the header of a safetensors file: once, and for each tensor besides its name."""
 
 SCALE = ".scale"
-"""After the name of a quantised matrix: the tensor with the scale of each of its rows."""
+"""Suffix of a quantised matrix's name: the tensor with the scale of each of its rows."""
 Weights = Mapping[str, NDArray[np.float32]]
-"""Weights by their names. As arrays, because a compiled model needs no torch."""
+"""Weights by their names. They are arrays, because a compiled model needs no torch."""
 
 
 def write_weights(path: Path, weights: "Mapping[str, Tensor]", quantised: bool = False) -> None:
-    """Writes tensors as safetensors; if `quantised`, each matrix as whole numbers of 8 bits with a scale for each row.
+    """Write tensors as safetensors; if `quantised`, each matrix as 8-bit integers with a scale for each row.
 
     Raises:
         CheckpointError: a number is not finite.
@@ -44,9 +44,10 @@ def write_weights(path: Path, weights: "Mapping[str, Tensor]", quantised: bool =
 
 
 def quantise(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """A matrix as whole numbers from -127 to 127, and the scale of each row. No number moves by more than half a scale.
+    """Return a matrix as integers from -127 to 127, and the scale of each row. No number moves by more than half a
+    scale.
 
-    The compiled model rounds in the same way, so that it gets the same whole numbers of a quantised matrix again.
+    The compiled model rounds in the same way, so that it gets the same integers of a quantised matrix again.
     """
     largest = np.abs(matrix).max(axis=1, initial=0.0)
     scale = np.where(largest > 0, largest, 1).astype(np.float32) / np.float32(127)
@@ -56,8 +57,8 @@ def quantise(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.
 def read_weights(
     path: Path, expected: Mapping[str, Shape], whole: bool = True, quantised: bool = False
 ) -> dict[str, NDArray[np.float32]]:
-    """Reads safetensors, after comparing names, shapes and types with what is `expected`. Tensors may be missing if
-    not `whole`. Matrices that were `quantised` are multiplied by their scales.
+    """Read safetensors, after comparing names, shapes and types with the `expected` ones. Tensors may be missing if not
+    `whole`. Matrices that were `quantised` are multiplied by their scales.
 
     Raises:
         CheckpointError: a tensor is missing, unknown, of another shape or type, or not finite. The error names it.
@@ -89,15 +90,15 @@ def _quantised(expected: Mapping[str, Shape]) -> dict[str, tuple[str, Shape]]:
 
 
 def _is_finite(tensor: NDArray[np.float32]) -> bool:
-    """Whether all numbers are finite. If their sum is finite, so are they; that check is many times faster than looking
-    at each. Finite numbers may still have an infinite sum.
+    """Return True if all numbers are finite. If their sum is finite, so are they; that check is many times faster than
+    looking at each number. Finite numbers may still have an infinite sum.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(tensor.sum())) or bool(np.isfinite(tensor).all())
 
 
 def _header(path: Path, expected: Collection[str]) -> dict[str, Any]:
-    """The header of a safetensors file: dtype and shape of each tensor by name. What is not as expected is a
+    """Read the header of a safetensors file: dtype and shape of each tensor by name. An unexpected header is a
     `ValueError`.
     """
     longest = _HEADER_BYTES + sum(_HEADER_BYTES_A_TENSOR + len(name) for name in expected)
