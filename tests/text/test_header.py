@@ -8,8 +8,9 @@ import pytest
 
 from dragoman.errors import DataError
 from dragoman.languages import language_of
-from dragoman.text.columns import Naming, choose_columns
+from dragoman.text.columns import Naming
 from dragoman.text.header import judge_header
+from dragoman.text.pair_columns import choose_columns
 from dragoman.text.readers import open_pairs
 
 SENTENCES = [(f"The {n} men see it in the park.", f"I {n} uomini lo vedono nel parco.") for n in range(60)]
@@ -167,8 +168,8 @@ def test_given_languages_help_to_tell_codes_from_words() -> None:
         (["id", "Inglese", "Tedesco", "Italiano"], Naming(expected=("en", "it")), ("Inglese", "Italiano")),
         (["Portuguese", "English"], Naming(expected=("en", "pt-BR")), ("English", "Portuguese")),
         (["French", "English"], Naming("French", "English", expected=("en", "fr")), ("French", "English")),
-        (["b", "a"], Naming(expected=("en", "fr"), seen=("a", "b")), ("a", "b")),
-        (["b", "c"], Naming(expected=("en", "fr"), seen=("a", "b")), ("b", "c")),
+        (["b", "a"], Naming(expected=("en", "fr"), trained_columns=("a", "b")), ("a", "b")),
+        (["b", "c"], Naming(expected=("en", "fr"), trained_columns=("a", "b")), ("b", "c")),
         (["Translation", "English"], Naming(), ("English", "Translation")),
         (["id", "frase", "traduzione"], Naming(), ("frase", "traduzione")),
     ],

@@ -28,7 +28,8 @@ from dragoman.formats.column_names import names_columns
 from dragoman.formats.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
 from dragoman.formats.rows import SURROGATES, csv_rows
 from dragoman.languages import language_of
-from dragoman.text.columns import Columns, Naming, choose_columns
+from dragoman.text.columns import Columns, Naming
+from dragoman.text.pair_columns import choose_columns
 from dragoman.text.prepare import prepare_data
 from dragoman.text.readers import KEYLESS, RAGGED, Pair, open_pairs
 from dragoman.text.settings import DataSettings
@@ -666,7 +667,7 @@ def test_many_columns_without_a_header_ask_for_it(tmp_path):
     (doubt,) = open_pairs(str(path), Naming("1", "2")).doubts
     assert "your first row looks like a header" in doubt
     assert "Is its first row" not in refusal(path, Naming(header=False))
-    assert texts(path, Naming(seen=("1", "2")))[1:] == MANY, "as the training text was read"
+    assert texts(path, Naming(trained_columns=("1", "2")))[1:] == MANY, "as the training text was read"
 
 
 def test_a_column_of_numbers_is_refused_unless_both_are_named(tmp_path):

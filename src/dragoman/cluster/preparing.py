@@ -80,7 +80,7 @@ def prepare_shards(
         here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
         plan, reading = _plan(chosen, address, shards, f"{aside}/pairs", stack)
         sets = {"train": PairSet(reading, here / "train", chosen.checks, plan.usual, keep_all=False)}
-        known = chosen.naming._replace(expected=reading.languages, owner="the training text", seen=reading.columns[:2])
+        known = chosen.naming.for_other_sets(reading.languages, reading.columns[:2])
         for name, beside in addresses.items():
             other = open_pairs(stack.enter_context(fetched(beside)), known, encoding_errors=chosen.encoding_errors)
             sets[name] = PairSet(other, split_of(here, name), chosen.checks, plan.usual, keep_all=True)
@@ -142,7 +142,7 @@ def _plan(
     naming = settings.naming
     first = opened(shards[0], naming)
     if len(shards) > 1:
-        naming = naming._replace(expected=first.languages, owner=first.name)
+        naming = naming._replace(expected=first.languages, expected_by=first.name)
         reasons = {**first.reasons, "format": f"{first.reasons['format']}; the first of {len(shards)} files"}
         first = replace(first, reasons=reasons)
 

@@ -44,7 +44,7 @@ def naming_for(model: Path | str, given: Naming = Naming()) -> Naming:  # noqa: 
     for run in map(RunFolder, (Path(model), folder.parent)):
         if run.report.is_file() and (run.path == Path(model) or run.recipe.is_file()):
             with suppress(DataError):  # of another version: columns are guessed
-                return known._replace(seen=read_report(run.data).inputs["train"].columns)
+                return known._replace(trained_columns=read_report(run.data).inputs["train"].columns)
     return known
 
 
@@ -67,10 +67,10 @@ def refuse_other_languages(path: Path | str, named: tuple[str | None, str | None
     Raises:
         DataError: naming the languages of the text and of the model.
     """
-    if naming.expected and not any(naming.given) and differing(named, naming.expected):
+    if naming.expected and not any(naming.languages) and differing(named, naming.expected):
         source, target = (language or UNKNOWN_LANGUAGE for language in named)
         raise DataError(
-            f"{path} is {source} to {target}, but {naming.owner} goes from {naming.expected[0]} to "
+            f"{path} is {source} to {target}, but {naming.expected_by} goes from {naming.expected[0]} to "
             f"{naming.expected[1]}; give text of that direction, or say what it is: "
             "--set data.source_language=CODE --set data.target_language=CODE"
         )

@@ -155,7 +155,7 @@ def _with_languages(test_set: ReferenceSet, named: tuple[str | None, str | None]
     """The test set with its languages: as given, as named, or as expected."""
     source, target = (
         given or name or wanted or UNKNOWN_LANGUAGE
-        for given, name, wanted in zip(naming.given, named, naming.wanted, strict=True)
+        for given, name, wanted in zip(naming.languages, named, naming.wanted_languages, strict=True)
     )
     return replace(test_set, source_language=source, language=target)
 
@@ -187,7 +187,7 @@ def _ending(path: Path) -> str | None:
 
 def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Naming) -> None:
     """Refuses files whose endings say other languages than the model's, and says in which order to give them."""
-    if naming.expected is None or any(naming.given):
+    if naming.expected is None or any(naming.languages):
         return
     from_language, to_language = naming.expected
     if not differing([_ending(source), *map(_ending, references)], [from_language, *[to_language] * len(references)]):
@@ -202,7 +202,7 @@ def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Nami
             "--set data.source_language=CODE --set data.target_language=CODE"
         )
     named = " and ".join(f"{path} is named for {_ending(path)}" for path in files if _ending(path))
-    raise DataError(f"{named}, but {naming.owner} goes from {from_language} to {to_language}; {order}")
+    raise DataError(f"{named}, but {naming.expected_by} goes from {from_language} to {to_language}; {order}")
 
 
 def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False) -> ReferenceSet:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from dragoman.errors import DataError
 from dragoman.formats.lines import read_lines, without_packing
 from dragoman.formats.rows import HOLD_RECORDS, Table, format_of, kind_of, open_table, written
-from dragoman.text.columns import LEAST_ROWS, MOST_LABELS, named_column, position_of
+from dragoman.text.column_statistics import LEAST_ROWS, MOST_LABELS
+from dragoman.text.columns import named_column, position_of
 from dragoman.text.labels import Example, Source, shortened
 from dragoman.text.settings import DataSettings
 

@@ -14,9 +14,10 @@ from dragoman.errors import DataError
 from dragoman.formats.lines import read_lines
 from dragoman.formats.rows import Table, format_of, open_table
 from dragoman.text.checks import mend
-from dragoman.text.columns import JOINED, Naming, choose_label_columns, position_of
+from dragoman.text.columns import Naming, position_of
 from dragoman.text.conll import are_tagged_words, open_words
 from dragoman.text.header import judge_label_header
+from dragoman.text.label_columns import JOINED, choose_label_columns
 from dragoman.text.labels import Example, Source, Task, shortened
 from dragoman.text.settings import DataSettings
 from dragoman.text.tables import NamedTable, name_columns
@@ -59,7 +60,7 @@ def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming
         settings.label_column,
         header=settings.header,
         quoted=settings.quoted,
-        seen=seen,
+        trained_columns=seen,
         roles=("text", "label"),
     )
 

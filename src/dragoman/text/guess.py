@@ -13,17 +13,12 @@ from dragoman.formats.lines import read_lines, without_packing
 from dragoman.formats.rows import Table, format_of, open_table
 from dragoman.languages import language_of
 from dragoman.serialization import read_object
-from dragoman.text.columns import (
-    LABELS,
-    LEAST_ROWS,
-    MOST_LABELS,
-    Statistics,
-    few_single,
-    named_column,
-)
+from dragoman.text.column_statistics import LEAST_ROWS, MOST_LABELS, Statistics, few_single
+from dragoman.text.columns import named_column
 from dragoman.text.conll import are_tagged_words, lists_in, names_words
 from dragoman.text.examples import SAMPLED_ROWS, open_label_table
 from dragoman.text.inputs import files_in, sets_of
+from dragoman.text.label_columns import LABELS
 from dragoman.text.report import REPORT
 from dragoman.text.settings import PHRASEBOOK, DataSettings
 

@@ -13,16 +13,9 @@ from typing import NamedTuple
 
 from dragoman.formats.column_names import meaning_of, role_of
 from dragoman.languages import differing, is_code, language_of
-from dragoman.text.columns import (
-    LABELS,
-    LEAST_ROWS,
-    LONG_WORDS,
-    TEXTS,
-    Naming,
-    count_words,
-    marks_among,
-    measure,
-)
+from dragoman.text.column_statistics import LEAST_ROWS, LONG_WORDS, count_words, measure
+from dragoman.text.columns import Naming
+from dragoman.text.label_columns import LABELS, TEXTS
 
 _FEW, _ENOUGH = 3, 20
 # Words between a language and what is said about it.
@@ -68,7 +61,7 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     if a_name and is_short:
         return Header(True, f"{named}, and is shorter than the rows below it")
     chosen = [int(column) - 1 for column in naming.columns if column] or range(len(cells))
-    marks = marks_among(len(cells), rows) if len(cells) > 2 else []
+    marks = [at for at in range(len(cells)) if measure(rows, at).are_no_texts] if len(cells) > 2 else []
     pairs = [(cells[at], below[at]) for at in chosen if at < len(cells) and cells[at] and at not in marks]
     looks = len(pairs) > 1 and all(_looks_like_a_name(cell, column) for cell, column in pairs)
     if looks and any(cells[at] and cells[at] not in below[at] for at in marks):
@@ -95,7 +88,7 @@ def _known(cells: Sequence[str], naming: Naming) -> Header | None:
         return Header(naming.header, "as given" if naming.header else "")
     if any(column and not column.isdecimal() for column in naming.columns):
         return Header(True, "a column is given by its name")
-    if naming.seen_in(cells) and not all(map(str.isdecimal, naming.seen or ())):
+    if naming.positions_of_trained(cells) and not all(map(str.isdecimal, naming.trained_columns or ())):
         return Header(True, "it has the columns of the training text")
     return None
 
@@ -127,7 +120,8 @@ def _of_codes(cells: Sequence[str], below: Sequence[Sequence[str]], naming: Nami
     """Judges a row of bare codes, which may be words: "it, lo" in a list of pronouns, "no, si" among answers."""
     codes = [(cell, column) for cell, column in zip(cells, below, strict=True) if meaning_of(cell)]
     languages = [str(language_of(cell)) for cell, _ in codes]
-    if all(naming.wanted) and all(len(differing([code] * 2, naming.wanted)) == 2 for code in languages):
+    wanted = naming.wanted_languages
+    if all(wanted) and all(len(differing([code] * 2, wanted)) == 2 for code in languages):
         return Header(False, doubt=named)
     if all(_returns(cell, column) for cell, column in codes):
         return Header(False, doubt="" if all(cell.istitle() for cell, _ in codes) else named)

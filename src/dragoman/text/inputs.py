@@ -42,7 +42,7 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
         _refuse_missing(settings, addresses)
         known = naming or settings.naming
         train = open_pairs(addresses.pop("train"), known, settings.format, settings.encoding_errors)
-        beside = known._replace(expected=train.languages, owner="the training text", seen=train.columns[:2])
+        beside = known.for_other_sets(train.languages, train.columns[:2])
         others = {
             name: open_pairs(address, beside, encoding_errors=settings.encoding_errors)
             for name, address in addresses.items()

@@ -16,7 +16,7 @@ from dragoman.errors import DataError
 from dragoman.files import sha256, write_file
 from dragoman.progress import Progress
 from dragoman.run_folder import split_of
-from dragoman.text.columns import count_words, few_single
+from dragoman.text.column_statistics import count_words, few_single
 from dragoman.text.examples import open_source
 from dragoman.text.inputs import files_of
 from dragoman.text.labels import Example, Task, begun, is_bio

@@ -32,15 +32,9 @@ from dragoman.formats.rows import (
     side_lines,
 )
 from dragoman.languages import differing, language_of
-from dragoman.text.columns import (
-    Columns,
-    Naming,
-    check_languages,
-    choose_columns,
-    languages,
-    listed,
-)
+from dragoman.text.columns import Columns, Naming, listed
 from dragoman.text.header import judge_header
+from dragoman.text.pair_columns import check_languages, choose_columns, languages_of
 from dragoman.text.tables import NamedTable, name_columns
 
 RAGGED = "not as many cells as the first row"
@@ -146,7 +140,7 @@ def _joined(
         except Untranslated as error:
             nothing.append(error)
         if naming.expected is None and readings:
-            naming = naming._replace(expected=readings[0].languages, owner=readings[0].name)
+            naming = naming._replace(expected=readings[0].languages, expected_by=readings[0].name)
     if not readings:
         raise nothing[0]
     first = readings[0]
@@ -210,10 +204,10 @@ def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encodin
     if source == target:  # en.txt and it.txt
         source, target = (without_packing(path).stem for path in paths)
     columns, expected = Columns(source, target, "one file each"), naming.expected
-    named = languages(columns, naming, paths[0].name).named
-    if expected and not any(naming.given) and differing(named, expected) and not differing(named[::-1], expected):
+    named = languages_of(columns, naming, paths[0].name).named
+    if expected and not any(naming.languages) and differing(named, expected) and not differing(named[::-1], expected):
         raise DataError(
-            f"{paths[0]} is named for {named[0]} and {paths[1]} for {named[1]}, but {naming.owner} "
+            f"{paths[0]} is named for {named[0]} and {paths[1]} for {named[1]}, but {naming.expected_by} "
             f"goes from {expected[0]} to {expected[1]}; give them in this order: {paths[1]} {paths[0]}"
         )
     sample = [line for path in paths for line in islice(side_lines(path, encoding_errors), ROWS)]
@@ -226,7 +220,7 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
     """Opens a table of cells, whose first row may be a header, or of JSON objects or lists of two texts."""
     named = name_columns(table, lambda first, rows: judge_header(first, rows, naming), ROWS, True)
     names, header, measured = named.names, named.header, named.measured()
-    texts = sum(not column.are_marks for column in measured)
+    texts = sum(not column.are_no_texts for column in measured)
     if table.has_records:
         is_one = named.kind == "an object" and len(named.sample) == 1 and table.format not in MEMORIES
         if is_one and not 2 <= len(names) <= _MOST_TEXTS:
@@ -237,7 +231,7 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
         or texts == 2
         or naming.header is not None
         or any(naming.columns)
-        or naming.seen_in(names)
+        or naming.positions_of_trained(names)
     ):
         raise DataError(
             f"{table.name} has {len(names)} columns. Is its first row ({named.shown}) a header? Then add "
@@ -277,11 +271,11 @@ def _reading(
     sample: Sequence[str],
 ) -> Reading:
     """The reading of a table's `pairs` from the chosen columns; `hint` is a name that may tell the languages."""
-    chosen = languages(columns, naming, hint)
+    chosen = languages_of(columns, naming, hint)
     check_languages(names, columns, chosen, naming, table.name)
     doubts = [
         f"{table.name}: the {side} is {name!r}, which names {told}, but it is called {given} (data.{side}_language)"
-        for side, name, told, given in zip(naming.roles, columns[:2], chosen.named, naming.given, strict=True)
+        for side, name, told, given in zip(naming.roles, columns[:2], chosen.named, naming.languages, strict=True)
         if differing([told], [given])
     ]
     if mark := subword_mark(sample):
