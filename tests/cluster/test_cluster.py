@@ -422,11 +422,13 @@ def test_what_was_fetched_goes_by_the_name_that_it_came_from(tmp_path) -> None:
     assert [*preparing.Met.model_validate_json(found["met"]).sha256] == [address]
 
 
-def test_what_is_usual_is_learned_from_all_shards(tmp_path, monkeypatch) -> None:
+def test_languages_of_sides_are_learned_from_all_shards(tmp_path, monkeypatch) -> None:
     rows = awkward_rows(12, 1)
     path = write_parts(tmp_path / "parts", rows, 3)
     read: list[str] = []
-    monkeypatch.setattr(preparing, "learn_usual", lambda reading, _: read.extend(pair.source for pair in reading))
+    monkeypatch.setattr(
+        preparing, "learn_side_languages", lambda reading, _: read.extend(pair.source for pair in reading)
+    )
     settings = DataSettings(path=path, source_language="en", target_language="it")
     with ExitStack() as stack:
         preparing._plan(settings, path, list_shards(path), f"{tmp_path}/pairs", stack)

@@ -37,9 +37,10 @@ from dragoman.text.checks import (
     is_misread,
 )
 from dragoman.text.inputs import open_inputs
+from dragoman.text.pair_set import ENTITIES
 from dragoman.text.phrasebook import read_phrasebook
 from dragoman.text.prepare import prepare_data
-from dragoman.text.prepare_pairs import ENTITIES, PairText
+from dragoman.text.prepare_pairs import PairText
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import RAGGED
 from dragoman.text.report import DataReport, Tally, read_report, report_rows

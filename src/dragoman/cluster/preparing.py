@@ -40,21 +40,13 @@ from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import shards_of, split_of
 from dragoman.text.columns import Naming
 from dragoman.text.inputs import addresses_of
+from dragoman.text.pair_set import KEYS, LINE_BITS, Observations, PairSet
 from dragoman.text.prepare import announce
-from dragoman.text.prepare_pairs import (
-    KEYS,
-    LINE_BITS,
-    PairSet,
-    Seen,
-    Usual,
-    deal_out,
-    hashes,
-    learn_usual,
-    split_pairs,
-)
+from dragoman.text.prepare_pairs import deal_out, hashes, split_pairs
 from dragoman.text.readers import Pair, Reading, open_pairs
 from dragoman.text.report import REPORT, DataReport
 from dragoman.text.settings import DataSettings
+from dragoman.text.side_languages import SideLanguages, learn_side_languages
 
 
 def prepare_shards(
@@ -79,12 +71,12 @@ def prepare_shards(
         aside = stack.enter_context(new_shards(folder))
         here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
         plan, reading = _plan(chosen, address, shards, f"{aside}/pairs", stack)
-        sets = {"train": PairSet(reading, here / "train", chosen.checks, plan.usual, keep_all=False)}
+        sets = {"train": PairSet(reading, here / "train", chosen.checks, plan.side_languages, keep_all=False)}
         known = chosen.naming.for_other_sets(reading.languages, reading.columns[:2])
         for name, beside in addresses.items():
             other = open_pairs(stack.enter_context(fetched(beside)), known, encoding_errors=chosen.encoding_errors)
-            sets[name] = PairSet(other, split_of(here, name), chosen.checks, plan.usual, keep_all=True)
-            sets[name].take_in(silent)
+            sets[name] = PairSet(other, split_of(here, name), chosen.checks, plan.side_languages, keep_all=True)
+            sets[name].fill(silent)
 
         bars = as_progress(progress)
         rows = numbered(shards)
@@ -116,7 +108,7 @@ class Plan(NamedTuple):
 
     settings: DataSettings
     naming: Naming
-    usual: Usual
+    side_languages: SideLanguages
     pairs: str
     """Where the pairs of each shard stand, with their keys, until they are dealt out."""
 
@@ -128,7 +120,7 @@ class Met(pydantic.BaseModel):
     """What the origins of its pairs begin with."""
     sha256: dict[str, str]
     doubts: tuple[str, ...]
-    seen: Seen
+    observed: Observations
 
 
 def _plan(
@@ -151,8 +143,8 @@ def _plan(
         for shard in shards[1:]:
             yield from opened(shard, naming)
 
-    usual = learn_usual(replace(first, pairs=all_pairs), settings.checks)
-    return Plan(settings, naming, usual, pairs), replace(first, name=" and ".join(parts_of(address)))
+    side_languages = learn_side_languages(replace(first, pairs=all_pairs), settings.checks)
+    return Plan(settings, naming, side_languages, pairs), replace(first, name=" and ".join(parts_of(address)))
 
 
 def _on_all(
@@ -174,14 +166,14 @@ def _take_in(row: dict[str, Any], plan: Plan) -> dict[str, Any]:
     number, shard, settings = row["number"], json.loads(row["shard"]), plan.settings
     with fetched(shard) as address, tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
         reading = open_pairs(address, plan.naming, settings.format, settings.encoding_errors)
-        pairs = PairSet(reading, Path(aside, "pairs"), settings.checks, plan.usual, False, settings.exchanged)
-        pairs.take_in(silent)
+        pairs = PairSet(reading, Path(aside, "pairs"), settings.checks, plan.side_languages, False, settings.exchanged)
+        pairs.fill(silent)
         files, parts = hashes(reading), parts_of(shard)
         if len(files) == len(parts):
             files = dict(zip(parts, files.values(), strict=True))
         copy_shard(pairs.path, _aside(plan.pairs, number, "jsonl"))
         copy_shard(pairs.keys_path, _aside(plan.pairs, number, "keys"))
-        met = Met(name=pairs.names[0], sha256=files, doubts=reading.doubts, seen=pairs.seen)
+        met = Met(name=pairs.names[0], sha256=files, doubts=reading.doubts, observed=pairs.observed)
     return {"number": number, "met": met.model_dump_json()}
 
 
@@ -190,7 +182,10 @@ def _collect(train: PairSet, met: Sequence[Met], plan: Plan) -> list[int]:
     shard has.
     """
     doubts = dict.fromkeys(chain.from_iterable(each.doubts for each in met))
-    train.reading, train.seen = replace(train.reading, doubts=tuple(doubts)), Seen.merged([each.seen for each in met])
+    train.reading, train.observed = (
+        replace(train.reading, doubts=tuple(doubts)),
+        Observations.merged([each.observed for each in met]),
+    )
     train.names, counts = [each.name for each in met], list[int]()
     with train.keys_path.open("wb") as file:
         for number in range(len(met)):
