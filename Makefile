@@ -54,11 +54,12 @@ clients:  ## install clients of the server in JavaScript, with which its tests t
 machines: $(READY)-test  ## run the tests as on other processors, without a compiler, as another user: under an hour on two cores
 	@$(BIN)/python scripts/machines.py $(if $(NEWER),--python $(NEWER))
 
-check: $(READY)-dev  ## check the format, lint, layers and types
+check: $(READY)-dev  ## check the format, lint, layers, types and English
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
 	@$(BIN)/lint-imports
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
+	@$(BIN)/python scripts/check_english.py
 
 bench-training: $(PEERS)/ready-peers  ## time training steps beside other toolkits, installed in .venv-peers: an hour or two
 	@$(PEERS)/bin/python benchmarks/training.py --size small --batches 4 --rounds 8 --out benchmarks/results/training.json
