@@ -184,9 +184,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.update:
         counts = Counter((v.path, v.rule) for v in violations)
         exceptions = exceptions & counts if file.exists() else counts
-        file.write_text(
-            "".join(f"{path} {rule} {count}\n" for (path, rule), count in sorted(exceptions.items())), "utf-8"
-        )
+        lines = [f"{path} {rule} {count}\n" for (path, rule), count in sorted(exceptions.items())]
+        file.write_text("".join(lines), "utf-8")
     new, fixed = compare(violations, exceptions)
     print(*new, *fixed, sep="\n", end="\n" if new or fixed else "")
     if new:

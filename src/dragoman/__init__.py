@@ -1,8 +1,8 @@
 """Dragoman: train, run, judge and understand your own translation model.
 
 The public functions are the commands: `dragoman.train("phrasebook")` gives the same run as `dragoman train phrasebook`.
-Importing this package loads none of its rooms; a name is looked up where it lives when it is first used. The stub
-beside this file, which type checkers read, is the list of names. Import it before torch: it sets the environment
+Importing this package loads none of its rooms; a public name is imported when it is first used. The stub
+`__init__.pyi`, which type checkers read, lists the names. Import dragoman before torch: it sets the environment
 variables that let torch's threads wait without slowing down a busy machine.
 """
 
@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 
 def _modules_by_name() -> dict[str, str]:
-    """The module of each public name: in the stub, lines `from MODULE import NAME as NAME`."""
+    """Return the module of every public name, read from the stub's lines `from MODULE import NAME as NAME`."""
     stub: bytes = __spec__.loader.get_data(f"{__file__}i")  # also from within a zip file
     lines = [line.split() for line in stub.decode().splitlines()]
     return {line[3]: line[1] for line in lines if line[:1] == ["from"]}

@@ -1,8 +1,8 @@
-"""Settings: TOML text, overrides and JSON files in, frozen models out, and back to TOML.
+"""Settings: TOML text, overrides and JSON files parsed to frozen models and rendered back to TOML.
 
-A room declares its settings as a subclass of `Settings` beside what they configure; this file knows none of them. Every
-error names the source of the setting, the key, and what is allowed. What Dragoman writes for itself as JSON is read
-against such a schema too, and a document of another format is refused.
+A room declares its settings as a subclass of `Settings`, next to the code that they configure; this module knows none
+of them. Every error names the source of the setting, the key, and the allowed values. JSON files that Dragoman writes
+for itself are read against such a schema too; a file of another format is refused.
 """
 
 import difflib
@@ -25,10 +25,10 @@ from dragoman.serialization import DEEPEST, parse_toml, read_object, refuse_surr
 
 S = TypeVar("S", bound="Settings")
 Content = dict[str, Any]
-"""What a JSON file holds."""
+"""The content of a JSON file."""
 
 
-BACKSLASHES = "in double quotes, \\ has a meaning of its own; write / instead, or put the path in single quotes"
+BACKSLASHES = "in double quotes, \\ has a special meaning; write / instead, or put the path in single quotes"
 _WINDOWS_PATH = re.compile(r'^[^#\n]*("[A-Za-z]:\\[^\\"\n][^"\n]*")', re.MULTILINE)
 
 
@@ -40,29 +40,29 @@ class Settings(pydantic.BaseModel):
     )
 
     def but(self: S, **changes: Any) -> S:
-        """A copy with some fields changed, checked again as a whole."""
+        """Return a copy with some fields changed, validated again as a whole."""
         if not changes:
             return self
         return check({**self.model_dump(mode="json"), **changes}, type(self).__name__, type(self))
 
 
 class SettingFacts(NamedTuple):
-    """One setting, as a person reads it."""
+    """Human-readable facts about one setting."""
 
     key: str
-    """Its dotted key, as `--set` and recipes take it."""
+    """Dotted key, as in `--set` and recipes."""
     type: str
-    """The kind of value that it takes, in words."""
+    """Type of the value, in words."""
     allowed: str
-    """Its range or its values, in words; empty if any value of the type is allowed."""
+    """Range or values, in words; empty if any value of the type is allowed."""
     default: str
-    """Its value if none is given."""
+    """Default value, in words."""
     meaning: str
-    """Its docstring, on one line."""
+    """Docstring of the field, on one line."""
 
 
 def read(text: str, origin: str) -> dict[str, Any]:
-    """The tables of a TOML text."""
+    """Return the tables of a TOML text."""
     if path := _WINDOWS_PATH.search(text):
         raise ConfigError(f"{origin}: {path[1]} is no path in TOML; {BACKSLASHES}")
     try:
@@ -75,7 +75,7 @@ def read(text: str, origin: str) -> dict[str, Any]:
 
 
 def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """A copy of `tables` with every `dotted.key=value` put in its place.
+    """Return a copy of `tables` with every override `dotted.key=value` applied.
 
     >>> override({"train": {"steps": 10}}, ["train.steps=20", "model.norm='rms'"])
     {'train': {'steps': 20}, 'model': {'norm': 'rms'}}
@@ -106,32 +106,32 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
     return result
 
 
-def as_overrides(given: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[str]:
-    """Return settings that were given by key as `dotted.key=value`; None is not given. The `overrides` come last, so
-    that they win.
+def as_overrides(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[str]:
+    """Return settings, keyed by dotted key, as `dotted.key=value`, without those that are None. The `overrides` come
+    last and so take precedence.
     """
     if isinstance(overrides, str):
-        override({}, overrides)  # refuses it
-    given = {
-        key: json.dumps(value, default=str, ensure_ascii=False) for key, value in given.items() if value is not None
+        override({}, overrides)  # raises
+    texts = {
+        key: json.dumps(value, default=str, ensure_ascii=False) for key, value in settings.items() if value is not None
     }
-    return [*(f"{key}={text}".replace("\x7f", "\\u007f") for key, text in given.items()), *overrides]  # JSON as TOML
+    return [*(f"{key}={text}".replace("\x7f", "\\u007f") for key, text in texts.items()), *overrides]  # JSON as TOML
 
 
 def check(tables: Mapping[str, Any], origin: str, schema: type[S]) -> S:
-    """Validates plain tables, in JSON mode: lists become tuples, nothing else is converted."""
+    """Validate plain tables in JSON mode: lists become tuples, nothing else is converted."""
     try:
         return schema.model_validate_json(json.dumps(tables, default=str))
     except pydantic.ValidationError as error:
         raise ConfigError("; ".join(_complaint(problem, origin, schema) for problem in error.errors()[:3])) from None
 
 
-def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None = None, **given: Any) -> S:
-    """Settings of one group: those of `base`, then what is `given` and not None, then every `dotted.key=value`, which
-    wins. A key begins with the name of the group, as in a recipe, or does without, because there is only this group.
+def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None = None, **values: Any) -> S:
+    """Return the settings of one group: those of `base`, replaced by the `values` that are not None, replaced by every
+    override `dotted.key=value`. A key may omit the name of the group.
     """
     tables = base.model_dump(mode="json", exclude_none=True) if base else {}
-    tables |= {name: value for name, value in given.items() if value is not None}
+    tables |= {name: value for name, value in values.items() if value is not None}
     create: Any = pydantic.create_model
     whole: type[Settings] = create("Chosen", __base__=Settings, **{group: (schema, ...)})
     keys = [text if _names_a_group(text, schema) else f"{group}.{text}" for text in overrides]
@@ -147,12 +147,12 @@ def read_json_as(
     error: type[Error] = CheckpointError,
     advice: str = "",
 ) -> S:
-    """Reads a JSON document into `schema`. Its format stands under `number_key` and must be `number`, which is None for
-    documents without one.
+    """Read a JSON file into `schema`. The format number under `number_key` must be `number`, or None for files that
+    have no format number.
 
     Raises:
-        error: the document is missing, unreadable, no JSON object, of another format, or not as the schema says. The
-            message ends with `advice`, unless the document is newer than this version.
+        error: the file is missing, unreadable, no JSON object, of another format, or does not match the schema. The
+            message ends with `advice`, unless the file was written by a newer version.
     """
     try:
         content = read_object(path)
@@ -166,9 +166,9 @@ def read_json_as(
 
 
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
-    """TOML text that parses back to the same settings. `reasons` (dotted key -> words) become comments.
+    """Return TOML text that parses back to the same settings. `reasons`, keyed by dotted key, become comments.
 
-    Settings that are None are named in comments, because TOML has no null.
+    Settings that are None appear as comments, because TOML has no null.
     """
     document = tomlkit.document()
     _fill(document, settings.model_dump(mode="json"), dict(reasons or {}), "")
@@ -176,7 +176,7 @@ def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
 
 
 def reasons_in(text: str) -> dict[str, str]:
-    """The comments beside the values of a TOML text that `render` made: dotted key -> words.
+    """Return the comments on the values of a TOML text written by `render`, keyed by dotted key.
 
     >>> reasons_in("[train]\\nsteps = 10 # as asked for")
     {'train.steps': 'as asked for'}
@@ -185,7 +185,7 @@ def reasons_in(text: str) -> dict[str, str]:
 
     def collect(container: Container, prefix: str) -> None:
         for key, item in container.body:
-            if key is None:  # a comment on a line of its own
+            if key is None:  # a line with only a comment
                 continue
             if isinstance(item, AbstractTable):
                 collect(item.value, f"{prefix}{key.key}.")
@@ -197,7 +197,7 @@ def reasons_in(text: str) -> dict[str, str]:
 
 
 def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one level of dotted keys.
+    """Return nested tables as one level of dotted keys.
 
     >>> flatten({"train": {"steps": 10}})
     {'train.steps': 10}
@@ -209,8 +209,8 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What differs between the facts in a document and those of today, in words; empty if nothing does. A setting that
-    is newer than the document counts if it is on.
+    """Return the differences between saved and current facts in words, or an empty text. A setting that is missing from
+    `then` counts as different only if its current value is truthy.
     """
     then, now = flatten(then), flatten(now)
     return "; ".join(
@@ -221,18 +221,18 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]:
-    """Every setting of `schema` and of the groups in it, in the order in which they are declared."""
+    """Yield every setting of `schema` and of its nested groups, in the order of declaration."""
     try:
-        nothing_given = check({}, prefix, schema)
+        defaults = check({}, prefix, schema)
     except ConfigError:
-        nothing_given = None  # a setting must be given
+        defaults = None  # a setting has no default
     for name, field in schema.model_fields.items():
         if group := _group(field.annotation):
             yield from describe(group, f"{prefix}{name}.")
             continue
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-        if nothing_given is not None:
-            default = _default_in_words(getattr(nothing_given, name))
+        if defaults is not None:
+            default = _default_in_words(getattr(defaults, name))
         elif field.is_required():
             default = "must be given"
         else:
@@ -242,54 +242,54 @@ def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]
 
 
 def nearest_setting(key: str, schema: type[Settings]) -> str:
-    """The setting that an unknown `key` was probably meant for, as a question: the same name in another group, else a
-    similar name, here or elsewhere; where none is near, the names beside it.
+    """Return a question that suggests the setting probably meant by an unknown `key`: the same name in another group,
+    else a similar name in the same group or elsewhere. If there is none, return the names in the same group.
     """
     *group, name = key.split(".")
     settings = [facts.key for facts in describe(schema)]
     groups = [key.rpartition(".")[0] for key in settings]
     elsewhere = {key: key.rpartition(".")[2] for key in [*groups, *settings] if key}
-    beside = {".".join([*group, key]): key for key in _keys_beside(schema, group)}
-    for known, likeness in ((elsewhere, 1.0), (beside, 0.8), (elsewhere, 0.8), (beside, 0.6)):
+    siblings = {".".join([*group, key]): key for key in _keys_in(schema, group)}
+    for known, likeness in ((elsewhere, 1.0), (siblings, 0.8), (elsewhere, 0.8), (siblings, 0.6)):
         if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
             return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
-    return f"known here: {', '.join(beside.values())}"
+    return f"known here: {', '.join(siblings.values())}"
 
 
 class _Newer(Exception):
     """A document of a format that only a newer version reads."""
 
 
-def _refuse_other_format(path: Path | str, given: object, number: int) -> None:
-    if not isinstance(given, int) or isinstance(given, bool):
+def _refuse_other_format(path: Path | str, saved: object, number: int) -> None:
+    if not isinstance(saved, int) or isinstance(saved, bool):
         raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
-    if given < 1:
-        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {given}")
-    if given > number:
-        raise _Newer(f"{path} has format {given}, newer than this version reads ({number}); upgrade dragoman")
-    if given < number:
-        raise CheckpointError(f"{path} has format {given}, older than this version reads ({number}); make it again")
+    if saved < 1:
+        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {saved}")
+    if saved > number:
+        raise _Newer(f"{path} has format {saved}, newer than this version reads ({number}); upgrade dragoman")
+    if saved < number:
+        raise CheckpointError(f"{path} has format {saved}, older than this version reads ({number}); make it again")
 
 
 def _brief(value: object) -> str:
-    """A value as a message shows it. A long list, such as a processor's flags, is only counted."""
+    """Return a value for a message; of a long list, such as a processor's flags, only the length."""
     length = len(cast("list[object]", value)) if isinstance(value, list) else 0
     return f"{length} values" if length > 8 else repr(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _names_a_group(text: str, schema: type[Settings]) -> bool:
-    """Whether the key of KEY=VALUE begins with the name of a group, and not with that of a setting."""
+    """Return True if the key of KEY=VALUE begins with the name of a group rather than of a setting."""
     first, dot, _ = text.partition("=")[0].strip().partition(".")
     return bool(dot) and first not in schema.model_fields
 
 
 def _value(text: str) -> Any:
-    """Parse a TOML value. All else is a string, because shells remove quotes; so are dates and further lines."""
+    """Parse a TOML value. Other text is a string, because shells remove quotes; dates and further lines are too."""
     try:
-        value, *others = parse_toml(f"value = {text}").values()
+        value, *further = parse_toml(f"value = {text}").values()
     except TOMLDecodeError:
         return text
-    return text if others or isinstance(value, date | time) else value
+    return text if further or isinstance(value, date | time) else value
 
 
 def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str], prefix: str) -> None:
@@ -309,12 +309,12 @@ def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str],
 
 
 def _short(text: str) -> str:
-    """As much of a text as a message needs."""
+    """Return the first 100 characters of a text."""
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
 def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
-    """One pydantic problem in the user's words."""
+    """Return the message for one pydantic problem."""
     path = [str(part) for part in problem["loc"]]
     key = _short(".".join(path))
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):  # the latter of a dataclass
@@ -331,8 +331,8 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
     return f"{place} should {rule or f'be {message}'}, but is {_short(json.dumps(problem['input'], default=str))}"
 
 
-def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:
-    """The field names of the group of settings at `path`."""
+def _keys_in(schema: type[Settings], path: Sequence[str]) -> list[str]:
+    """Return the field names of the group of settings at `path`."""
     for name in path:
         field = schema.model_fields.get(name)
         if field is None:
@@ -342,7 +342,7 @@ def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:
 
 
 def _group(annotation: Any) -> type[Settings] | None:
-    """The group of settings that a field holds, also where it may be left out."""
+    """Return the group of settings that a field holds, also if the field is optional."""
     choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     return next((c for c in choices if isinstance(c, type) and issubclass(c, Settings)), None)
 

@@ -1,8 +1,8 @@
-"""The errors that a user can cause, as one tree of exceptions, each with its exit code on the command line.
+"""Exceptions for the errors that a user can cause, each with its exit code on the command line.
 
-Where the system refuses a file, the command line names the file and the reason (exit code 2). Any other exception is
-our own mistake and keeps its traceback (exit code 1).
-A message says what was given, what is allowed and what to do, in the user's own words.
+If the operating system refuses a file, the command line names the file and the reason (exit code 2). Any other
+exception is a bug in Dragoman and keeps its traceback (exit code 1). A message says what the value was, what is allowed
+and what to do, in the user's words.
 """
 
 from collections.abc import Generator
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 
 class Error(Exception):
-    """Something the user can mend. The message is one line."""
+    """An error that the user can fix. The message is one line."""
 
     exit_code = 2
-    told = False
-    """Whether another process of the same run prints it."""
+    reported = False
+    """True if another process of the same run prints it."""
 
 
 class ConfigError(Error):
@@ -34,11 +34,11 @@ class TokenizerError(Error):
 
 
 class DecodeError(Error):
-    """A request that no search can answer."""
+    """A request that cannot be decoded."""
 
 
 class Interrupted(Error):
-    """Work that was stopped on request: printed as a note, not as an error. The message says how to go on."""
+    """Work that was stopped on request, printed as a note rather than an error. The message says how to resume."""
 
     exit_code = 3
 
@@ -62,7 +62,7 @@ class OutOfMemory(Error):
 
 
 class DiskFull(Error):
-    """A disk, or standard output, that takes no more; nothing half-written is left."""
+    """A full disk, or standard output that accepts no more; no partial file is left."""
 
     exit_code = 7
 
@@ -80,7 +80,7 @@ class GateFailed(Error):
 
 
 def missing_extra(package: str, extra: str) -> MissingExtra:
-    """The error for an optional package that is not installed.
+    """Return the error for an optional package that is not installed.
 
     >>> print(missing_extra("pyarrow", "parquet"))
     pyarrow is not installed: pip install 'dragoman[parquet]'
@@ -90,11 +90,7 @@ def missing_extra(package: str, extra: str) -> MissingExtra:
 
 @contextmanager
 def optional(package: str, extra: str) -> Generator[None]:
-    """What is imported inside is of an optional package.
-
-    Raises:
-        MissingExtra: it is not installed.
-    """
+    """Turn an import error inside the block into `MissingExtra`, which names the extra to install."""
     try:
         yield
     except ImportError:

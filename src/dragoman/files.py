@@ -1,7 +1,7 @@
-"""Files and folders that are whole or not there: atomic writes, locks, hashes. No other file knows the system.
+"""Atomic writes of files and folders, locks and hashes. No other module depends on the operating system.
 
-A file or folder is written aside under another name, flushed to the disk, and renamed once. A process killed at any
-moment leaves the old one or the new one, never a half. A full disk raises `DiskFull` and leaves nothing behind.
+A file or folder is written under a temporary name, flushed to the disk, and renamed once. If the process is killed, the
+old or the new version is there, never part of one. A full disk raises `DiskFull` and leaves no partial file.
 """
 
 import difflib
@@ -22,27 +22,27 @@ from dragoman.errors import DataError, DiskFull, FolderInUse
 from dragoman.run_folder import RunFolder
 
 MANIFEST, CONFIG = "manifest.json", "config.json"
-"""The files by which a model folder is known; `dragoman.store` says what they hold."""
+"""The files that mark a model folder; `dragoman.store` defines their content."""
 LOCK = ".lock"
-"""The file by which a folder is locked."""
+"""The file that locks a folder."""
 _PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}(?P<before>\.before)?\.partial")
-"""The name of an unfinished file or folder; with `before`, of an old folder moved aside for its replacement."""
+"""The name of an unfinished file or folder; with `before`, of an old folder that is being replaced."""
 
 
 def write_file(path: Path | str, content: str | bytes) -> None:
-    """Writes a whole file, atomically; text is UTF-8 with `\\n` line ends. Links and pipes: see `new_file`."""
+    """Write a whole file atomically; text is UTF-8 with `\\n` line ends. For links and pipes see `new_file`."""
     with new_file(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
 def new_file(path: Path | str) -> Generator[IO[bytes]]:
-    """Opens a file to write. It appears at `path`, complete, when the block ends, and not at all when the block raises.
+    """Open a file for writing. It appears at `path`, complete, when the block ends, and never if the block raises.
 
-    A link is followed. A pipe or a device takes the bytes as they come, because no file must replace it.
+    A link is followed. A pipe or a device receives the bytes directly, because no file must replace it.
 
     Raises:
-        DiskFull: the disk is full; nothing is left behind.
+        DiskFull: the disk is full; no partial file is left.
     """
     path = Path(path)
     if path.exists() and not path.is_file():
@@ -64,19 +64,19 @@ def new_file(path: Path | str) -> Generator[IO[bytes]]:
 def growing_file(
     path: Path | str, aside: Path | str, convert: Callable[[bytes], bytes] | None = None
 ) -> Generator[IO[bytes]]:
-    """Opens the file `aside` to read it and to go on at its end, and locks it; if nothing stands there, it is made. It
-    becomes `path` when the block ends, or what `convert` makes of it does, and stays aside when the block raises.
-    `path` is no link, and none at `aside` is followed.
+    """Open the file `aside` for reading and appending, and lock it; create it if necessary. When the block ends, the
+    file, or the result of `convert`, becomes `path`; if the block raises, it stays at `aside`. `path` must not be a
+    link, and a link at `aside` is not followed.
 
     Raises:
         DiskFull: the disk is full.
-        FolderInUse: another process writes it.
+        FolderInUse: another process is writing the file.
     """
     path, aside = Path(path), Path(aside)
     is_begun = aside.exists()
 
     def open_aside(name: str, flags: int) -> int:
-        if is_begun:  # what another process finishes just now is not begun again
+        if is_begun:  # if another process finishes the file now, do not create it again
             flags &= ~os.O_CREAT
         return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
@@ -101,7 +101,7 @@ def growing_file(
 
 
 def is_plain_file(path: Path) -> bool | None:
-    """Whether a regular file stands at `path`, and no link to one; None if nothing stands there."""
+    """Return True if `path` is a regular file rather than a link to one, None if nothing exists there."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def is_plain_file(path: Path) -> bool | None:
 
 
 def read_regular(path: Path | str) -> bytes:
-    """The bytes of a file; refuses a pipe or a device, from which nothing may ever come.
+    """Return the bytes of a file; refuse a pipe or a device, which may block forever.
 
     Raises:
         OSError: it cannot be read.
@@ -121,30 +121,28 @@ def read_regular(path: Path | str) -> bytes:
 
 
 def is_special(path: Path) -> bool:
-    """Whether a pipe, a device or a socket stands at `path`."""
+    """Return True if `path` is a pipe, a device or a socket."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def flush_file(file: IO[bytes]) -> None:
-    """Writes what was given to an open file to the disk now."""
+    """Flush an open file to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def check_output(path: Path | str, *inputs: Path | str | None) -> None:
-    """Refuses, before any work is done, a path where no file can be written, or where one would be lost: a file that is
-    read, as standard input too, that standard output goes to, or one of a model or a run.
+    """Raise `DataError` for an output path that cannot be written, or where a file would be lost.
 
-    Raises:
-        DataError: a folder or one of the `inputs` stands there, or the folder it should lie in is missing, may not be
-            written, or belongs to a model or a run; or the name promises a packed file.
+    Refused are folders, one of the `inputs`, the file of standard input or output, files of a model or a run, paths
+    whose folder is missing or not writable, and names that end in .gz.
     """
     path = Path(path)
     if path.suffix == ".gz":
         raise DataError(f"{path} would not be packed: only input may be; leave .gz out")
     if any(source is not None and same_file(path, source) for source in (*inputs, 0)):
         raise DataError(f"{path} is also read, and would be lost; name another file to write")
-    if same_file(path, 1):  # a new file would take the place of what the shell has opened, perhaps with >>
+    if same_file(path, 1):  # a new file would replace what the shell has opened, perhaps with >>
         raise DataError(f"{path} is also standard output, and what it holds would be lost; leave it out to print there")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file to write")
@@ -166,14 +164,14 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
         raise DataError(f"{path} cannot be written: {path.parent} may not be written to")
 
 
-def same_file(one: Path | str | int, other: Path | str | int) -> bool:
-    """Whether two names, or numbers of open files, stand for one regular file. Until it exists, paths decide."""
-    identity = _identity(one)
-    return identity is not None and identity == _identity(other)
+def same_file(first: Path | str | int, second: Path | str | int) -> bool:
+    """Return True if two paths or file descriptors refer to the same regular file. Before it exists, paths decide."""
+    identity = _identity(first)
+    return identity is not None and identity == _identity(second)
 
 
 def _identity(file: Path | str | int) -> object:
-    """What a regular file is known by: device and inode; its path if it does not exist; None for anything else."""
+    """Return device and inode of a regular file, the path of a missing file, or None for anything else."""
     try:
         facts = os.stat(file)
     except OSError:
@@ -182,8 +180,8 @@ def _identity(file: Path | str | int) -> object:
 
 
 def model_around(path: Path | str) -> Path | None:
-    """The nearest model folder in which a path lies, at whatever depth. Other programs too have such a manifest and
-    settings, but no weights beside them.
+    """Return the innermost model folder that contains a path, at any depth. Other programs have files named like our
+    manifest and settings too, but no weights in the same folder.
     """
     for above in Path(os.path.realpath(path)).parents:
         if all((above / name).is_file() for name in (MANIFEST, CONFIG)) and any(above.glob("*.safetensors")):
@@ -192,11 +190,7 @@ def model_around(path: Path | str) -> Path | None:
 
 
 def check_new_folder(path: Path | str) -> None:
-    """Refuses, before any work is done, a path where no new folder can be made.
-
-    Raises:
-        DataError: something stands there already, or above it stands something that is no folder.
-    """
+    """Raise `DataError` for a path where no new folder can be created: it exists, or a parent is no folder."""
     path = Path(path)
     if path.exists() or path.is_symlink():
         raise DataError(f"{path} exists already; name another folder or move it away")
@@ -206,8 +200,8 @@ def check_new_folder(path: Path | str) -> None:
 
 
 def make_folders(path: Path | str) -> None:
-    """Makes a folder and its missing parents. Each is flushed to the disk in its parent, so that files written into it
-    later are still found after a power failure.
+    """Create a folder and its missing parents, and flush their entries to the disk, so that files written into them
+    survive a power failure.
     """
     path = Path(path)
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
@@ -218,14 +212,14 @@ def make_folders(path: Path | str) -> None:
 
 @contextmanager
 def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
-    """Makes a folder to fill. It appears at `path`, complete, when the block ends, and not at all if the block raises.
+    """Create a folder to fill. It appears at `path`, complete, when the block ends, and never if the block raises.
 
-    With `replace`, a folder that stands there is moved aside in that moment and then deleted. Not every system can swap
-    folders: for a moment neither is there, and after a kill `remove_partial` brings the old one back.
+    With `replace`, an existing folder is then renamed and deleted. Not every system can swap folders: for a moment
+    neither exists, and after a kill `remove_partial` restores the old one.
 
     Raises:
-        DataError: something stands at `path` already.
-        DiskFull: the disk is full; nothing is left behind.
+        DataError: `path` exists already.
+        DiskFull: the disk is full; no partial folder is left.
     """
     path = Path(path)
     if not replace:
@@ -244,7 +238,7 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
             try:
                 os.replace(aside, path)
             except BaseException:
-                _bring_back(before, path)
+                _restore(before, path)
                 raise
             _flush(path.parent)
             remove(before)
@@ -252,7 +246,9 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
 
 @contextmanager
 def _aside(path: Path, make: Callable[[Path], object]) -> Generator[Path]:
-    """Makes a file or folder to fill, under a name of its own beside `path`, and deletes it after any failure."""
+    """Create a file or folder to fill, under a temporary name in the folder of `path`, and delete it if the block
+    raises.
+    """
     claimed = False
     while not claimed:
         aside = _partial_name(path)
@@ -269,26 +265,26 @@ def _aside(path: Path, make: Callable[[Path], object]) -> Generator[Path]:
 
 
 def _partial_name(path: Path) -> Path:
-    """A new name beside `path`, as `_PARTIAL` reads it. Process ids would not do: threads share one, and so do the
-    first processes of two containers.
+    """Return a new temporary name in the folder of `path`, which `_PARTIAL` matches. Process ids would not be unique:
+    threads share one, and so do the first processes of two containers.
     """
     return path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
 
 
 @contextmanager
 def _claim(path: Path) -> Generator[bool]:
-    """Locks a file or folder against `remove_partial`, as long as this process lives. False if it is gone, or if
-    another process has locked it.
+    """Lock a file or folder against `remove_partial` for the block. Yields False if it is gone or another process has
+    locked it.
     """
     handle, claimed = None, True
     try:
-        if os.name != "nt":  # which neither deletes what is open nor renames it
+        if os.name != "nt":  # Windows neither deletes nor renames an open file
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             _take(handle)
             claimed = path.exists()
     except (FileNotFoundError, BlockingIOError):
         claimed = False
-    except OSError:  # nothing that can be locked
+    except OSError:  # cannot be locked
         pass
     try:
         yield claimed
@@ -298,8 +294,8 @@ def _claim(path: Path) -> Generator[bool]:
 
 
 def remove_partial(folder: Path | str, name: str | None = None) -> None:
-    """Deletes what killed processes left aside in `folder`, or of the file `name` in it, and brings back folders moved
-    aside. What a living process is writing stays.
+    """Delete the unfinished files of killed processes in `folder`, or only those for the file `name`, and restore
+    folders that were being replaced. Files that a running process is writing stay.
     """
     for leftover in Path(folder).glob(".*.partial"):
         match = _PARTIAL.fullmatch(leftover.name)
@@ -308,19 +304,19 @@ def remove_partial(folder: Path | str, name: str | None = None) -> None:
         with _claim(leftover) as abandoned:
             if abandoned:
                 if match["before"]:
-                    _bring_back(leftover, leftover.with_name(match["name"]))
+                    _restore(leftover, leftover.with_name(match["name"]))
                 remove(leftover)
 
 
-def _bring_back(before: Path, path: Path) -> None:
-    """Moves a folder back from aside, if nothing stands in its place."""
+def _restore(before: Path, path: Path) -> None:
+    """Rename a replaced folder back to `path` unless `path` exists."""
     if before.exists() and not path.exists():
         os.replace(before, path)
 
 
 def discard(folder: Path) -> None:
-    """Renames a folder, then deletes it, so that no half of it bears its name. If the process is killed in between,
-    `remove_partial` clears the rest.
+    """Rename a folder, then delete it, so that a partial folder never has its name. If the process is killed between
+    the two steps, `remove_partial` deletes the rest.
     """
     aside = _partial_name(folder)
     os.replace(folder, aside)
@@ -328,7 +324,7 @@ def discard(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Deletes a file, or a folder with everything in it, if it exists."""
+    """Delete a file, or a folder with its content, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -336,14 +332,14 @@ def remove(path: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a file or folder to a free name beside it, and returns the name. Nothing is deleted."""
+    """Rename a file or folder to a free name in the same folder, and return the name. Nothing is deleted."""
     name = _first_free(path.with_name(f"{path.name}.broken-{number}") for number in count(1))
     os.replace(path, name)
     return name
 
 
 def free_name(folder: Path | str) -> Path:
-    """`folder` if nothing stands there, else the first free of `folder-2`, `folder-3` …"""
+    """Return `folder` if it does not exist, else the first free name of `folder-2`, `folder-3` …"""
     folder = Path(folder)
     return _first_free(chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in count(2))))
 
@@ -354,10 +350,10 @@ def _first_free(names: Iterable[Path]) -> Path:
 
 @contextmanager
 def lock(folder: Path | str) -> Generator[None]:
-    """Locks `folder` for this process. The operating system unlocks it when the process ends, however it ends.
+    """Lock `folder` for this process. The operating system unlocks it when the process ends for any reason.
 
     Raises:
-        DataError: a pipe or a device stands in it, which may be waited for without end.
+        DataError: the folder contains a pipe or a device, on which work could block forever.
         FolderInUse: another process has locked it.
     """
     folder = Path(folder)
@@ -369,7 +365,7 @@ def lock(folder: Path | str) -> Generator[None]:
 
 
 def is_locked(folder: Path | str) -> bool:
-    """Whether a process has locked `folder`."""
+    """Return True if a process has locked `folder`."""
     if is_special(Path(folder) / LOCK):
         return False
     try:
@@ -383,7 +379,7 @@ def is_locked(folder: Path | str) -> bool:
 
 
 def _hold(file: IO[Any], refusal: str) -> None:
-    """Locks an open file until it is closed."""
+    """Lock an open file until it is closed."""
     for is_last in (False, True):
         try:
             _take(file.fileno())
@@ -395,15 +391,15 @@ def _hold(file: IO[Any], refusal: str) -> None:
 
 
 def sha256(path: Path | str) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def nearest(path: Path | str, prefixes: bool = False) -> str:
-    """The existing name that a missing one was probably meant for, as a question; empty if no name is similar.
+    """Return a question that suggests the existing name that a missing one was probably meant for, or an empty text.
 
-    With `prefixes`, the common beginning of several names counts too: `train` for `train.en` and `train.it`.
+    With `prefixes`, the common prefix of several names counts too: `train` for `train.en` and `train.it`.
     """
     name = _nearest(Path(path), prefixes)
     return f"; did you mean {name}?" if name else ""
@@ -425,7 +421,7 @@ def _nearest(path: Path, prefixes: bool) -> Path | None:
 
 @contextmanager
 def _explained(path: Path, aside: Path) -> Generator[None]:
-    """Explains a full disk or a missing permission."""
+    """Turn errors of a full disk or a missing permission into our own."""
     try:
         yield
     except OSError as error:
@@ -442,7 +438,7 @@ def _explained(path: Path, aside: Path) -> Generator[None]:
 
 
 def _flush(path: Path) -> None:
-    """Asks the system to write a file or folder to the disk now; Windows cannot flush folders."""
+    """Flush a file or folder to the disk; Windows cannot flush folders."""
     if path.is_dir() and os.name == "nt":
         return
     handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
@@ -475,4 +471,4 @@ else:
     def _look(handle: int) -> None:
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others may look at the same time
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: other processes may look at the same time

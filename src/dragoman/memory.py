@@ -1,6 +1,6 @@
-"""The memory of this process: how much it uses and may use, how to limit it, and how to keep freed memory.
+"""Memory of this process: current use, available amount, limits, and reuse of freed memory.
 
-A figure that the system does not reveal is None. Where the system cannot limit memory, nothing is limited.
+A figure that the system does not report is None. If the system cannot limit memory, nothing is limited.
 """
 
 import ctypes
@@ -20,12 +20,12 @@ _GROWTH_BYTES = 64 * 2**20
 
 
 def memory_bytes() -> int | None:
-    """Memory that this process holds now (resident), in bytes."""
+    """Return the resident memory of this process in bytes."""
     return _proc_bytes(Path("/proc/self/status"), "VmRSS")
 
 
 def peak_memory_bytes() -> int | None:
-    """The most memory that this process ever held (resident), in bytes."""
+    """Return the peak resident memory of this process in bytes."""
     if (peak := _proc_bytes(Path("/proc/self/status"), "VmHWM")) is not None:
         return peak
     try:
@@ -36,8 +36,8 @@ def peak_memory_bytes() -> int | None:
 
 
 def usable_memory_bytes() -> int | None:
-    """The most memory that this process may hold, in bytes: what it holds plus what is free, or the limit of its
-    control group if that is lower. Processes that torchrun started on one machine share it equally.
+    """Return the number of bytes that this process may hold: its own plus free memory, or the limit of its control
+    group if that is lower. Processes that torchrun started on one machine share it equally.
     """
     held, left = memory_bytes(), _proc_bytes(Path("/proc/meminfo"), "MemAvailable")
     if held is None or left is None:
@@ -47,7 +47,7 @@ def usable_memory_bytes() -> int | None:
 
 
 def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
-    """The limits in bytes of the control groups that this process is in, and of those above them."""
+    """Yield the limits in bytes of this process's control groups and of their parents."""
     for limit in group_settings("memory", "memory.max", ("memory.limit_in_bytes",), root, groups):
         if limit[0].isdigit():
             yield int(limit[0])
@@ -55,9 +55,7 @@ def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc
 
 @contextmanager
 def out_of_memory_as(message: str) -> Generator[None]:
-    """Raises `OutOfMemory` with this message, which says what to lower, if the block runs out of this process's memory
-    or of a GPU's.
-    """
+    """Raise `OutOfMemory` with this message if the block runs out of memory, on the CPU or on a GPU."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -68,21 +66,21 @@ def out_of_memory_as(message: str) -> Generator[None]:
 
 @contextmanager
 def memory_limit(limit: int | None) -> Generator[None]:
-    """Within the block, this process may hold at most `limit` bytes, on Linux.
+    """Limit this process to `limit` bytes inside the block; only Linux can.
 
     Without a limit, Linux grants memory that it does not have, and later kills the process without a message.
 
     Raises:
         OutOfMemory: the block needs more, or more than a GPU has.
     """
-    room = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
-    lower = "lower batches.batch_tokens (and raise train.accumulate by as much, for the same step)"
-    with out_of_memory_as(f"this needs more memory than {room}; {lower}"), _refused_beyond(limit):
+    available = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
+    lower = "lower batches.batch_tokens (and raise train.accumulate by the same factor, for the same step)"
+    with out_of_memory_as(f"this needs more memory than {available}; {lower}"), _refused_beyond(limit):
         yield
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed. Torch's own errors say so only in their message."""
+    """Return True if an allocation failed. Torch's own errors say so only in their message."""
     signs = r"out of memory|allocate memory|bad_alloc|could not (create|execute) a primitive$"
     return isinstance(error, MemoryError) or bool(re.search(signs, str(error)))
 
@@ -104,11 +102,11 @@ def _refused_beyond(limit: int | None) -> Generator[None]:
 
 
 def keep_freed_memory() -> bool:
-    """Makes glibc keep freed memory for later allocations, instead of returning it to the system. It cannot be undone.
+    """Make glibc keep freed memory for later allocations instead of returning it to the system; cannot be undone.
 
-    A step makes and frees the same large tensors again and again, and a fresh page from the system costs more than what
-    is then written into it (`benchmarks/training.py --allocator`). Returns False, and does nothing, if the C library
-    has no such switch.
+    Every training step allocates and frees the same large tensors, and a fresh page from the system costs more than
+    writing to it (`benchmarks/training.py --allocator`). Returns False, and does nothing, if the C library has no such
+    switch.
     """
     if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
         return False
@@ -118,7 +116,7 @@ def keep_freed_memory() -> bool:
 
 
 def _proc_bytes(path: Path, key: str) -> int | None:
-    """A figure in bytes that a file under `/proc` gives in kB."""
+    """Return, in bytes, a figure that a file under `/proc` gives in kB."""
     try:
         match = re.search(rf"^{key}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
     except OSError:

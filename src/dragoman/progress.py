@@ -1,4 +1,4 @@
-"""How long-running work reports its progress: to a `Progress` that is handed in. Only `dragoman.Bars` draws.
+"""Progress of long-running work, reported to a `Progress` that the caller passes. Only `dragoman.Bars` draws.
 
 with progress.track("encode", total=1_000_000, unit="pairs") as advance:
     advance(1_000, rate="210,000/s")
@@ -14,19 +14,19 @@ import dragoman
 
 @runtime_checkable
 class Advance(Protocol):
-    """What a piece of work calls as it goes on."""
+    """A callback that long-running work calls as it advances."""
 
     def __call__(self, count: int = 1, **facts: str) -> None:
-        """Reports that `count` more units are done; `facts` are shown beside the bar until they change."""
+        """Report that `count` more units are done; `facts` are shown next to the bar until they change."""
         ...
 
 
 @runtime_checkable
 class Progress(Protocol):
-    """Where work reports how far it is."""
+    """A receiver of progress reports."""
 
     def track(self, label: str, total: int | None = None, unit: str = "") -> AbstractContextManager[Advance]:
-        """Follows a piece of work from entry to exit; `total` is its number of units, or None where it is unknown."""
+        """Track work from entry to exit of the context; `total` is its number of units, or None if unknown."""
         ...
 
 
@@ -45,7 +45,7 @@ silent: Progress = Silent()
 
 
 def as_progress(progress: Progress | bool) -> Progress:
-    """What a public function reports to: bars, unless they are switched off with False; or what it was given."""
+    """Return bars for True, silent progress for False, and any other progress unchanged."""
     if isinstance(progress, bool):
         return _bars() if progress else silent
     return progress

@@ -1,12 +1,12 @@
-"""The paths of a run's files and folders. Every one is spelt here and nowhere else; none is opened. What lies inside a
-model folder, a checkpoint or a corpus is named by the file that writes it.
+"""Paths of a run's files and folders. Each is defined here and nowhere else, and none is opened here. The module that
+writes a model folder, a checkpoint or a corpus defines the names inside it.
 
 runs/NAME/
-  recipe.toml     every setting, with a reason for each that was chosen for the user
-  run.json        what was asked for, and how far the run is
+  recipe.toml     all settings, with a reason for every setting that was chosen automatically
+  run.json        the requested settings and the progress of the run
   data/           train, dev and test, and the report on them, data.json
   conventions.json  tokenizer/  corpus/train, corpus/dev  checkpoints/step-…/
-  metrics.jsonl   a line for each step
+  metrics.jsonl   one line per step
   best/  final/   model folders
   scores.json     scores on the test sets, with signatures
 """
@@ -28,7 +28,7 @@ class RunFolder:
         self.facts = self.path / "run.json"
         self.data = self.path / "data"
         self.report = self.data / "data.json"
-        self.conventions = self.path / "conventions.json"  # how the training text is written
+        self.conventions = self.path / "conventions.json"  # writing conventions of the training text
         self.tokenizer = self.path / "tokenizer"
         self.corpora = self.path / "corpus"
         self.checkpoints = self.path / "checkpoints"
@@ -48,30 +48,31 @@ class RunFolder:
         return str(self.path)
 
     def split(self, name: str) -> Path:
-        """The file of one split of the pairs: `train`, `dev`, `test`, or another test set."""
+        """Return the file of one split of the pairs: `train`, `dev`, `test`, or another test set."""
         return split_of(self.data, name)
 
     def text(self, name: str) -> Path:
-        """The file of one split of running text: `train`, `dev` or `test`."""
+        """Return the file of one split of running text: `train`, `dev` or `test`."""
         return text_of(self.data, name)
 
     def corpus(self, name: str) -> Path:
-        """The encoded corpus of one split: `train` or `dev`."""
+        """Return the encoded corpus of one split: `train` or `dev`."""
         return self.corpora / name
 
     @property
     def is_run(self) -> bool:
-        """Whether a run was begun here."""
+        """True if a run was started here."""
         return self.facts.is_file()
 
     @property
     def was_run(self) -> bool:
-        """Whether a run was trained here but its `run.json` is lost."""
+        """True if a run was trained here but its `run.json` is lost."""
         return self.metrics.is_file() and not self.is_run
 
     def owns(self, path: Path) -> bool:
-        """Whether a run lies here, or what is left or was copied of one, and `path` is one of its files or folders or
-        lies in one. Another program may keep a `run.json` or a `metrics.jsonl`, so one such file makes no run.
+        """Return True if this folder holds a run, or remains or a partial copy of one, and `path` is part of it.
+
+        A single `run.json` or `metrics.jsonl` may belong to another program and does not count as a run.
         """
         kept = sum(file.is_file() for file in (self.recipe, self.facts, self.report, self.metrics))
         if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
@@ -82,15 +83,15 @@ class RunFolder:
 
 
 def split_of(data: Path, name: str) -> Path:
-    """The file of one split in a folder of prepared pairs."""
+    """Return the file of one split in a folder of prepared pairs."""
     return data / f"{name}.jsonl"
 
 
 def shards_of(name: str) -> str:
-    """The pattern that matches the files of one split if there are several."""
+    """Return the pattern that matches the files of one split if there are several."""
     return f"{name}-*.jsonl"
 
 
 def text_of(data: Path, name: str) -> Path:
-    """The file of one split in a folder of prepared running text."""
+    """Return the file of one split in a folder of prepared running text."""
     return data / f"{name}.txt"

@@ -1,8 +1,8 @@
-"""JSON and TOML to plain values, and JSON files: one reader of each, whatever file or command line the text comes from.
+"""Parsers of JSON and TOML text, used for every file and command line, and functions to read and write JSON files.
 
-It refuses values that could break a function, a print or a file later: values nested too deep, whole numbers beyond 64
-bits, a key that stands twice, half of a surrogate pair. Each refusal is a `ValueError` whose message continues "FILE
-cannot be read: ". `config.read_json_as` reads a file against a schema.
+The parsers refuse values that could cause errors later: values nested too deep, integers beyond 64 bits, duplicate
+keys, half of a surrogate pair. A refusal is a `ValueError` whose message continues "FILE cannot be read: ".
+`config.read_json_as` reads a file against a schema.
 """
 
 import json
@@ -15,25 +15,25 @@ from dragoman.errors import CheckpointError
 from dragoman.files import read_regular, write_file
 
 DEEPEST = 64
-"""Levels of nesting; our own files have five."""
+"""Maximum levels of nesting; our own files have five."""
 LARGEST_JSON_BYTES = 1 << 28
-"""A vocabulary of a million pieces takes a tenth of it."""
+"""Maximum size of a JSON file; a vocabulary of a million pieces takes a tenth of it."""
 _SURROGATE = re.compile(r"\\u[dD][89abAB-F]")
 _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 _TOO_LARGE = "it holds a whole number beyond 64 bits"
 _CONTAINERS = (dict, list)
-# A dotted key of n parts takes tomllib n² steps. Within these bounds it needs a second at most.
+# tomllib takes n² steps for a dotted key of n parts; within these bounds at most a second.
 _TOML_CHARACTERS, _TOML_DOTS = 2**20, 200
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; bytes are UTF-8.
+    """Return the value of a JSON text; bytes are UTF-8.
 
     >>> parse_json('{"steps": [1, 2]}')
     {'steps': [1, 2]}
 
     Raises:
-        ValueError: it is not JSON, or holds one of the values that this file refuses.
+        ValueError: it is not JSON, or holds a value that this module refuses.
     """
     text = text.decode() if isinstance(text, bytes) else text
     try:
@@ -47,10 +47,10 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_object(path: Path | str) -> dict[str, Any]:
-    """Reads a JSON file that holds an object.
+    """Read a JSON file that holds an object.
 
     Raises:
-        CheckpointError: it is missing, unreadable, larger than `LARGEST_JSON_BYTES`, or something else.
+        CheckpointError: the file is missing, unreadable, larger than `LARGEST_JSON_BYTES`, or holds no object.
     """
     path = Path(path)
     try:
@@ -67,19 +67,19 @@ def read_object(path: Path | str) -> dict[str, Any]:
 
 
 def write_json(path: Path | str, content: object) -> None:
-    """Writes a JSON file, whole or not at all, indented for people to read.
+    """Write a JSON file atomically, indented.
 
     Raises:
-        ValueError: the content holds a number that is not finite, which JSON cannot express and no reader takes.
+        ValueError: the content holds a number that is not finite, which JSON cannot express.
     """
     write_file(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text.
+    """Return the tables of a TOML text.
 
     Raises:
-        ValueError: it is not TOML (a `tomllib.TOMLDecodeError`), or holds one of the values that this file refuses.
+        ValueError: it is not TOML (a `tomllib.TOMLDecodeError`), or holds a value that this module refuses.
     """
     if len(text) > _TOML_CHARACTERS or any(line.count(".") > _TOML_DOTS for line in text.split("\n")):
         raise ValueError(
@@ -91,7 +91,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError(_TOO_DEEP) from None
     except tomllib.TOMLDecodeError:
         raise
-    except ValueError:  # Python converts no number of so many digits
+    except ValueError:  # Python does not convert a number this long
         raise ValueError(_TOO_LARGE) from None
     _refuse_depth(tables)
     _refuse_large(tables)
@@ -99,11 +99,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def refuse_surrogates(text: str) -> None:
-    """Refuses text with half of a surrogate pair, which is no character: it cannot be printed, nor written as UTF-8.
-
-    Raises:
-        ValueError: the text holds one.
-    """
+    """Raise `ValueError` if the text holds half of a surrogate pair, which cannot be printed or written as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -129,7 +125,10 @@ _JSON = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number)
 
 
 def _refuse_depth(value: Any) -> None:
-    """Goes level by level, so that it needs no stack; in one expression, because a vocabulary has 100,000 lists."""
+    """Raise `ValueError` if a value is nested too deep.
+
+    The loop goes level by level, so that it needs no stack, in one expression, because a vocabulary has 100,000 lists.
+    """
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(DEEPEST):
         level = [

@@ -1,8 +1,8 @@
-"""Facts about the machine (processor, memory, versions, compiler, GPUs, speed of matrix products), and choices that
-follow.
+"""Facts about the machine (processor, memory, versions, compiler, GPUs, speed of matrix products), and the device,
+precision and threads to use.
 
-No speed is printed without them, and a run is bit for bit the same only where its `envelope` is; `runs/session.py`
-compares it before it resumes. A fact that the system does not reveal is None. Only the functions that are about torch
+Every printed speed comes with these facts. A run is bit for bit reproducible only with the same `envelope`, which
+`runs/session.py` compares before it resumes. A fact that the system does not report is None. Only functions about torch
 load torch.
 """
 
@@ -39,7 +39,7 @@ PACKAGES = (
 ).split()
 """The packages that a result may depend on, and those of the extras."""
 
-# Each of them changes which kernels run, and so the last bits of every sum.
+# Variables that select kernels and therefore change the last bits of sums.
 _KERNEL_VARIABLES = (
     "ATEN_CPU_CAPABILITY",
     "CUBLAS_WORKSPACE_CONFIG",
@@ -53,23 +53,23 @@ _KERNEL_VARIABLES = (
 )
 
 MOST_THREADS = 1_024
-"""More than any machine gains from. Far more would exceed the number of threads that a process may start."""
+"""Maximum number of threads, more than any machine gains from. A process may not start many more."""
 
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "3000"}
-"""Environment variables that make torch's threads wait for work by spinning for some 50 microseconds, then sleeping.
+"""Environment variables that make torch's threads wait for work by spinning for about 50 microseconds, then sleeping.
 
 Threads that always spin slow each other down on a busy machine: training fell from 10,000 tokens a second to 1,000.
-Threads that sleep at once must be woken a thousand times a step.
+Threads that sleep immediately must be woken a thousand times a step.
 """
 PREPARED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""Environment variables for how many shapes of matrix products oneDNN and torch keep prepared.
+"""Environment variables that limit how many shapes of matrix products oneDNN and torch cache.
 
-The default is 1,024. A run that validates meets that many; keeping them takes 450 MB and saves no measurable time.
+The default is 1,024. A run with validation fills that cache; it takes 450 MB and saves no measurable time.
 """
 
 
 def machine() -> dict[str, Any]:
-    """The facts that belong beside a speed or in a bug report, as plain values for JSON."""
+    """Return the facts for a speed measurement or a bug report, as plain values for JSON."""
     return {
         "processor": processor(),
         "cores": cores(),
@@ -85,7 +85,7 @@ def machine() -> dict[str, Any]:
 
 
 def describe() -> str:
-    """The machine in one line, for the foot of a table of speeds."""
+    """Return a description of the machine in one line, for the foot of a table of speeds."""
     chip, memory = processor(), installed_memory_bytes()
     parts = [
         f"{chip['name'] or 'unknown processor'}, {cores()} cores, {threads()} threads",
@@ -99,9 +99,9 @@ def describe() -> str:
 def envelope(
     *, threads: int, world_size: int = 1, precision: str = "float32", compiled: bool = False, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Everything that the bits of a run depend on besides its recipe, data and tokenizer.
+    """Return everything that the bits of a run depend on besides its recipe, data and tokenizer.
 
-    Equal envelopes promise equal weights. A key that differs says why the weights may differ.
+    Equal envelopes guarantee equal weights. A key that differs is a reason why weights may differ.
     """
     chip = processor()
     return {
@@ -122,9 +122,9 @@ def envelope(
 
 
 def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048, device: str = "cpu") -> float:
-    """GFLOP/s of square matrix products, an upper bound for every speed of this machine.
+    """Measure the GFLOP/s of square matrix products, an upper bound for every speed of this machine.
 
-    Products run for `seconds` after a warm-up; the median counts.
+    Products run for `seconds` after a warm-up; the result is the median.
     """
     import torch
 
@@ -142,8 +142,8 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
 
 
 def prepare_environment() -> None:
-    """Sets the environment variables that libraries read when torch is loaded, unless they are set already. Importing
-    dragoman does this.
+    """Set the environment variables that libraries read when torch is loaded, unless they are set already. Importing
+    dragoman calls this.
     """
     global _too_late
     _too_late = "torch" in sys.modules and not WAITING.keys() & os.environ.keys()
@@ -152,38 +152,38 @@ def prepare_environment() -> None:
 
 
 _too_late = False
-"""Whether torch was loaded before `WAITING` was set."""
+"""True if torch was loaded before `WAITING` was set."""
 
 
 def warn_of_spinning() -> None:
-    """Says that training will be slow on a busy machine, if torch's threads spin."""
+    """Warn that training will be slow on a busy machine, if torch's threads spin."""
     if _too_late:
         log.warning(
-            "torch was imported before dragoman, so its threads spin while they wait, and training is slow beside "
-            "other programs; import dragoman first"
+            "torch was imported before dragoman, so its threads spin while they wait, and training is slow while other "
+            "programs run; import dragoman first"
         )
 
 
 def cores() -> int:
-    """The number of processors that this process may run on; no more than the quota of its container, rounded up."""
+    """Return the number of processors that this process may use, at most the quota of its container, rounded up."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min([allowed, *processor_quotas()])
 
 
 def threads() -> int:
-    """The usual number of threads inside one operation: that of torch in this thread if it is loaded, else what torch
-    would choose; no more than the quota of this process's container.
+    """Return the default number of threads inside one operation: torch's in this thread if torch is loaded, else the
+    number that torch would choose; at most the quota of this process's container.
     """
     if torch := sys.modules.get("torch"):
-        usual = torch.get_num_threads()
+        default = torch.get_num_threads()
     else:
         first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-        usual = min(int(first) if first.isdecimal() and int(first) else sys.maxsize, _physical_cores())
-    return min([usual, *processor_quotas()])
+        default = min(int(first) if first.isdecimal() and int(first) else sys.maxsize, _physical_cores())
+    return min([default, *processor_quotas()])
 
 
 def _physical_cores() -> int:
-    """Cores of this process, those counted once that are two threads of the same core."""
+    """Return the number of cores of this process; two hardware threads of a core count once."""
     siblings: set[str] = set()
     for core in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ():
         try:
@@ -195,7 +195,7 @@ def _physical_cores() -> int:
 
 
 def choose_threads(requested: int | None) -> int:
-    """The requested number of threads, or the usual one; no more than the quota of this process's container.
+    """Return the requested or default number of threads, at most the quota of this process's container.
 
     Raises:
         ConfigError: fewer than one, or more than `MOST_THREADS`.
@@ -206,13 +206,13 @@ def choose_threads(requested: int | None) -> int:
 
 
 def use_threads(requested: int | None) -> AbstractContextManager[None]:
-    """Within the block, torch computes with as many threads as `choose_threads` says, in this thread alone."""
+    """Make torch use `choose_threads(requested)` threads inside the block, in this thread only."""
     return torch_threads(choose_threads(requested))
 
 
 @contextmanager
 def torch_threads(count: int) -> Generator[None]:
-    """Within the block, torch computes with `count` threads, in this thread alone."""
+    """Make torch use `count` threads inside the block, in this thread only."""
     import torch
 
     before = torch.get_num_threads()
@@ -224,29 +224,29 @@ def torch_threads(count: int) -> Generator[None]:
 
 
 def _set_torch_threads(count: int) -> None:
-    """Sets torch's number for this thread. What is set last in any thread is also the number that later threads begin
-    with; one that has just begun sets this back.
+    """Set torch's number of threads for this thread only. New threads start with the number that any thread set last,
+    so a helper thread restores that.
     """
     import torch
 
     if count == torch.get_num_threads():
         return
-    with _SETTING, ThreadPoolExecutor(1) as other:
-        later_threads = other.submit(torch.get_num_threads).result()
+    with _SETTING, ThreadPoolExecutor(1) as helper:
+        initial = helper.submit(torch.get_num_threads).result()
         torch.set_num_threads(count)
-        other.submit(torch.set_num_threads, later_threads).result()
+        helper.submit(torch.set_num_threads, initial).result()
 
 
 _SETTING = Lock()
 
 
 def rank() -> int:
-    """The rank that torchrun gave to this process; 0 for a single process."""
+    """Return the rank that torchrun gave to this process; 0 for a single process."""
     return int(os.environ.get("RANK", "0"))
 
 
 def installed_memory_bytes() -> int | None:
-    """Memory of the machine, in bytes."""
+    """Return the memory of the machine in bytes."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -254,7 +254,7 @@ def installed_memory_bytes() -> int | None:
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """The versions of those packages that are installed, without importing any."""
+    """Return the versions of the installed packages among these, without importing any."""
     return {name: version for name in packages if (version := _version(name)) is not None}
 
 
@@ -267,7 +267,7 @@ def _version(package: str) -> str | None:
 
 
 def torch_build() -> dict[str, str | None]:
-    """The build of torch: version, commit, CUDA, a hash of its configuration, and the instruction set that it uses."""
+    """Return torch's version, commit, CUDA version, hash of the build configuration, and instruction set."""
     import torch
 
     return {
@@ -280,7 +280,7 @@ def torch_build() -> dict[str, str | None]:
 
 
 def compiler_path() -> str | None:
-    """The C++ compiler of this machine: the one that CXX names, else the first usual one that runs."""
+    """Return the C++ compiler: the one in the variable CXX, else the first of g++, clang++ and c++ that runs."""
     for name in filter(None, (os.environ.get("CXX"), "g++", "clang++", "c++")):
         path = shutil.which(name)
         if path and output_of(path, "--version"):
@@ -290,13 +290,13 @@ def compiler_path() -> str | None:
 
 @cache
 def compiler() -> str | None:
-    """The first line that the C++ compiler prints for `--version`."""
+    """Return the first line that the C++ compiler prints for `--version`."""
     path = compiler_path()
     return (output_of(path, "--version") or "").partition("\n")[0] if path else shutil.which("cl")
 
 
 def gpus() -> list[dict[str, Any]]:
-    """Name, memory and capability of every GPU that torch can use."""
+    """Return name, memory and capability of every GPU that torch can use."""
     import torch
 
     devices: list[dict[str, Any]] = []
@@ -314,10 +314,10 @@ _BF16_FLAGS = ("amx_bf16", "avx512_bf16")
 
 
 def choose_device(requested: str = "auto") -> tuple[str, str]:
-    """The device that a model runs on (`cuda`, `mps` or `cpu`), and the reason.
+    """Return the device for a model (`cuda`, `mps` or `cpu`), and the reason.
 
     Raises:
-        ConfigError: the device is unknown, or torch does not find it here.
+        ConfigError: the device is unknown, or torch does not find it.
     """
     if requested in {"auto", "cpu"} and not _may_have_gpu():
         return "cpu", "as asked for" if requested == "cpu" else "no GPU that torch can use"
@@ -335,15 +335,15 @@ def choose_device(requested: str = "auto") -> tuple[str, str]:
 
 
 def _may_have_gpu() -> bool:
-    """Whether it is worth asking torch for a GPU: not if Linux has no device file of one."""
+    """Return False if Linux has no device file of a GPU, so that torch need not be loaded to look for one."""
     return sys.platform != "linux" or any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
 
 
 def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str, str]:
-    """The precision that a model computes in, `float32` or `bf16`, and the reason.
+    """Return the precision for a model, `float32` or `bf16`, and the reason.
 
     Raises:
-        ConfigError: there is no such precision.
+        ConfigError: the precision is unknown.
     """
     if requested in {"float32", "bf16"}:
         return requested, "as asked for"
@@ -374,7 +374,7 @@ _CACHE_KINDS = {"Data": "d", "Instruction": "i"}
 
 
 class Processor(TypedDict):
-    """A processor as it describes itself. On ARM, family, model and stepping are architecture, part and variant."""
+    """Facts that a processor reports. On ARM, family, model and stepping are architecture, part and variant."""
 
     name: str | None
     vendor: str | None
@@ -387,7 +387,7 @@ class Processor(TypedDict):
 
 @cache
 def processor() -> Processor:
-    """The first processor of this machine; the others are assumed to be the same."""
+    """Return the first processor of this machine; the others are assumed to be the same."""
     if sys.platform == "linux":
         return _from_cpuinfo(_read(Path("/proc/cpuinfo")) or "", _linux_caches())
     if sys.platform == "darwin":
@@ -396,7 +396,7 @@ def processor() -> Processor:
 
 
 def processor_quotas(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
-    """How many processors' time the control groups of this process may take, rounded up."""
+    """Yield the quota of every control group of this process, in processors, rounded up."""
     old = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     for quota, period in group_settings("cpu", "cpu.max", old, root, groups):
         if quota.isdigit():
@@ -404,22 +404,22 @@ def processor_quotas(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/
 
 
 def group_settings(controller: str, new: str, old: Sequence[str], root: Path, groups: Path) -> Iterator[Sequence[str]]:
-    """What a file says of the control groups that this process is in, and of those above them, in words: the file `new`
-    of version 2, or the files `old` of version 1.
+    """Yield the words of a settings file for every control group of this process and its parents: the file `new` of
+    version 2, or the files `old` of version 1.
     """
     for line in groups.read_text().splitlines() if groups.is_file() else []:
         _, controllers, group = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
         top, names = (root / controller, old) if controllers else (root, [new])
-        # A container may see the host's name of its group, which has no folder inside: its own group is then `top`.
+        # A container may see the host's name of its group, which has no folder there; its group is then `top`.
         for folder in (top, *(top.joinpath(*Path(group).parts[1 : 1 + n]) for n in range(1, len(Path(group).parts)))):
             if all((folder / name).is_file() for name in names):
                 yield " ".join((folder / name).read_text() for name in names).split()
 
 
 def output_of(*command: str) -> str | None:
-    """What a command prints; None where it cannot be run or prints nothing."""
+    """Return the output of a command, or None if it cannot be run or prints nothing."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -428,7 +428,7 @@ def output_of(*command: str) -> str | None:
 
 
 def _from_cpuinfo(text: str, caches: dict[str, str]) -> Processor:
-    """From Linux's /proc/cpuinfo, whose keys differ between x86 and ARM."""
+    """Parse Linux's /proc/cpuinfo, whose keys differ between x86 and ARM."""
     first = text.partition("\n\n")[0]
     fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.split("\n"))}
 
@@ -447,7 +447,7 @@ def _from_cpuinfo(text: str, caches: dict[str, str]) -> Processor:
 
 
 def _from_sysctl(text: str) -> Processor:
-    """From macOS's sysctl; Apple's own processors have a family and features, but no model or stepping."""
+    """Parse macOS's sysctl; Apple's own processors have a family and features, but no model or stepping."""
     fields = {key: value.strip() for key, _, value in (line.partition(":") for line in text.split("\n"))}
     flags = f"{fields.get('machdep.cpu.features', '')} {fields.get('machdep.cpu.leaf7_features', '')}".lower().split()
     flags += [
@@ -467,7 +467,7 @@ def _from_sysctl(text: str) -> Processor:
 
 
 def _from_identifier(text: str) -> Processor:
-    """From Windows' line: `Intel64 Family 6 Model 158 Stepping 10, GenuineIntel`. It has no flags and no caches."""
+    """Parse Windows' line `Intel64 Family 6 Model 158 Stepping 10, GenuineIntel`, which has no flags and no caches."""
     name, _, vendor = (part.strip() for part in text.partition(","))
     family, model, stepping = (
         match[1] if (match := re.search(rf"{word} (\w+)", text)) else None for word in ("Family", "Model", "Stepping")
@@ -478,7 +478,7 @@ def _from_identifier(text: str) -> Processor:
 
 
 def _linux_caches() -> dict[str, str]:
-    """The size of each cache of the first processor: `{"L1d": "32K", "L2": "1024K"}`."""
+    """Return the size of each cache of the first processor: `{"L1d": "32K", "L2": "1024K"}`."""
     caches = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = (_read(folder / name) for name in ("level", "type", "size"))

@@ -84,11 +84,11 @@ def main(arguments: list[str]) -> int:
             code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
             sys.stdout.flush()
     except Interrupted as end:
-        if not end.told:
+        if not end.reported:
             say_last(stopped(end, time.monotonic() - started))
         return end.exit_code
     except Error as error:
-        if not error.told:
+        if not error.reported:
             complain(str(error))
         return error.exit_code
     except typer.TyperException as error:

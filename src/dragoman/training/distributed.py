@@ -98,9 +98,9 @@ class World:
         """
         if isinstance(error, Interrupted | Diverged) and not self._is_broken:
             self.wait_for_all()
-            error.told = not self.is_first
+            error.reported = not self.is_first
         elif self._first_error(error) is not error and isinstance(error, Error):
-            error.told = True
+            error.reported = True
 
     def _reduce(self, tensor: Tensor, operation: dist.ReduceOp.RedOpType) -> None:
         if self.size > 1:
@@ -131,7 +131,7 @@ class World:
         if first["rank"] == self.rank:
             return error
         theirs = getattr(errors, first["kind"], Error)(first["message"])
-        theirs.told = True
+        theirs.reported = True
         return theirs
 
 
@@ -174,7 +174,7 @@ def refuse_several(what: str) -> None:
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         error = ConfigError(f"{what} is made by one process; torchrun is for dragoman train and fine-tune")
-        error.told = system.rank() > 0
+        error.reported = system.rank() > 0
         raise error
 
 
