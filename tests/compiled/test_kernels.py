@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dragoman.compiled import kernels
 from dragoman.model.attention import Attention
-from dragoman.model.attention_backends import AttentionContext, Keys, compiled_attention
+from dragoman.model.attention_backends import AttentionContext, KeyValues, compiled_attention
 from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import DropoutKey, StepKey, drop
 from dragoman.model.embedding import Rotary
@@ -61,7 +61,9 @@ def attention(**settings: Any) -> Callable[..., Tensor]:
 
     def attend(rows: Tensor, key: Tensor | None = None, value: Tensor | None = None) -> Tensor:
         keys = (
-            Keys.of_rows(key, value, Packing.of(MEMORY, multiple=8)) if key is not None and value is not None else None
+            KeyValues.from_rows(key, value, Packing.of(MEMORY, multiple=8))
+            if key is not None and value is not None
+            else None
         )
         rope = Rotary(width).rope(packing.position, rows.dtype) if settings.get("rotated") else None
         return layer.attend(rows, keys, packing, settings.get("causal", False), rope, dropout_key)
@@ -174,7 +176,7 @@ def test_padded_keys_have_gradients_too() -> None:
     layer, queries = Attention(8, heads=1), Packing.of([1, 1])
 
     def attend(rows: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return layer.attend(rows, Keys(key, value, torch.tensor([3, 2])), queries, causal=True)
+        return layer.attend(rows, KeyValues(key, value, torch.tensor([3, 2])), queries, causal=True)
 
     inputs = [random(*shape, dtype=torch.float32, seed=shape[0]) for shape in ((2, 1, 8), (2, 1, 3, 8), (2, 1, 3, 8))]
     compiled = result_and_gradients(attend, inputs)
@@ -227,7 +229,7 @@ def test_a_broken_number_stays_to_be_seen(special: float) -> None:
 def test_nothing_of_the_memory_outlives_the_pass_back() -> None:
     of_queries, of_keys = Packing.of([3, 2]), Packing.of([4, 1])
     memory = random(5, 2, 8, dtype=torch.float32).requires_grad_()
-    keys = Keys.of_rows(memory + 1, memory + 2, of_keys)
+    keys = KeyValues.from_rows(memory + 1, memory + 2, of_keys)
     alive = weakref.ref(keys)
     mixed = compiled_attention(random(5, 2, 8, dtype=torch.float32), keys, AttentionContext(2, of_queries, False))
     del keys
@@ -296,7 +298,7 @@ from dragoman.memory import is_out_of_memory
 from dragoman.compiled import kernels
 from dragoman.model.attention_backends import compiled_attention
 from dragoman.model.attention_backends import AttentionContext
-from dragoman.model.attention_backends import Keys
+from dragoman.model.attention_backends import KeyValues
 from dragoman.model.layers import RMSNorm
 from dragoman.model.packing import Packing
 from dragoman.training.loss import smoothed_cross_entropy
@@ -310,7 +312,8 @@ def attention(long):
     queries, keys = Packing.of([1_100, 1_100]), Packing.of([long, long])
     query, key, value = torch.randn(2_200, 1, 8), torch.randn(2 * long, 1, 8), torch.randn(2 * long, 1, 8)
     query.requires_grad_()
-    return lambda: compiled_attention(query, Keys.of_rows(key, value, keys), AttentionContext(1, queries, causal=False))
+    context = AttentionContext(1, queries, causal=False)
+    return lambda: compiled_attention(query, KeyValues.from_rows(key, value, keys), context)
 
 
 def back(of):

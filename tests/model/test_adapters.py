@@ -151,16 +151,16 @@ def test_dropout_drops_the_same_input_features_for_a_whole_step_and_none_outside
     model, batch = adapted(LoraSettings(rank=3, dropout=0.5)), random_batch([3, 5], [4, 2])
     adapter = next(iter(adapters(model).values()))
     adapter.dropout_key = StepKey(1, 1)
-    seen = adapter._seen()
+    seen = adapter._active_down()
     dropped = (seen == 0).all(0)
     assert 0 < dropped.sum() < 16 and torch.equal(seen[:, ~dropped], 2 * adapter.down[:, ~dropped])
     adapter.dropout_key = StepKey(1, 1, source_first=99, target_first=3)
-    assert torch.equal(adapter._seen(), seen)
+    assert torch.equal(adapter._active_down(), seen)
     adapter.dropout_key = StepKey(1, 2)
-    assert not torch.equal(adapter._seen(), seen)
+    assert not torch.equal(adapter._active_down(), seen)
     one, other = model(*batch.inputs, dropout_key=StepKey(1, 1)), model(*batch.inputs, dropout_key=StepKey(1, 2))
     assert (one - other).abs().max() > 1e-3
-    assert torch.equal(adapter._seen(), adapter.down), "forgotten after the pass"
+    assert torch.equal(adapter._active_down(), adapter.down), "forgotten after the pass"
     assert torch.equal(model(*batch.inputs), copy.deepcopy(model)(*batch.inputs))
 
 

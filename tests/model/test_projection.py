@@ -135,7 +135,7 @@ def test_joined_projections_are_each_beside_the_others() -> None:
 
 
 def test_projections_with_and_without_a_bias_are_not_joined() -> None:
-    with pytest.raises(AssertionError, match="a bias all together"):
+    with pytest.raises(AssertionError, match="either all joined projections"):
         join([Dense(6, 3), Dense(6, 3, bias=False)])
 
 

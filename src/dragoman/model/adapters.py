@@ -1,10 +1,10 @@
-"""Adapters of low rank (LoRA, Hu et al. 2021): a frozen matrix W computes as W + (alpha / rank) B A.
+"""Low-rank adapters (LoRA, Hu et al. 2021): the effective weight of a frozen matrix W is W + (alpha / rank) B A.
 
-The sum is formed once a pass, as one effective matrix. So joins, kernels and packing see an ordinary projection, and
-decoding, which prepares projections once, pays nothing. It costs a product of rank x D x F a pass, and the gradient of
-the effective matrix while it lasts; the frozen matrix itself keeps none.
+The sum is computed once per pass as one effective matrix. Joins, kernels and packing therefore see an ordinary
+projection, and decoding, which prepares projections once, pays nothing. The cost is a product of rank x D x F per pass
+and memory for the gradient of the effective matrix; the frozen matrix has no gradient.
 
-Which projections get one is said in readable names: `encoder`, `decoder.0`, `cross_attention`, or a shell pattern.
+Projections are selected by readable names: `encoder`, `decoder.0`, `cross_attention`, or a shell pattern.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,11 +23,11 @@ from dragoman.model.projection import Affine, Dense, Projection
 
 
 class LowRank(Projection):
-    """A frozen matrix (F, D) under its own name, and beside it `down` (A: r, D) and `up` (B: F, r), which learn.
+    """A frozen matrix (F, D) with the trainable matrices `down` (A: r, D) and `up` (B: F, r).
 
-    A begins normal with deviation D^-0.5 and B with zeros, so the first pass is that of the frozen matrix. Dropout
-    drops input features of the adapter: the same ones for all tokens of a step, while PEFT draws anew for each token.
-    So it falls on A, and the sum stays one matrix.
+    A is initialised with a normal distribution of deviation D^-0.5 and B with zeros, so training starts from the frozen
+    matrix. Dropout drops input features of the adapter, the same ones for all tokens of a step, so it applies to A and
+    the sum stays one matrix; PEFT draws them separately for every token.
     """
 
     def __init__(self, frozen: Dense, rank: int, scale: float, dropout: float = 0.0, name: str = "adapter") -> None:
@@ -38,13 +38,13 @@ class LowRank(Projection):
         self.up = nn.Parameter(self.weight.new_zeros(self.weight.size(0), rank))
         self.scale, self.dropout, self.name = scale, dropout, name
         self.dropout_key: StepKey | None = None
-        """That of the pass under way."""
+        """The dropout key of the current pass."""
 
     def effective(self) -> Affine:
-        return Affine(torch.addmm(self.weight, self.up, self._seen(), alpha=self.scale), self.bias)
+        return Affine(torch.addmm(self.weight, self.up, self._active_down(), alpha=self.scale), self.bias)
 
-    def _seen(self) -> Float[Tensor, "r D"]:
-        """A, without the columns of features that are dropped."""
+    def _active_down(self) -> Float[Tensor, "r D"]:
+        """Return A with the columns of dropped features set to zero."""
         if self.dropout_key is None:
             return self.down
         row_key = self.dropout_key.source(self.down.size(0), self.down.device)
@@ -53,10 +53,10 @@ class LowRank(Projection):
 
 
 def adapt(model: nn.Module, settings: LoraSettings, seed: int | None = None) -> None:
-    """Freezes a model and puts an adapter on each projection that the settings name; `seed` fills them.
+    """Freeze a model and add an adapter to every projection that the settings name; `seed` initialises them.
 
     Raises:
-        ConfigError: a name fits no projection, or a rank is larger than a matrix.
+        ConfigError: a name matches no projection, or the rank is larger than a matrix.
     """
     model.requires_grad_(False)
     generator = None if seed is None else torch.Generator().manual_seed(seed)
@@ -77,10 +77,10 @@ def adapt(model: nn.Module, settings: LoraSettings, seed: int | None = None) -> 
 
 
 def merged(model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of an adapted model as those of a plain one: the products added, the adapters gone."""
+    """Return the weights of an adapted model as those of a plain model: products added, adapters removed."""
     adapters = {name: module for name, module in model.named_modules() if isinstance(module, LowRank)}
-    gone = {f"{name}.{part}" for name in adapters for part in ("down", "up")}
-    plain = {name: weight for name, weight in weights.items() if name not in gone}
+    removed = {f"{name}.{part}" for name in adapters for part in ("down", "up")}
+    plain = {name: weight for name, weight in weights.items() if name not in removed}
     for name, adapter in adapters.items():
         frozen, up, down = (weights[f"{name}.{part}"] for part in ("weight", "up", "down"))
         plain[f"{name}.weight"] = torch.addmm(frozen, up, down, alpha=adapter.scale)
@@ -88,21 +88,21 @@ def merged(model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]
 
 
 def _chosen(model: nn.Module, settings: LoraSettings) -> dict[str, Dense]:
-    every = {name: module for name, module in model.named_modules() if isinstance(module, Dense)}
+    projections = {name: module for name, module in model.named_modules() if isinstance(module, Dense)}
     adapted: dict[str, Dense] = {}
     for part in settings.projections:
-        fitting = {name: dense for name, dense in every.items() if part == "all" or is_named(name, part)}
-        if not fitting:
+        matching = {name: dense for name, dense in projections.items() if part == "all" or is_named(name, part)}
+        if not matching:
             raise ConfigError(
                 f"tuning.lora.projections: no projection of this model is called {part!r}; it has all, "
-                f"{offered(every)}, parts joined by dots, and shell patterns such as 'decoder.*.value'"
+                f"{offered(projections)}, parts joined by dots, and shell patterns such as 'decoder.*.value'"
             )
-        adapted |= fitting
-    return {name: adapted[name] for name in every if name in adapted}
+        adapted |= matching
+    return {name: adapted[name] for name in projections if name in adapted}
 
 
 def _take_key(model: nn.Module, _inputs: Any, keywords: Mapping[str, Any]) -> None:
-    """Hands the key of a pass to the adapters, because an effective matrix is asked for without it."""
+    """Pass the dropout key to the adapters, because `effective` does not receive it."""
     for module in model.modules():
         if isinstance(module, LowRank):
             module.dropout_key = keywords.get("dropout_key")
@@ -116,11 +116,11 @@ READABLE = (
     *("encoder", "decoder", "embeddings", "output", "head", "norms", "attention", "self_attention", "cross_attention"),
     *("query", "key", "value", "feed_forward"),
 )
-"""Offered where a name fits nothing, as far as the model has them."""
+"""Names to suggest when a name matches nothing, if the model has them."""
 
 
 def is_named(name: str, part: str) -> bool:
-    """Whether `part` means this weight or module: its name, a pattern, or words that it all has.
+    """Return True if `part` refers to this weight or module: its name, a matching pattern, or words that it contains.
 
     >>> is_named("decoder.blocks.0.cross_attention.query.weight", "decoder.0.attention")
     True
@@ -131,14 +131,14 @@ def is_named(name: str, part: str) -> bool:
 
 
 def words(name: str) -> set[str]:
-    """The parts of a name, and the kinds that they belong to."""
+    """Return the parts of a name and their kinds."""
     parts = set(name.split("."))
     kinds = {"embeddings": "_embedding", "attention": "_attention", "norms": "norm"}
     return parts | {kind for kind, ending in kinds.items() if any(part.endswith(ending) for part in parts)}
 
 
 def offered(names: Iterable[str]) -> str:
-    """The readable names that fit something among these names, for a message."""
+    """Return, for a message, the readable names that match any of these names."""
     names = list(names)
     readable = [word for word in READABLE if any(is_named(name, word) for name in names)]
     layers = {name.partition(".blocks.")[0] for name in names if ".blocks." in name}

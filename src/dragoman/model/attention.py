@@ -7,28 +7,33 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.model.attention_backends import BACKENDS, AttentionContext, Backend, Keys, choose_backend, show_weights
+from dragoman.model.attention_backends import (
+    BACKENDS,
+    AttentionContext,
+    Backend,
+    KeyValues,
+    choose_backend,
+    show_weights,
+)
 from dragoman.model.dropout import DropoutKey
 from dragoman.model.embedding import Rope
 from dragoman.model.observer import Observer, row_observer
 from dragoman.model.packing import Packing
-from dragoman.model.projection import Dense, Projection, join, join_for_good
+from dragoman.model.projection import Dense, Projection, join, join_permanently
 
 
 @dataclass
 class WatchedHead:
-    """One head of cross-attention, and what it computes its weights from in one pass: tensors with their gradients,
-    which an observer does not see.
-    """
+    """A recorder of the queries and keys of one head of cross-attention, with gradients, unlike an observer."""
 
     layer: int
     head: int
-    seen: tuple[Float[Tensor, "N K"], Float[Tensor, "M K"]] | None = None
-    """Its queries and keys, packed; None before the pass."""
+    recorded: tuple[Float[Tensor, "N K"], Float[Tensor, "M K"]] | None = None
+    """Queries and keys, packed; None before the pass."""
 
-    def see(self, query: Float[Tensor, "N H K"], key: Float[Tensor, "M G K"]) -> None:
-        """Takes this head's part of the queries and keys of its layer."""
-        self.seen = query[:, self.head], key[:, self.head * key.size(1) // query.size(1)]
+    def record(self, query: Float[Tensor, "N H K"], key: Float[Tensor, "M G K"]) -> None:
+        """Record this head's part of the queries and keys of its layer."""
+        self.recorded = query[:, self.head], key[:, self.head * key.size(1) // query.size(1)]
 
 
 class Attention(nn.Module):
@@ -61,43 +66,43 @@ class Attention(nn.Module):
         self.heads, self.kv_heads, self.d_head = heads, kv_heads, d_model // heads
         self.dropout, self.name = dropout, name
         self.backend: Backend | None = None
-        """How it is computed; None takes the fastest."""
+        """The backend; None chooses the fastest."""
         self.query = Dense(d_model, heads * self.d_head, bias)
         self.key = Dense(d_model, kv_heads * self.d_head, bias)
         self.value = Dense(d_model, kv_heads * self.d_head, bias)
         self.output = Dense(heads * self.d_head, d_model, bias)
         self.joined: Callable[[Tensor], Tensor] | None = None
-        """Queries, keys and values as one projection; kept for decoding, made anew in every pass of training."""
+        """Joint projection to queries, keys and values for decoding; training joins them in every pass instead."""
 
     def join_projections(self) -> None:
-        """Joins queries, keys and values for good: decoding then asks for them at no cost."""
-        self.joined = join_for_good([self.query, self.key, self.value])
+        """Join the projections to queries, keys and values permanently, so that decoding need not join them again."""
+        self.joined = join_permanently([self.query, self.key, self.value])
 
     def queries(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N H K"]:
         return self.query(x).unflatten(-1, (self.heads, self.d_head))
 
     def self_projections(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N P K"]:
-        """Queries, keys and values of the same rows side by side (P = H + 2 G), in one matrix product."""
+        """Return the concatenated queries, keys and values of the rows (P = H + 2 G), from one matrix product."""
         joined = join([self.query, self.key, self.value]) if self.joined is None else self.joined
         return joined(x).unflatten(-1, (self.heads + 2 * self.kv_heads, self.d_head))
 
     def attend(
         self,
         rows: Float[Tensor, "N P K"],
-        keys: Keys | None,
+        keys: KeyValues | None,
         packing: Packing,
         causal: bool = False,
         rope: Rope | None = None,
         dropout_key: DropoutKey | None = None,
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
-        """Attends from the queries in `rows` to `keys`, or if there are none to the keys and values beside the queries;
-        then projects the result (the W^O of the paper). Every query sees some key.
+        """Attend from the queries in `rows` to `keys`, or to the keys and values in `rows` if `keys` is None; then
+        project the result (W^O in the paper). Every query must see at least one key.
 
-        `causal`: no query looks past its own place. `rope` rotates the queries, and the keys beside them.
+        `causal` hides later positions from a query. `rope` rotates the queries and the keys in `rows`.
         """
-        key_of_weights = dropout_key if self.dropout > 0 else None
-        context = AttentionContext(self.heads, packing, causal, rope, key_of_weights, self.dropout, self.name)
+        weights_key = dropout_key if self.dropout > 0 else None
+        context = AttentionContext(self.heads, packing, causal, rope, weights_key, self.dropout, self.name)
         if observer is not None:
             show_weights(observer, rows, keys, context)
         backend = self.backend or choose_backend(rows, keys, context)

@@ -1,8 +1,8 @@
-"""Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1): the equation, and faster backends that compute the
-same.
+"""Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1): the equation, and faster backends with the same
+result.
 
-In this order: the equation, on padded heads; what queries look at; the backends, which take rows of tokens; the table
-by which one is chosen. Boolean masks are named for what True means: `visible`.
+The module contains, in this order: the equation on padded heads; keys, values and masks; the backends, which work on
+rows of tokens; the table that selects a backend. Boolean masks are named for the meaning of True: `visible`.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from dragoman.compiled import kernels
-from dragoman.model.dropout import DropoutKey, drop_weights, mask_numbers
+from dragoman.model.dropout import DropoutKey, drop_weights, mask_parameters
 from dragoman.model.embedding import Rope, rotate
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
@@ -35,31 +35,31 @@ def attend(
     dropout_key: DropoutKey | None = None,
     tokens: Int[Tensor, "B T"] | None = None,
 ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T S"]]:
-    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1): softmax(Q K^T / sqrt(d_k)) V.
+    """Compute scaled dot-product attention (Vaswani et al. 2017, eq. 1): softmax(Q K^T / sqrt(d_k)) V.
 
-    Returns the mixed values and the weights, each row of which sums to one; a query that may look nowhere gets zeros.
-    H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights
-    that mix, not on those returned; `site`, `dropout_key` and `tokens` key its mask.
+    Returns the mixed values and the weights. Every row of weights sums to one, or is zero if the query may look
+    nowhere. H is a multiple of G: a key head serves H / G query heads (Ainslie et al. 2023). Dropout applies to the
+    weights that mix values, not to the returned ones; `site`, `dropout_key` and `tokens` determine its mask.
     """
     weights = weigh(hide(score(query, key), visible), visible)
     return drop_weights(weights, dropout, site, dropout_key, tokens) @ _for_all_heads(value, query), weights
 
 
 def score(query: Float[Tensor, "B H T K"], key: Float[Tensor, "B G S K"]) -> Float[Tensor, "B H T S"]:
-    """Q K^T / sqrt(d_k)."""
+    """Return Q K^T / sqrt(d_k)."""
     return query @ _for_all_heads(key, query).transpose(-2, -1) / math.sqrt(query.size(-1))
 
 
 def hide(products: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"]) -> Float[Tensor, "B H T S"]:
-    """The scores, with -inf where a query may not look."""
+    """Return the scores with -inf where a query may not look."""
     return products.masked_fill(~visible, -math.inf)
 
 
 def weigh(scores: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"]) -> Float[Tensor, "B H T S"]:
-    """The softmax of the scores, and zeros where a query may not look.
+    """Return the softmax of the scores, with zeros where a query may not look.
 
-    A query that sees nothing has no softmax; the mask gives it zeros. The NaNs of a diverged model are at visible keys,
-    so the mask does not hide them.
+    The softmax of a query that sees nothing is undefined; the mask sets it to zeros. The NaNs of a diverged model are
+    at visible keys, so the mask does not hide them.
     """
     return scores.softmax(-1).masked_fill(~visible, 0.0)
 
@@ -70,7 +70,7 @@ def _for_all_heads(x: Float[Tensor, "B G S K"], query: Float[Tensor, "B H T K"])
 
 
 @dataclass(frozen=True)
-class Keys:
+class KeyValues:
     """Keys and values of B sentences: rows (M, G, K) of a packing, or padded (B, G, S, K) without one."""
 
     key: Tensor
@@ -79,7 +79,7 @@ class Keys:
     packing: Packing | None = None
 
     @classmethod
-    def of_rows(cls, key: Float[Tensor, "M G K"], value: Float[Tensor, "M G K"], packing: Packing) -> "Keys":
+    def from_rows(cls, key: Float[Tensor, "M G K"], value: Float[Tensor, "M G K"], packing: Packing) -> "KeyValues":
         return cls(key, value, packing.lengths, packing)
 
     def padded(self) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]:
@@ -88,8 +88,8 @@ class Keys:
         return self.packing.pad(self.key).transpose(1, 2), self.packing.pad(self.value).transpose(1, 2)
 
     def visible(self, queries: Packing, causal: bool) -> Bool[Tensor, "#B 1 #T S"]:
-        """Where queries may look: at the tokens of their own sentence (section 3.2.3), and, if causal, not past their
-        own place. The last query of a sentence stands at its last key.
+        """Return the mask of visible keys: those of the same sentence (section 3.2.3), and, if causal, none after the
+        query's own position. The last query of a sentence is at its last key.
         """
         longest = self.key.size(2) if self.packing is None else self.packing.longest
         places = torch.arange(longest, device=self.lengths.device)
@@ -102,61 +102,61 @@ class Keys:
 
 
 class AttentionContext(NamedTuple):
-    """What the queries of one attention have in common."""
+    """Settings shared by all queries of one attention."""
 
     heads: int
     """Query heads."""
     queries: Packing
     causal: bool
-    """Whether no query looks past its own place."""
+    """True if a query sees no later positions."""
     rope: Rope | None = None
-    """Rotates the queries, and the keys that lie beside them."""
+    """Rotation of the queries, and of keys in the same rows."""
     dropout_key: DropoutKey | None = None
-    """What dropout of the weights is keyed by; None where nothing is dropped."""
+    """Key of the dropout of weights; None for no dropout."""
     dropout: float = 0.0
     site: str = "attention"
-    """Names the attention, for dropout and for observers."""
+    """Name of the attention, for dropout and observers."""
 
 
 def split_rows(
     rows: Float[Tensor, "N P K"], heads: int, rope: Rope | None = None
 ) -> tuple[Float[Tensor, "N H K"], Float[Tensor, "N G K"], Float[Tensor, "N G K"]]:
-    """Queries, keys and values that stand side by side in the same rows; `rope` rotates all but the values."""
-    others = (rows.size(1) - heads) // 2
-    query, key, value = rows.split([heads, others, others], dim=1)
+    """Split rows of concatenated queries, keys and values; `rope` rotates queries and keys."""
+    kv_heads = (rows.size(1) - heads) // 2
+    query, key, value = rows.split([heads, kv_heads, kv_heads], dim=1)
     return (query, key, value) if rope is None else (rotate(query, rope), rotate(key, rope), value)
 
 
 def pad(
-    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+    rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext
 ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B G S K"], Float[Tensor, "B G S K"], Bool[Tensor, "#B 1 #T S"]]:
-    """Queries, keys and values of `rows` and `keys` (see `Attention.attend`), padded to sentences of equal lengths; and
-    where each query may look.
+    """Return queries, keys and values of `rows` and `keys` (see `Attention.attend`), padded to equal lengths, and the
+    mask of visible keys.
     """
     query, queries = rows, context.queries
     if keys is None:
         query, key, value = split_rows(rows, context.heads, context.rope)
-        keys = Keys.of_rows(key, value, queries)
+        keys = KeyValues.from_rows(key, value, queries)
     return queries.pad(query).transpose(1, 2), *keys.padded(), keys.visible(queries, context.causal)
 
 
 @torch.no_grad()
 def show_weights(
-    observer: Observer, rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+    observer: Observer, rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext
 ) -> None:
-    """Shows an observer what attention sees and where it looks, computed apart from the result."""
+    """Show inputs, scores and weights to an observer, computed separately from the result."""
     query, key, value, visible = pad(rows, keys, context)
     products = score(query, key)
     scores = hide(products, visible)
-    seen = {"query": query, "key": key, "value": value, "products": products, "scores": scores}
-    for name, tensor in {**seen, "weights": weigh(scores, visible)}.items():
+    tensors = {"query": query, "key": key, "value": value, "products": products, "scores": scores}
+    for name, tensor in {**tensors, "weights": weigh(scores, visible)}.items():
         observer.tensor(f"{context.site}.{name}", tensor.detach())
 
 
 def equation_attention(
-    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+    rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext
 ) -> Float[Tensor, "N H K"]:
-    """By the equation, which holds all weights; takes everything, anywhere."""
+    """Compute attention by the equation, with explicit weights. Supports every option on every device."""
     queries, dropout_key = context.queries, context.dropout_key
     tokens = queries.pad(dropout_key.tokens) if dropout_key is not None else None
     mixed, _ = attend(*pad(rows, keys, context), context.dropout, context.site, dropout_key, tokens)
@@ -164,10 +164,10 @@ def equation_attention(
 
 
 def fused_attention(
-    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+    rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext
 ) -> Float[Tensor, "N H K"]:
-    """By torch's fused kernel, which never holds all weights (Dao et al. 2022). Drops nothing out, and every query must
-    see some key.
+    """Compute attention by torch's fused kernel, which never stores all weights (Dao et al. 2022). Does not support
+    dropout, and every query must see at least one key.
     """
     assert context.dropout_key is None, "torch's fused attention does not know our dropout"
     query, key, value, visible = pad(rows, keys, context)
@@ -179,9 +179,9 @@ def fused_attention(
 _SETTINGS = {"window_size", "enable_gqa"}
 
 
-def flash_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> bool:
-    """Whether FlashAttention runs here: a GPU of 2020 or newer, half precision, heads of at most 256 in eights, keys in
-    rows, no dropout of weights.
+def flash_takes(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> bool:
+    """Return True if FlashAttention supports these tensors: a GPU of 2020 or newer, half precision, head widths up to
+    256 that are multiples of 8, keys in rows, no dropout of weights.
     """
     if not rows.is_cuda or context.dropout_key is not None or (keys is not None and keys.packing is None):
         return False
@@ -191,9 +191,9 @@ def flash_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: Attent
 
 
 def flash_attention(
-    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+    rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext
 ) -> Float[Tensor, "N H K"]:
-    """What `attend` computes, on rows as they lie."""
+    """Compute the result of `attend` directly on packed rows."""
     attention, queries = varlen_attention(), context.queries
     assert attention is not None, "this torch has no FlashAttention for sentences of any lengths"
     query, key_packing = rows, queries
@@ -212,7 +212,7 @@ def flash_attention(
 
 
 def varlen_attention() -> Callable[..., Any] | None:
-    """torch's `varlen_attn`, if this version has it with the settings that we use."""
+    """Return torch's `varlen_attn` if this version has it with the settings that we use."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
@@ -225,17 +225,17 @@ def _knows_settings(function: Callable[..., Any]) -> bool:
     return inspect.signature(function).parameters.keys() >= _SETTINGS
 
 
-def compiled_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> bool:
-    """Whether the kernel takes these tensors. For padded keys it has no backward pass."""
+def compiled_takes(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> bool:
+    """Return True if the kernel supports these tensors. It has no backward pass for padded keys."""
     tensors = [rows, *(context.rope or ()), *((keys.key, keys.value) if keys is not None else ())]
     only_forward = keys is not None and keys.packing is None
     return kernels.usable("attention", *tensors) and not (only_forward and torch.is_grad_enabled())
 
 
 def compiled_attention(
-    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+    rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext
 ) -> Float[Tensor, "N H K"]:
-    """What `attend` computes, on rows as they lie."""
+    """Compute the result of `attend` directly on packed rows."""
     key, value = (None, None) if keys is None else (keys.key, keys.value)
     return _CompiledAttention.apply(rows, key, value, keys, context)
 
@@ -245,7 +245,7 @@ class _CompiledAttention(torch.autograd.Function):
     def forward(ctx, rows, key, value, keys, context):
         ctx.save_for_backward(rows, key, value)
         ctx.context = context
-        # The keys themselves are not kept, because what is kept here outlives the pass back.
+        # The keys themselves are not stored, because attributes of ctx outlive the backward pass.
         ctx.key_packing, ctx.lengths = (None, context.queries.lengths) if keys is None else (keys.packing, keys.lengths)
         query, key, value = _parts(rows, context.heads, key, value)
         mixed = rows.new_empty(query.shape)
@@ -274,12 +274,12 @@ class _CompiledAttention(torch.autograd.Function):
 
 
 def _parts(rows: Tensor, heads: int, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values: parts of the same rows, or of their own."""
+    """Return queries, keys and values, which are parts of the same rows or separate tensors."""
     return split_rows(rows, heads) if key is None or value is None else (rows, key, value)
 
 
 class _Layout(ctypes.Structure):
-    """Where everything lies: the `Layout` of attention.cpp."""
+    """Addresses, sizes and strides of all tensors: the `Layout` of attention.cpp."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("queries", "keys", "tokens", "cosine", "sine")),
@@ -295,7 +295,7 @@ class _Layout(ctypes.Structure):
 def _layout(
     query: Tensor, key: Tensor, value: Tensor, lengths: Int[Tensor, "B"], context: AttentionContext
 ) -> tuple[_Layout, list[Tensor | None]]:
-    """The layout, and the tensors whose addresses it holds; `lengths` are those of the keys."""
+    """Return the layout, and the tensors whose addresses it holds; `lengths` are those of the keys."""
     width, dropout_key = query.size(2), context.dropout_key
     alive = [
         x if x is None else x.contiguous()
@@ -315,7 +315,7 @@ def _layout(
         *(context.queries.sentences, query.size(1), key.size(1), width),
         *(query.stride(0), key.stride(row), key.stride(1), sentence),
         1.0 / math.sqrt(width),
-        *(mask_numbers(context.dropout, context.site, dropout_key) if dropout_key else (1.0, 0, 0)),
+        *(mask_parameters(context.dropout, context.site, dropout_key) if dropout_key else (1.0, 0, 0)),
         context.causal,
     )
     return layout, alive
@@ -323,34 +323,34 @@ def _layout(
 
 Backend = Literal["flash", "fused", "compiled", "equation"]
 
-BACKENDS: dict[Backend, Callable[[Tensor, Keys | None, AttentionContext], Tensor]] = {
+BACKENDS: dict[Backend, Callable[[Tensor, KeyValues | None, AttentionContext], Tensor]] = {
     "flash": flash_attention,
     "fused": fused_attention,
     "compiled": compiled_attention,
     "equation": equation_attention,
 }
-"""Each takes rows (N, P, K), keys and context, and returns mixed rows (N, H, K)."""
+"""Backends by name. A backend takes rows (N, P, K), keys and context, and returns mixed rows (N, H, K)."""
 
 FUSED_FROM = {torch.float32: 128, torch.bfloat16: 512}
-"""Queries of a sentence from which torch's fused attention beats the equation on a processor; never in float64."""
+"""Minimum queries per sentence at which torch's fused attention beats the equation on a CPU; never in float64."""
 FUSED_BEATS_COMPILED_FROM = {torch.float32: 2_048, torch.bfloat16: 1_024}
-"""And from which it beats our kernel; never under a causal mask (benchmarks/attention.py)."""
+"""Minimum queries at which it beats our kernel; never with a causal mask (benchmarks/attention.py)."""
 
 
-def choose_backend(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> Backend:
-    """The fastest backend that takes these tensors: the first line that holds."""
+def choose_backend(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> Backend:
+    """Return the fastest backend that supports these tensors: the first that applies."""
     compiled = compiled_takes(rows, keys, context)
     table: dict[Backend, bool] = {
-        "flash": flash_takes(rows, keys, context),  # on a GPU, on rows as they lie
-        "fused": _fused_pays(rows, context, compiled),  # on a GPU what flash does not take; on a processor the longest
-        "compiled": compiled,  # on a processor, on rows as they lie
+        "flash": flash_takes(rows, keys, context),  # on a GPU, on packed rows
+        "fused": _fused_pays(rows, context, compiled),  # on a GPU without flash; on a CPU for the longest sentences
+        "compiled": compiled,  # on a CPU, on packed rows
         "equation": True,  # anything, anywhere
     }
-    return next(backend for backend, holds in table.items() if holds)
+    return next(backend for backend, applies in table.items() if applies)
 
 
 def _fused_pays(rows: Float[Tensor, "N P K"], context: AttentionContext, compiled: bool) -> bool:
-    """Whether torch's fused attention beats what is below it in the table. It drops nothing out."""
+    """Return True if torch's fused attention, which has no dropout, beats the backends below it in the table."""
     if context.dropout_key is not None or rows.device.type != "cpu":
         return context.dropout_key is None
     shortest = (FUSED_BEATS_COMPILED_FROM if compiled else FUSED_FROM).get(rows.dtype, math.inf)
@@ -360,12 +360,12 @@ def _fused_pays(rows: Float[Tensor, "N P K"], context: AttentionContext, compile
 
 @cache
 def fused_runs(dtype: torch.dtype) -> bool:
-    """Whether torch's fused attention runs on this processor: version 2.13 raises for bf16 on a processor with AMX if
-    `ATEN_CPU_CAPABILITY` keeps it from AVX-512.
+    """Return True if torch's fused attention runs on this CPU: version 2.13 raises for bf16 on a CPU with AMX if
+    `ATEN_CPU_CAPABILITY` disables AVX-512.
     """
-    some = torch.ones(1, 1, 64, 16, dtype=dtype)
+    ones = torch.ones(1, 1, 64, 16, dtype=dtype)
     try:
-        torch.nn.functional.scaled_dot_product_attention(some, some, some)
+        torch.nn.functional.scaled_dot_product_attention(ones, ones, ones)
     except RuntimeError:
         return False
     return True

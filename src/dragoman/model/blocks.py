@@ -12,34 +12,34 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.model.attention import Attention, WatchedHead
-from dragoman.model.attention_backends import Keys, split_rows
+from dragoman.model.attention_backends import KeyValues, split_rows
 from dragoman.model.cache import Cache, CrossKeys
 from dragoman.model.dropout import DropoutKey
 from dragoman.model.embedding import Rope, Rotary
 from dragoman.model.layers import FeedForward, LayerNorm, Residual, RMSNorm
 from dragoman.model.observer import Observer, RowObserver, row_observer
 from dragoman.model.packing import Packing
-from dragoman.model.projection import Projection, join, join_for_good
+from dragoman.model.projection import Projection, join, join_permanently
 
 
 class LayerContext(NamedTuple):
-    """What every layer of one forward pass shares."""
+    """Values shared by all layers of one forward pass."""
 
     packing: Packing
     causal: bool
-    """Whether self-attention sees nothing of the future."""
+    """True if self-attention does not see later positions."""
     rope: Rope | None = None
-    """The rotation of the rows, if positions are rotary."""
+    """Rotation of the rows, if positions are rotary."""
     dropout_key: DropoutKey | None = None
     cache: Cache | None = None
     positions: Int[Tensor, "N"] | None = None
-    """Where the rows stand in their sentences; set if there is a cache."""
+    """Positions of the rows in their sentences; set if there is a cache."""
     observer: Observer | None = None
     watched: WatchedHead | None = None
 
     @property
     def observe(self) -> RowObserver:
-        """Shows rows to the observer, if there is one."""
+        """The function that shows rows to the observer, if there is one."""
         return row_observer(self.observer, self.packing)
 
 
@@ -102,7 +102,7 @@ class CrossBlock(nn.Module):
 def attend_to_self(
     attention: Attention, layer: int, context: LayerContext, x: Float[Tensor, "N D"]
 ) -> Float[Tensor, "N D"]:
-    """Self-attention of packed rows; with a cache, also to what the rows wrote before."""
+    """Compute self-attention of packed rows; with a cache, also over earlier tokens."""
     context.observe(f"{attention.name}.input", x)
     rows, keys, rope = attention.self_projections(x), None, context.rope
     if context.cache is not None and context.positions is not None:
@@ -112,18 +112,18 @@ def attend_to_self(
 
 
 def attend_to_memory(
-    attention: Attention, keys: Keys, context: LayerContext, watched: WatchedHead | None, x: Float[Tensor, "N D"]
+    attention: Attention, keys: KeyValues, context: LayerContext, watched: WatchedHead | None, x: Float[Tensor, "N D"]
 ) -> Float[Tensor, "N D"]:
-    """Cross-attention of packed rows to the keys that this layer made of the memory."""
+    """Compute cross-attention of packed rows to this layer's keys of the memory."""
     context.observe(f"{attention.name}.input", x)
     queries = attention.queries(x)
     if watched is not None:
-        watched.see(queries, keys.key)
+        watched.record(queries, keys.key)
     return attention.attend(queries, keys, context.packing, dropout_key=context.dropout_key, observer=context.observer)
 
 
 class Encoder(nn.Module):
-    """Rows in, rows out. `final_norm` closes a pre-norm stack, whose residual path is never normalised on its way."""
+    """A stack of self-attention blocks. A pre-norm stack needs `final_norm`, because its residual path has no norm."""
 
     def __init__(
         self, blocks: Iterable[SelfBlock], final_norm: LayerNorm | RMSNorm | None, rotary: Rotary | None
@@ -133,7 +133,7 @@ class Encoder(nn.Module):
         self.final_norm, self.rotary = final_norm, rotary
 
     def join_projections(self) -> None:
-        """Joins for good what `prepare_for_decoding` joins in every layer."""
+        """Join the projections of every layer for decoding."""
         for block in self.blocks:
             assert isinstance(block, SelfBlock)
             block.self_attention.join_projections()
@@ -156,7 +156,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Rows in, rows out; position t sees only positions up to t. Its blocks all attend to a memory, or none does."""
+    """A causal stack: position t sees only positions up to t. Either all blocks attend to a memory, or none does."""
 
     def __init__(
         self, blocks: Iterable[CrossBlock | SelfBlock], final_norm: LayerNorm | RMSNorm | None, rotary: Rotary | None
@@ -165,14 +165,14 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.final_norm, self.rotary = final_norm, rotary
         self.joined: Callable[[Tensor], Tensor] | None = None
-        """Keys and values of all cross-attention as one projection; kept for decoding, made anew in training."""
+        """Joint projection to all layers' cross-attention keys and values for decoding; None in training."""
 
     def join_projections(self) -> None:
-        """Joins for good what `prepare_for_decoding` joins: in every layer, and over all layers' cross-attention."""
+        """Join the projections of every layer, and the keys and values of all layers' cross-attention, for decoding."""
         for block in self.blocks:
             assert isinstance(block, CrossBlock | SelfBlock)
             block.self_attention.join_projections()
-        self.joined = join_for_good(self._cross_projections) if self._cross_attentions else None
+        self.joined = join_permanently(self._cross_projections) if self._cross_attentions else None
 
     def forward(
         self,
@@ -184,7 +184,7 @@ class Decoder(nn.Module):
         observer: Observer | None = None,
         watched: WatchedHead | None = None,
     ) -> Float[Tensor, "N D"]:
-        """With a cache, the rows continue what it holds, and are appended to it."""
+        """Compute the decoder's output. With a cache, the rows continue its rows and are appended to it."""
         position = cache.positions(packing) if cache is not None else packing.position
         rope = self.rotary.rope(position, x.dtype) if self.rotary else None
         context = LayerContext(packing, True, rope, dropout_key, cache, position, observer, watched)
@@ -198,7 +198,7 @@ class Decoder(nn.Module):
         return x
 
     def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:
-        """The keys and values of all layers in one matrix product, because all layers read the same memory."""
+        """Compute the keys and values of all layers in one matrix product, because all layers read the same memory."""
         joined = join(self._cross_projections) if self.joined is None else self.joined
         first = self._cross_attentions[0]
         rows = joined(memory).unflatten(-1, (-1, first.d_head))
@@ -211,5 +211,5 @@ class Decoder(nn.Module):
 
     @property
     def _cross_projections(self) -> list[Projection]:
-        """Keys and values of each layer in turn."""
+        """Key and value projections, layer by layer."""
         return [part for attention in self._cross_attentions for part in (attention.key, attention.value)]

@@ -1,7 +1,7 @@
-"""What a decoder does not compute twice: cross-attention's keys, and the keys of the tokens already written.
+"""Key/value caches for incremental decoding: keys of cross-attention, and keys of tokens that are already written.
 
-Both are values passed in. `CrossKeys` are made once for a batch of sources, in training and in decoding alike; `Cache`
-holds them and grows by the keys of every token decoded. Rows can be reordered, dropped, doubled and joined at any time.
+Both are passed as values. `CrossKeys` are computed once for a batch of sources, in training and in decoding; `Cache`
+holds them and grows by the keys of every decoded token. Rows can be reordered, dropped, repeated and joined.
 """
 
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from dragoman.model.attention_backends import Keys
+from dragoman.model.attention_backends import KeyValues
 from dragoman.model.packing import Packing
 
-_GROWTH = 32  # positions by which the room for keys grows
+_GROWTH = 32  # positions by which the capacity for keys grows
 
 
 class CrossKeys:
-    """Keys and values that the cross-attention of every layer makes of the memory: rows (M, G, K) of a packing, or
-    padded (R, G, S, K) so that rows can be reordered.
+    """Keys and values of the memory for the cross-attention of every layer: rows (M, G, K) of a packing, or padded
+    (R, G, S, K) so that rows can be reordered.
     """
 
     def __init__(
@@ -30,17 +30,17 @@ class CrossKeys:
     def rows(self) -> int:
         return self.lengths.size(0)
 
-    def layer(self, index: int) -> Keys:
-        return Keys(self.keys[index], self.values[index], self.lengths, self.packing)
+    def layer(self, index: int) -> KeyValues:
+        return KeyValues(self.keys[index], self.values[index], self.lengths, self.packing)
 
     def padded(self) -> "CrossKeys":
-        """The same, padded, each layer in memory of its own."""
+        """Return padded keys and values, every layer in separate memory."""
         layers = [self.layer(index).padded() for index in range(len(self.keys))]
         keys, values = ([part.contiguous() for part in parts] for parts in zip(*layers, strict=True))
         return CrossKeys(keys, values, self.lengths, None)
 
     def select(self, rows: Int[Tensor, "R2"]) -> "CrossKeys":
-        """The padded keys of these rows, in this order; a row may be named twice or not at all."""
+        """Return the padded keys of these rows, in this order; rows may repeat or be left out."""
         assert self.packing is None, "only padded keys have rows to choose from"
         lengths = self.lengths[rows]
         longest = int(lengths.max()) if len(rows) else 0
@@ -49,17 +49,17 @@ class CrossKeys:
         )
         return CrossKeys(keys, values, lengths, None)
 
-    def join(self, other: "CrossKeys") -> "CrossKeys":
-        """The padded rows of both, one after the other."""
+    def join(self, more: "CrossKeys") -> "CrossKeys":
+        """Return the padded rows of both, one after the other."""
         keys, values = (
-            list(map(_stack, mine, theirs)) for mine, theirs in ((self.keys, other.keys), (self.values, other.values))
+            list(map(_stack, mine, theirs)) for mine, theirs in ((self.keys, more.keys), (self.values, more.values))
         )
-        return CrossKeys(keys, values, torch.cat([self.lengths, other.lengths]), None)
+        return CrossKeys(keys, values, torch.cat([self.lengths, more.lengths]), None)
 
 
 class Cache:
-    """R rows under way in a decoder: their cross-attention keys, if it has any, and the self-attention keys of what
-    they wrote.
+    """The keys of R active rows of a decoder: of cross-attention, if the model has it, and of self-attention to the
+    tokens that the rows have written.
     """
 
     def __init__(self, cross_keys: CrossKeys | None, layers: int, rows: int, device: torch.device) -> None:
@@ -67,69 +67,69 @@ class Cache:
         self.keys: list[Tensor | None] = [None] * layers
         self.values: list[Tensor | None] = [None] * layers
         self.lengths: Int[Tensor, "R"] = torch.zeros(rows, dtype=torch.int64, device=device)
-        self._filled = 0  # at least the longest length, known without asking the device
+        self._filled = 0  # at least the longest length, known without reading from the device
 
     @property
     def rows(self) -> int:
         return self.lengths.size(0)
 
     def positions(self, packing: Packing) -> Int[Tensor, "M"]:
-        """Where the new tokens of every row stand in their sentences."""
+        """Return the positions of the new tokens in their sentences."""
         return packing.position + self.lengths[packing.sentence]
 
-    def append(self, layer: int, packing: Packing, positions: Int[Tensor, "M"], key: Tensor, value: Tensor) -> Keys:
-        """Writes the new tokens' keys and values (M, G, K) of one layer in place; returns all of that layer's."""
+    def append(
+        self, layer: int, packing: Packing, positions: Int[Tensor, "M"], key: Tensor, value: Tensor
+    ) -> KeyValues:
+        """Append the new tokens' keys and values (M, G, K) of one layer in place; return all of that layer's."""
         needed = self._filled + packing.longest
         grown = []
         for held, new in ((self.keys, key), (self.values, value)):
-            room = _begun(held[layer], self.rows, new.unsqueeze(2))  # (M, G, K) -> (M, G, 1, K)
-            if room.size(2) < needed:
-                room = _widen(room, needed + _GROWTH)
-            room[packing.sentence, :, positions] = new
-            held[layer] = room
-            grown.append(room[:, :, :needed])
-        return Keys(grown[0], grown[1], self.lengths + packing.lengths)
+            buffer = _or_empty(held[layer], self.rows, new.unsqueeze(2))  # (M, G, K) -> (M, G, 1, K)
+            if buffer.size(2) < needed:
+                buffer = _widen(buffer, needed + _GROWTH)
+            buffer[packing.sentence, :, positions] = new
+            held[layer] = buffer
+            grown.append(buffer[:, :, :needed])
+        return KeyValues(grown[0], grown[1], self.lengths + packing.lengths)
 
     def advance(self, packing: Packing) -> None:
-        """Counts the tokens that every layer has now appended."""
+        """Count the tokens that all layers have now appended."""
         self.lengths = self.lengths + packing.lengths
         self._filled += packing.longest
 
     def reorder(self, rows: Int[Tensor, "R2"]) -> None:
-        """Keeps these rows, in this order; a row may be named twice (a beam that splits) or not at all (one that
-        ended).
-        """
+        """Keep these rows, in this order. A row may repeat (a beam that splits) or be left out (one that ended)."""
         self.cross_keys = self.cross_keys.select(rows) if self.cross_keys is not None else None
         self.lengths = self.lengths[rows]
         self.keys = [key.index_select(0, rows) if key is not None else None for key in self.keys]
         self.values = [value.index_select(0, rows) if value is not None else None for value in self.values]
         self._filled = int(self.lengths.max()) if len(rows) else 0
 
-    def join(self, other: "Cache") -> None:
-        """Appends another cache's rows, even while its own are under way."""
-        if self.cross_keys is not None and other.cross_keys is not None:
-            self.cross_keys = self.cross_keys.join(other.cross_keys)
-        for held, more in ((self.keys, other.keys), (self.values, other.values)):
-            for layer, (mine, theirs) in enumerate(zip(held, more, strict=True)):
+    def join(self, more: "Cache") -> None:
+        """Append another cache's rows; rows of both may have written tokens."""
+        if self.cross_keys is not None and more.cross_keys is not None:
+            self.cross_keys = self.cross_keys.join(more.cross_keys)
+        for held, added in ((self.keys, more.keys), (self.values, more.values)):
+            for layer, (mine, theirs) in enumerate(zip(held, added, strict=True)):
                 like = mine if mine is not None else theirs
-                if like is not None:  # one of the two has begun
-                    held[layer] = _stack(_begun(mine, self.rows, like), _begun(theirs, other.rows, like))
-        self.lengths = torch.cat([self.lengths, other.lengths])
-        self._filled = max(self._filled, other._filled)
+                if like is not None:  # at least one has tokens
+                    held[layer] = _stack(_or_empty(mine, self.rows, like), _or_empty(theirs, more.rows, like))
+        self.lengths = torch.cat([self.lengths, more.lengths])
+        self._filled = max(self._filled, more._filled)
 
 
-def _begun(keys: Tensor | None, rows: int, like: Tensor) -> Tensor:
-    """The keys of one layer, or, before its first token, as many rows without any."""
+def _or_empty(keys: Tensor | None, rows: int, like: Tensor) -> Tensor:
+    """Return the keys of one layer, or, before its first token, rows of length 0."""
     return keys if keys is not None else like.new_zeros((rows, like.size(1), 0, like.size(3)))
 
 
 def _stack(mine: Tensor, theirs: Tensor) -> Tensor:
-    """The rows of both, one after the other, as wide as the wider."""
+    """Concatenate rows, padded to the longer of both lengths."""
     longest = max(mine.size(2), theirs.size(2))
     return torch.cat([_widen(mine, longest), _widen(theirs, longest)])
 
 
 def _widen(x: Tensor, length: int) -> Tensor:
-    """(..., S, K) with zeros appended until S is `length`."""
+    """Append zeros to (..., S, K) until S is `length`."""
     missing = length - x.size(-2)
     return x if missing == 0 else torch.cat([x, x.new_zeros((*x.shape[:-2], missing, x.size(-1)))], dim=-2)

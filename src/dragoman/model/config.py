@@ -1,6 +1,6 @@
-"""The architecture as settings: what a model folder's `config.json` holds under `model`, and a recipe under `[model]`.
+"""Settings of the architecture: the key `model` in a model folder's `config.json`, and `[model]` in a recipe.
 
-`preset` and `size` fill in whatever is not given:
+`preset` and `size` determine the values that are not given:
 
     >>> ModelConfig(preset="modern", size="small", dropout=0.2).norm
     'rms'
@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError
 
 Size = Literal["tiny", "mini", "small", "base", "big"]
 Name = Annotated[str, pydantic.Field(min_length=1, max_length=200)]
-"""Of weights or modules, as `model/adapters.py` reads it."""
+"""Name of weights or modules, interpreted by `model/adapters.py`."""
 
 _SIZES: dict[Size, dict[str, int]] = {
     "tiny": {"d_model": 128, "encoder_layers": 4, "decoder_layers": 4, "heads": 4, "d_ff": 384},
@@ -27,9 +27,9 @@ _SIZES: dict[Size, dict[str, int]] = {
 
 
 def paper(size: Size) -> dict[str, Any]:
-    """The model of Vaswani et al. (2017): post-norm, sinusoids, ReLU; `base` and `big` are the paper's own.
+    """Return the settings of Vaswani et al. (2017): post-norm, sinusoids, ReLU; `base` and `big` are the paper's sizes.
 
-    Its attention has biases, as torch's `nn.Transformer` has; the paper's formulas have none there.
+    Attention has biases, as in torch's `nn.Transformer`; the paper's formulas have none.
     """
     return {
         **_SIZES[size],
@@ -44,7 +44,9 @@ def paper(size: Size) -> dict[str, Any]:
 
 
 def modern(size: Size) -> dict[str, Any]:
-    """Pre-norm, RMSNorm, rotary positions, a gated feed-forward network of the same number of weights, no biases."""
+    """Return the settings of a modern Transformer: pre-norm, RMSNorm, rotary positions, a gated feed-forward network
+    with the same number of weights, no biases.
+    """
     sizes = _SIZES[size]
     return {
         **sizes,
@@ -68,23 +70,23 @@ _VOCABULARIES = {
 
 
 class ModelConfig(Settings):
-    """The architecture of a model: family, sizes, and the choices that `preset` makes where they are not given."""
+    """The architecture of a model: family, sizes, and choices whose defaults depend on `preset`."""
 
     family: Literal["encoder_decoder", "language_model", "encoder"] = "encoder_decoder"
     """Encoder and decoder (translation), a decoder alone (language model), or an encoder alone (labels, masked words).
     """
     preset: Literal["paper", "modern"] = "modern"
-    """The source of settings that are not given."""
+    """Defaults for settings that are not given."""
     size: Size = "small"
-    """Width and depth where they are not given: tiny and mini (narrow and deep), small, base or big."""
+    """Default width and depth: tiny and mini (narrow and deep), small, base or big."""
     source_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Source tokens; taken from the tokenizer. None in a language model."""
     target_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Target tokens; taken from the tokenizer. None in an encoder alone."""
     labels: int | None = pydantic.Field(default=None, ge=2, lt=2**16)
-    """Labels that an encoder alone chooses among; taken from the data. Not given: it fills in masked words."""
+    """Number of labels of an encoder alone; taken from the data. Not given: it fills in masked words."""
     pooling: Literal["first", "mean"] | None = None
-    """How an encoder alone makes one vector of a text that has one label: it takes the first symbol's, or the mean.
+    """Reduction of a text with one label to one vector, in an encoder alone: the first symbol's vector, or the mean.
     Not given: every word has a label, or is filled in."""
     d_model: int = pydantic.Field(ge=2, le=65_536)
     """Width of the residual path."""
@@ -95,7 +97,7 @@ class ModelConfig(Settings):
     heads: int = pydantic.Field(ge=1, le=65_536)
     """Query heads; must divide d_model."""
     kv_heads: int | None = pydantic.Field(default=None, ge=1, le=65_536)
-    """Key and value heads; must divide heads. Not given: as many as heads."""
+    """Key and value heads; must divide heads. Not given: the same number as heads."""
     d_ff: int = pydantic.Field(ge=1, le=1_048_576)
     """Inner width of the feed-forward network."""
     activation: Literal["relu", "gelu", "silu", "swiglu", "geglu"]
@@ -109,8 +111,8 @@ class ModelConfig(Settings):
     norm_epsilon: float = pydantic.Field(default=1e-5, gt=0)
     """Added to the variance, so that no norm divides by zero."""
     positions: Literal["sinusoidal", "learned", "rotary"]
-    """How the model knows the order of tokens: it adds sinusoids (the paper) or learned vectors to the embeddings, or
-    rotates queries and keys."""
+    """Encoding of the order of tokens: sinusoids (the paper) or learned vectors added to the embeddings, or a rotation
+    of queries and keys."""
     position_base: float = pydantic.Field(default=10_000.0, gt=1)
     """Base of the sinusoids or of the rotation."""
     max_positions: int | None = pydantic.Field(default=None, ge=2, le=1_048_576)
@@ -124,24 +126,24 @@ class ModelConfig(Settings):
     output_bias: bool = False
     """A bias for each target token, added to the logits (models of Marian have one)."""
     tied: Literal["none", "target", "all"] | None = None
-    """Which matrices are one: none; target embedding and output; or both embeddings and the output.
-    Not given: target; a recipe with a joint tokenizer makes it all."""
+    """Shared matrices: none; target embedding and output; or both embeddings and the output.
+    Not given: target; with a joint tokenizer all."""
     alignment_head: Annotated[tuple[int, int], pydantic.Strict(False)] | None = None
-    """Layer and head of the cross-attention that learns word alignments, both counted from 0: where the decoder reads a
-    word, this head looks at what the word renders. Not given: chosen if the run trains one (train.alignment_weight)."""
+    """Layer and head of the cross-attention that learns word alignments, both counted from 0: when the decoder reads a
+    word, this head attends to its source word. Not given: chosen if the run trains one (train.alignment_weight)."""
     dropout: float = pydantic.Field(ge=0, lt=1)
-    """On every sublayer's output and on embeddings (the paper's section 5.4)."""
+    """Dropout of every sublayer's output and of embeddings (the paper's section 5.4)."""
     attention_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
-    """On attention weights."""
+    """Dropout of attention weights."""
     activation_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
-    """Inside the feed-forward network."""
+    """Dropout inside the feed-forward network."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
     def _fill_from_preset(cls, settings: Any) -> Any:
         if not isinstance(settings, dict):
             return settings
-        # An unknown preset or size is refused by its own field, and only there.
+        # An unknown preset or size is refused by its own field only.
         preset = paper if settings.get("preset") == "paper" else modern
         size = cast("Size", settings.get("size"))
         filled = {**preset(size if size in get_args(Size) else "small"), **settings}
@@ -184,26 +186,22 @@ class ModelConfig(Settings):
 
 
 def check_vocabularies(config: ModelConfig) -> None:
-    """Refuses a model whose vocabularies are not known yet.
-
-    Raises:
-        ConfigError: a size that its family needs is not set.
-    """
+    """Raise `ConfigError` if a vocabulary size that the model's family needs is not set."""
     if any(getattr(config, name) is None for name in _VOCABULARIES[config.family]):
         raise ConfigError("the vocabulary sizes are not set; train or load a tokenizer first")
 
 
 class LoraSettings(Settings):
-    """Adapters of low rank (Hu et al. 2021): all else is frozen, and the run saves only what it learnt."""
+    """Low-rank adapters (Hu et al. 2021): all other weights are frozen, and the run saves only the adapters."""
 
     rank: int = pydantic.Field(default=16, ge=1, le=65_536)
     """Rows of the matrix A and columns of B, whose product is added to a frozen matrix."""
     alpha: float | None = pydantic.Field(default=None, gt=0, le=1_000_000)
-    """The product counts alpha / rank times. Not given: twice the rank."""
+    """The product is multiplied by alpha / rank. Not given: twice the rank."""
     dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
-    """Share of the input features that adapters do not see in a step; 0 turns it off."""
+    """Share of the adapters' input features to drop in a step; 0 turns it off."""
     projections: tuple[Name, ...] = pydantic.Field(default=("all",), min_length=1, max_length=100)
-    """Which projections get an adapter: query, key, value, output, attention, cross_attention, feed_forward, all; parts
+    """Projections with an adapter: query, key, value, output, attention, cross_attention, feed_forward, all; parts
     joined by dots, such as decoder.value; or shell patterns over the names of modules.
     """
 

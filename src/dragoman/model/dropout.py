@@ -1,9 +1,9 @@
-"""Dropout whose mask is a pure function of what it falls on: nothing random is stored, resumed or shared.
+"""Dropout whose mask is a pure function of its position: no random state is stored, resumed or shared.
 
-The mask of an element is a hash of (seed, step) and of (site, index of the token in the whole step, feature). So
-it is the same however a step is cut into batches, padded, or spread over processes, and a resumed run needs no saved
-random state. A site is named for the module that drops, so a new module leaves the masks of all others as they were.
-Compiled, it is also many times cheaper than drawing random numbers (benchmarks/dropout.py).
+The mask of an element is a hash of (seed, step) and of (site, index of the token in the whole step, feature). It is
+therefore the same however a step is cut into batches, padded, or distributed over processes, and a resumed run needs no
+saved random state. A site is named for its module, so a new module does not change the masks of existing ones.
+Compiled, the hash is also many times cheaper than drawing random numbers (benchmarks/dropout.py).
 """
 
 import zlib
@@ -22,20 +22,17 @@ _FEATURE_STRIDE = 65_536  # keys per attention head, so that a weight's feature 
 
 @dataclass(frozen=True)
 class DropoutKey:
-    """The key of the dropout masks on the rows of one packed tensor."""
+    """Key of the dropout masks for the rows of one packed tensor."""
 
     seed_and_step: int
-    """A hash of both."""
+    """Hash of seed and step."""
     tokens: Int[Tensor, "N"]
-    """The index of each row's token in the whole step, over all its micro-batches and processes."""
+    """Index of every row's token in the whole step, over all its micro-batches and processes."""
 
 
 @dataclass(frozen=True)
 class StepKey:
-    """The key of one micro-batch: the step it belongs to, and its first tokens in that step.
-
-    Source and target tokens are counted apart.
-    """
+    """Key of one micro-batch: its step, and the index of its first source and target token in that step."""
 
     seed: int
     step: int
@@ -49,7 +46,7 @@ class StepKey:
         return DropoutKey(self._key, torch.arange(self.target_first, self.target_first + rows, device=device))
 
     def after(self, source_tokens: int, target_tokens: int) -> "StepKey":
-        """The key of the next micro-batch, when this one has so many tokens."""
+        """Return the key of the next micro-batch after one with this number of tokens."""
         return replace(
             self,
             source_first=self.source_first + source_tokens,
@@ -68,33 +65,33 @@ def drop(
     dropout_key: DropoutKey | None,
     onto: Float[Tensor, "N F"] | None = None,
 ) -> Float[Tensor, "N F"]:
-    """Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate). Without a key nothing is
-    dropped. The result is added to `onto`, if there is one.
+    """Set elements to zero with probability `rate` and scale the rest by 1 / (1 - rate). Without a key nothing is
+    dropped. The result is added to `onto`, if any.
     """
     if dropout_key is None or rate == 0.0:
         return x if onto is None else onto + x
     if kernels.usable("drop", x, x if onto is None else onto):
-        return _FusedDrop.apply(x, onto, dropout_key.tokens, *mask_numbers(rate, site, dropout_key))
+        return _FusedDrop.apply(x, onto, dropout_key.tokens, *mask_parameters(rate, site, dropout_key))
     features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
     row = _row_hash(_site_key(dropout_key, site), dropout_key.tokens)
     dropped = _Drop.apply(x, _keep(row[:, None], features, rate), rate)
     return dropped if onto is None else onto + dropped
 
 
-def mask_numbers(rate: float, site: str, dropout_key: DropoutKey) -> tuple[float, int, int]:
-    """What a kernel makes a mask of: the factor of kept elements, the key of the hash, and the lowest hash (signed, of
-    32 bits) that is kept.
+def mask_parameters(rate: float, site: str, dropout_key: DropoutKey) -> tuple[float, int, int]:
+    """Return the parameters of a kernel's mask: the factor for kept elements, the key of the hash, and the lowest hash
+    (signed, 32 bits) that is kept.
     """
     return 1.0 / (1.0 - rate), _site_key(dropout_key, site), _threshold(rate)
 
 
 def random_bits(site: str, dropout_key: DropoutKey) -> Int[Tensor, "N"]:
-    """A hash of 32 bits for each token, as a number from 0 up to but not including 2**32."""
+    """Return a 32-bit hash of every token, as a number from 0 to 2**32 - 1."""
     return _row_hash(_site_key(dropout_key, site), dropout_key.tokens).long() + 2**31
 
 
 def site_number(site: str) -> int:
-    """What a site's name stands for in the hash: the same number in every process and version."""
+    """Return the number of a site in the hash, which is the same in every process and version."""
     return zlib.crc32(site.encode())
 
 
@@ -109,7 +106,9 @@ def drop_weights(
     dropout_key: DropoutKey | None,
     tokens: Int[Tensor, "B T"] | None,
 ) -> Float[Tensor, "B H T S"]:
-    """`drop` for attention weights: the token is the query's (`tokens`, padded), the feature (head, key position)."""
+    """Drop attention weights as `drop` does: the token is the query's (`tokens`, padded), the feature (head, key
+    position).
+    """
     if dropout_key is None or rate == 0.0 or tokens is None:
         return weights
     heads = torch.arange(weights.size(1), dtype=torch.int32, device=weights.device) * _FEATURE_STRIDE
@@ -119,7 +118,7 @@ def drop_weights(
 
 
 class _FusedDrop(torch.autograd.Function):
-    """Makes the mask again on the way back, which is cheaper than keeping it."""
+    """Dropout by the kernel; recomputes the mask in the backward pass, which is cheaper than storing it."""
 
     @staticmethod
     def forward(ctx, x, onto, tokens, scale, key, threshold):
@@ -143,7 +142,7 @@ def _run_drop(x: Tensor, onto: Tensor | None, tokens: Tensor, scale: float, key:
 
 
 class _Drop(torch.autograd.Function):
-    """Keeps one byte an element for the way back, because bytes become factors faster than booleans do."""
+    """Dropout in PyTorch; stores a byte per element, because bytes convert to factors faster than booleans."""
 
     @staticmethod
     def forward(ctx, x, keep, rate):
@@ -159,8 +158,8 @@ class _Drop(torch.autograd.Function):
 
 
 def _keep(row: Int[Tensor, "..."], feature: Int[Tensor, "..."], rate: float) -> Tensor:
-    """True with probability 1 - rate: the finaliser of MurmurHash3 over row xor feature hash, in wrapping 32-bit
-    arithmetic.
+    """Return a mask that is True with probability 1 - rate: the finaliser of MurmurHash3 over row xor feature hash, in
+    wrapping 32-bit arithmetic.
     """
     x = row ^ (feature * _signed(_GOLDEN))
     x *= _signed(_MIX_1)
@@ -170,7 +169,7 @@ def _keep(row: Int[Tensor, "..."], feature: Int[Tensor, "..."], rate: float) -> 
 
 
 def _threshold(rate: float) -> int:
-    """A share of `rate` of all signed 32-bit numbers is below it."""
+    """Return the number that is greater than a share `rate` of all signed 32-bit numbers."""
     return int(rate * 2**32) - 2**31
 
 
@@ -183,7 +182,7 @@ def _row_hash(key: int, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
 
 
 def _fold(key: int, number: int) -> int:
-    """Mixes one more number into a 32-bit key (splitmix64's finaliser, upper half)."""
+    """Mix a number into a 32-bit key (splitmix64's finaliser, upper half)."""
     x = (key * 0x9E3779B97F4A7C15 + number + 0x9E3779B97F4A7C15) & (2**64 - 1)
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
@@ -191,5 +190,5 @@ def _fold(key: int, number: int) -> int:
 
 
 def _signed(number: int) -> int:
-    """A 32-bit pattern as the signed number torch knows."""
+    """Return a 32-bit pattern as a signed number, as torch needs it."""
     return number - 2**32 if number >= 2**31 else number

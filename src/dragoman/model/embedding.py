@@ -1,8 +1,8 @@
-"""Token ids to vectors: the embedding scaled by sqrt(d_model) (Vaswani et al. 2017, section 3.4), positions, a norm if
-asked for, dropout.
+"""Embeddings of token ids: table rows scaled by sqrt(d_model) (Vaswani et al. 2017, section 3.4), positions, an
+optional norm, dropout.
 
-Positions are sinusoids (section 3.5), learned vectors, or a rotation of queries and keys (Su et al. 2021). Each takes
-positions as rows (N,), so that packed and cached decoding ask only for those they need.
+Positions are sinusoids (section 3.5), learned vectors, or a rotation of queries and keys (Su et al. 2021). All take
+positions as rows (N,), so that packed and cached decoding compute only those they need.
 """
 
 import math
@@ -20,17 +20,17 @@ from dragoman.model.observer import RowObserver, ignore
 from dragoman.model.projection import Role
 
 Rope = tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
-"""Cosine and sine of the angles by which rotary positions rotate every row."""
+"""Cosine and sine of the rotation angles of every row."""
 
 
 def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) -> Float[Tensor, "N D"]:
-    """sin and cos of position / base^(2i / d_model), interleaved, 0 <= i < d_model / 2 (section 3.5)."""
+    """Return sin and cos of position / base^(2i / d_model), interleaved, 0 <= i < d_model / 2 (section 3.5)."""
     angle = _angles(position, d_model, base)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
 class Sinusoidal(nn.Module):
-    """Sinusoids, to be added to embeddings. Has no weights, and no limit on the length."""
+    """Sinusoids to add to embeddings, without weights and without a maximum length."""
 
     def __init__(self, d_model: int, base: float = 10_000.0) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Sinusoidal(nn.Module):
 
 
 class Learned(nn.Module):
-    """One learned vector a position, up to `max_positions`, to be added to embeddings."""
+    """Learned vectors to add to embeddings, for up to `max_positions` positions."""
 
     roles: ClassVar[dict[str, Role]] = {"weight": "table"}
 
@@ -54,9 +54,9 @@ class Learned(nn.Module):
 
 
 class Rotary:
-    """Rotates pairs of features of queries and keys by their position, so that scores depend on distances alone.
+    """Rotation of pairs of query and key features by their position, so that scores depend only on distances.
 
-    Feature i is paired with feature i + d_head / 2 (the layout of GPT-NeoX and Llama). Learns nothing.
+    Feature i is paired with feature i + d_head / 2 (the layout of GPT-NeoX and Llama). There are no weights.
     """
 
     def __init__(self, d_head: int, base: float = 10_000.0) -> None:
@@ -65,20 +65,20 @@ class Rotary:
         self.d_head, self.base = d_head, base
 
     def rope(self, position: Int[Tensor, "N"], dtype: torch.dtype) -> Rope:
-        """The rotation of rows at these positions, made once a pass for all layers."""
+        """Return the rotation of rows at these positions; computed once per pass for all layers."""
         angle = _angles(position, self.d_head, self.base).repeat(1, 2)[:, None]  # (N, K/2) -> (N, 1, K)
         return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
 def rotate(x: Float[Tensor, "N H K"], rope: Rope) -> Float[Tensor, "N H K"]:
-    """Each pair (a, b) of features becomes (a cos - b sin, b cos + a sin)."""
+    """Rotate every pair of features (a, b) to (a cos - b sin, b cos + a sin)."""
     cosine, sine = rope
     first, second = x.chunk(2, dim=-1)
     return x * cosine + torch.cat([-second, first], dim=-1) * sine
 
 
 def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:
-    """position / base^(2i / width), in float64 so that far positions keep their digits."""
+    """Return position / base^(2i / width), computed in float64 so that large positions stay exact."""
     if position.device.type == "mps":  # Apple's GPUs have no float64
         return _angles(position.cpu(), width, base).to(position.device)
     exponent = torch.arange(0, width, 2, device=position.device, dtype=torch.float64) / width
@@ -86,10 +86,9 @@ def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor
 
 
 class Embedding(nn.Module):
-    """Rows of a table (V, D), one for each id.
+    """Rows of a table (V, D), one per id.
 
-    `positions` is None where they are rotary, because then attention rotates queries and keys. `name` is its dropout
-    site.
+    `positions` is None if they are rotary, because then attention rotates queries and keys. `name` is its dropout site.
     """
 
     roles: ClassVar[dict[str, Role]] = {"weight": "table"}
@@ -118,8 +117,8 @@ class Embedding(nn.Module):
         x = F.embedding(ids, self.weight) * self.scale
         observe(f"{self.name}.tokens", x)
         if self.positions is not None:
-            places = self.positions(position).to(x.dtype)
-            observe(f"{self.name}.positions", places)
-            x = x + places
+            vectors = self.positions(position).to(x.dtype)
+            observe(f"{self.name}.positions", vectors)
+            x = x + vectors
         x = self.norm(x) if self.norm is not None else x
         return drop(x, self.dropout, self.name, dropout_key)

@@ -1,4 +1,4 @@
-"""What stands around attention: norms, the position-wise feed-forward network, and the residual path."""
+"""The other parts of a layer: norms, the position-wise feed-forward network, and the residual path."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -15,7 +15,7 @@ from dragoman.model.observer import RowObserver, ignore
 from dragoman.model.projection import Dense, Projection
 
 NormPosition = Literal["pre", "post"]
-"""Before a sublayer, or after it is added (the paper)."""
+"""Position of the norm: before a sublayer, or after it is added (the paper)."""
 Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
 """The nonlinearity of the feed-forward network; swiglu and geglu are gated."""
 
@@ -115,10 +115,10 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """The path around a sublayer, which normalises, drops out and adds (sections 3.1 and 5.4).
+    """The residual path around a sublayer, with norm and dropout (sections 3.1 and 5.4).
 
-    `post` is the paper's norm(x + sublayer(x)); `pre` is x + sublayer(norm(x)), which needs no delicate warm-up (Xiong
-    et al. 2020). `name` is its site for dropout and observers.
+    `post` is the paper's norm(x + sublayer(x)); `pre` is x + sublayer(norm(x)), which is less sensitive to the warm-up
+    (Xiong et al. 2020). `name` is its site for dropout and observers.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class Residual(nn.Module):
         return x
 
 
-class Head(nn.Module):
-    """norm(GELU(x W + b)): what stands between an encoder and its output matrix (Devlin et al. 2018, appendix A.1).
+class PredictionHead(nn.Module):
+    """norm(GELU(x W + b)), between an encoder and its output matrix (Devlin et al. 2018, appendix A.1).
 
     `name` is its dropout site.
     """

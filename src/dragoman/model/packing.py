@@ -1,7 +1,8 @@
-"""Sentences of different lengths, laid end to end as rows of tokens, so that no arithmetic is spent on padding.
+"""Packing of sentences of different lengths: their tokens are concatenated as rows, so that no computation is spent on
+padding.
 
-Everything that works on one token at a time (embedding, projections, norms, feed-forward, loss) sees N rows; attention
-alone needs to know where sentences begin and end. Where no kernel takes rows, it pads them to (B, T) and back.
+Code that works on one token at a time (embedding, projections, norms, feed-forward, loss) sees N rows; only attention
+needs to know where sentences begin and end. If no kernel supports packed rows, it pads them to (B, T) and back.
 """
 
 from collections.abc import Sequence
@@ -12,13 +13,13 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 ROW_MULTIPLE = 64
-"""The rows of a batch in training are rounded up to a multiple of this, so that batches share few shapes: before torch
-multiplies matrices of a new shape it prepares the product, in a tenth of the product's own time.
+"""Multiple to which the rows of a training batch are rounded up, so that batches have few different shapes: torch
+prepares the product of matrices of a new shape, which takes a tenth of the product's own time.
 """
 
 
 class Packing:
-    """The lengths of B sentences whose tokens lie end to end as N rows; `filler` rows after them are no tokens.
+    """The lengths of B sentences whose tokens are concatenated to N rows, followed by `filler` rows without tokens.
 
     >>> packing = Packing.of([2, 1])
     >>> packing.pad(torch.tensor([7, 8, 9]))
@@ -33,70 +34,70 @@ class Packing:
 
     @cached_property
     def sentence(self) -> Int[Tensor, "tokens"]:
-        """Which sentence each token belongs to."""
+        """Index of every token's sentence."""
         numbers = torch.arange(self.sentences, device=self.lengths.device)
         return torch.repeat_interleave(numbers, self.lengths, output_size=self.tokens)
 
     @cached_property
     def position(self) -> Int[Tensor, "N"]:
-        """Where each row stands in its sentence, from 0."""
+        """Position of every row in its sentence, from 0."""
         offsets = self.lengths.cumsum(0) - self.lengths
-        places = torch.arange(self.tokens, device=self.lengths.device) - offsets[self.sentence]
-        return self.fill(places)
+        positions = torch.arange(self.tokens, device=self.lengths.device) - offsets[self.sentence]
+        return self.fill(positions)
 
     @cached_property
     def edges(self) -> Int[Tensor, "E"]:
-        """Where sentences begin, and where the last one ends, as 32-bit numbers, which GPUs take."""
+        """First rows of the sentences and the end of the last one, as 32-bit numbers for GPUs."""
         return nn.functional.pad(self.lengths.cumsum(0), (1, 0)).int()
 
     @cached_property
     def _slot(self) -> Int[Tensor, "tokens"]:
-        """Each token's place in the padded (B * T)."""
+        """Index of every token in the padded (B * T)."""
         return self.sentence * self.longest + self.position[: self.tokens]
 
     @classmethod
     def of(
         cls, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None, multiple: int = 1
     ) -> "Packing":
-        """Packing of sentences of these lengths, with rows rounded up to a `multiple`. The host reads lengths here and
-        nowhere else.
+        """Pack sentences of these lengths, with rows rounded up to a `multiple`. No other function reads lengths on the
+        host.
         """
         on_host = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
         longest = int(on_host.max()) if len(on_host) else 0
         target = device if device is not None else lengths.device if isinstance(lengths, Tensor) else "cpu"
         tokens = int(on_host.sum())
-        unawaited = torch.device(target).type == "cuda"
-        return cls(on_host.to(target, non_blocking=unawaited), longest, tokens, -tokens % multiple)
+        non_blocking = torch.device(target).type == "cuda"
+        return cls(on_host.to(target, non_blocking=non_blocking), longest, tokens, -tokens % multiple)
 
     @classmethod
     def even(cls, sentences: int, length: int, device: torch.device | str | None = None) -> "Packing":
-        """Packing of sentences of one length, made without reading anything from the device."""
+        """Pack sentences of equal length, without reading anything from the device."""
         return cls(torch.full((sentences,), length, device=device), length, sentences * length)
 
     def pad(self, rows: Tensor) -> Tensor:
-        """(N, ...) -> (B, T, ...), zeros where there is no token."""
+        """Pad rows: (N, ...) -> (B, T, ...), with zeros after the tokens of a sentence."""
         rows = rows[: self.tokens]
         if not self.full:
             rows = _Pad.apply(rows, self._slot, self.sentences * self.longest)
         return rows.unflatten(0, (self.sentences, self.longest))
 
     def unpad(self, padded: Tensor) -> Tensor:
-        """(B, T, ...) -> (N, ...): the rows that are tokens, and zeros after them."""
+        """Remove padding: (B, T, ...) -> (N, ...), with zeros in the filler."""
         rows = padded.flatten(0, 1)
         return self.fill(rows if self.full else _Unpad.apply(rows, self._slot))
 
     def fill(self, tokens: Tensor) -> Tensor:
-        """One row a token -> (N, ...), with zeros in the filler."""
+        """Append filler rows of zeros to the rows of the tokens: -> (N, ...)."""
         return nn.functional.pad(tokens, (*[0] * (2 * tokens.dim() - 1), self.filler)) if self.filler else tokens
 
 
 def pick(rows: Tensor, places: Int[Tensor, "M"]) -> Tensor:
-    """(N, ...) -> (M, ...): the rows at these places, which must not repeat."""
+    """Return the rows at these indices, which must not repeat: (N, ...) -> (M, ...)."""
     return _Unpad.apply(rows, places)
 
 
 class _Pad(torch.autograd.Function):
-    """Rows to their slots. Forward and back are plain copies without sums, so the bits are always the same."""
+    """Copy of rows to their slots. Forward and backward copy without summing, so results are bit for bit equal."""
 
     @staticmethod
     def forward(ctx, rows, slot, size):
@@ -110,7 +111,7 @@ class _Pad(torch.autograd.Function):
 
 
 class _Unpad(torch.autograd.Function):
-    """Slots to rows; the inverse of `_Pad`."""
+    """Copy of slots to rows; the inverse of `_Pad`."""
 
     @staticmethod
     def forward(ctx, padded, slot):

@@ -1,7 +1,7 @@
-"""Projections, the matrices between features, and the role that each weight of a model has.
+"""Projections (the matrices between features), and the roles of a model's weights.
 
-A projection owns its weight. In training it computes with its effective weight; decoding asks it once for its prepared
-form (`prepare_for_decoding`), and joins plain matrices. So whatever replaces a projection works everywhere: a low-rank
+A projection owns its weight. Training computes with its effective weight; decoding uses its prepared form
+(`prepare_for_decoding`) and joins plain matrices. A replacement of a projection therefore works everywhere: a low-rank
 adapter, a frozen weight, a quantised one.
 """
 
@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Role = Literal["projection", "table", "vector"]
-"""What a weight is to initialisation and optimiser: a matrix between features; a row for each token or position
-(an embedding, the output); the weight of a norm, or a bias.
+"""Role of a weight for initialisation and optimiser: a matrix between features; a table with a row per token or
+position (an embedding, the output); the weight of a norm, or a bias.
 """
 
 
 def weight_roles(model: nn.Module) -> dict[str, Role]:
-    """The role of every weight; a tied one is listed under its first name. Matrices are projections and all else is a
-    vector, but for the tables that modules declare in `roles`.
+    """Return the role of every weight; a tied weight is listed under its first name. Modules declare their tables in
+    `roles`; other matrices are projections, and other weights vectors.
     """
     roles: dict[int, Role] = {}
     for module in model.modules():
@@ -42,19 +42,19 @@ class Affine(NamedTuple):
 
 
 class Projection(nn.Module):
-    """A linear map of rows. Abstract: `Dense` owns its weight, others compute theirs."""
+    """An abstract linear map of rows. `Dense` stores its weight; other subclasses compute theirs."""
 
     def effective(self) -> Affine:
-        """The weight and bias that take part in this pass; gradients flow through them."""
+        """Return the weight and bias for this pass; gradients flow through them."""
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
         return self.effective()(x)
 
     def prepared(self) -> "Projection":
-        """The same map in the form that decodes: one plain matrix that does not learn, unless a class has a better one.
+        """Return the same map for decoding: a plain matrix without gradients, unless a subclass has a better form.
 
-        A matrix that is plain already is not copied.
+        A plain matrix is not copied.
         """
         weight, bias = self.effective()
         with torch.device("meta"):
@@ -64,7 +64,7 @@ class Projection(nn.Module):
 
 
 class Dense(Projection):
-    """One matrix (F, D), and a bias (F) if asked for. Fresh: Xavier uniform (Glorot and Bengio 2010), no bias yet."""
+    """A matrix (F, D) with an optional bias (F), initialised Xavier uniform (Glorot and Bengio 2010) and zero."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__()
@@ -76,23 +76,22 @@ class Dense(Projection):
         return Affine(self.weight, self.bias)
 
     def place(self, affine: Affine) -> None:
-        """Takes these tensors, as they lie in memory, as weights that do not learn."""
+        """Use these tensors, without copying them, as weights without gradients."""
         self.weight = nn.Parameter(affine.weight.detach(), requires_grad=False)
         self.bias = None if affine.bias is None else nn.Parameter(affine.bias.detach(), requires_grad=False)
 
 
 def join(projections: Sequence[Projection]) -> Affine:
-    """Several projections of one input as one: a large matrix product is faster than many small ones."""
+    """Join projections of the same input: one large matrix product is faster than many small ones."""
     weights, biases = zip(*(projection.effective() for projection in projections), strict=True)
-    some = [bias for bias in biases if bias is not None]
-    assert len(some) in (0, len(biases)), "joined projections have a bias all together, or none has"
-    return Affine(torch.cat(weights), torch.cat(some) if some else None)
+    present = [bias for bias in biases if bias is not None]
+    assert len(present) in (0, len(biases)), "either all joined projections have a bias, or none has"
+    return Affine(torch.cat(weights), torch.cat(present) if present else None)
 
 
-def join_for_good(projections: Sequence[Projection]) -> Callable[[Tensor], Tensor]:
-    """The same, once and for all: plain matrices become parts of the joined one, so that nothing is held twice.
-
-    Prepared forms that are not plain matrices compute one after the other, each in its own way.
+def join_permanently(projections: Sequence[Projection]) -> Callable[[Tensor], Tensor]:
+    """Join projections once for decoding: plain matrices become views of the joined one, so that no weight is stored
+    twice. Prepared forms that are not plain matrices are applied one after the other.
     """
     plain = [projection for projection in projections if isinstance(projection, Dense)]
     if len(plain) < len(projections):

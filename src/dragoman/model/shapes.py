@@ -1,6 +1,6 @@
-"""The name and shape of every weight, by arithmetic: known without torch, and before anything is built.
+"""Names and shapes of all weights, computed from the settings without torch and without building a model.
 
-`transformer.py` builds the modules that own them; a test compares both.
+`transformer.py` builds the modules that own the weights; a test compares both.
 """
 
 import math
@@ -9,23 +9,23 @@ from collections.abc import Iterator
 from dragoman.model.config import ModelConfig, check_vocabularies
 
 Shape = tuple[int, ...]
-"""Of a tensor."""
+"""Shape of a tensor."""
 Weight = tuple[str, Shape | None]
-"""Name and shape; None where these settings leave it out, or where it is the matrix `output`, to which it is tied."""
+"""Name and shape; None if the settings omit this weight or tie it to the matrix `output`."""
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, Shape]:
-    """Name and shape of every weight of the model that `build_model` would build. A tied weight stands there once."""
+    """Return name and shape of every weight of the model that `build_model` would build. Tied weights appear once."""
     return {name: shape for name, shape in possible_weights(config) if shape is not None}
 
 
 def count_weights(config: ModelConfig) -> int:
-    """How many numbers the model that `build_model` would build learns."""
+    """Return the number of trainable parameters of the model that `build_model` would build."""
     return sum(map(math.prod, weight_shapes(config).values()))
 
 
 def possible_weights(config: ModelConfig) -> Iterator[Weight]:
-    """The weights that a model of this family can have, layer by layer: the order in which decoder.cpp reads them."""
+    """Yield all weights that a model of this family can have, in the order in which decoder.cpp reads them."""
     check_vocabularies(config)
     width, source, target = config.d_model, config.source_vocabulary or 0, config.target_vocabulary or 0
     if config.family == "encoder":

@@ -1,7 +1,7 @@
-"""Whole models, assembled from the stacks, and the builder, which alone knows settings.
+"""Whole models, assembled from the stacks, and the builder, the only part that uses settings.
 
-The three families take and return rows of tokens; `project` alone knows the vocabulary. `build_model` makes what a
-`ModelConfig` says, and gives weights their first values.
+The three families take and return rows of tokens; only `project` depends on the vocabulary. `build_model` builds the
+model of a `ModelConfig` and initialises its weights.
 """
 
 import copy
@@ -18,7 +18,7 @@ from dragoman.model.cache import Cache, CrossKeys
 from dragoman.model.config import ModelConfig, check_vocabularies
 from dragoman.model.dropout import StepKey
 from dragoman.model.embedding import Embedding, Learned, Rotary, Sinusoidal
-from dragoman.model.layers import FeedForward, Head, LayerNorm, Residual, RMSNorm
+from dragoman.model.layers import FeedForward, LayerNorm, PredictionHead, Residual, RMSNorm
 from dragoman.model.observer import Observer, row_observer
 from dragoman.model.packing import ROW_MULTIPLE, Packing, pick
 from dragoman.model.projection import Projection, Role, weight_roles
@@ -38,7 +38,7 @@ class _Reader(nn.Module):
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
-        """Return the encoder's output for source ids: a vector for each token, the memory of a decoder."""
+        """Return the encoder's output for source ids: a vector per token, the memory of a decoder."""
         row_key = dropout_key.source(packing.rows, source.device) if dropout_key else None
         x = self.source_embedding(source, packing.position, row_key, row_observer(observer, packing))
         return self.encoder(x, packing, row_key, observer)
@@ -69,11 +69,11 @@ class EncoderDecoder(_Reader):
         self.encoder, self.decoder, self.output, self.output_bias = encoder, decoder, output, output_bias
 
     def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:
-        """What the cross-attention of every layer makes of the memory."""
+        """Return the cross-attention keys and values of every layer for this memory."""
         return self.decoder.cross_keys(memory, packing)
 
     def start(self, memory: Float[Tensor, "N D"], packing: Packing) -> Cache:
-        """A cache with one empty row for each source sentence."""
+        """Return a cache with an empty row for every source sentence."""
         keys = self.cross_keys(memory, packing).padded()
         return Cache(keys, len(self.decoder.blocks), keys.rows, memory.device)
 
@@ -87,8 +87,8 @@ class EncoderDecoder(_Reader):
         observer: Observer | None = None,
         watched: WatchedHead | None = None,
     ) -> Float[Tensor, "M D"]:
-        """Target ids to decoder output: whole targets with `CrossKeys`; with a `Cache`, which takes them in, the next
-        tokens of its rows.
+        """Return the decoder's output for target ids: whole targets with `CrossKeys`; with a `Cache`, the next tokens
+        of its rows, which are appended to it.
         """
         cross_keys, cache = (keys.cross_keys, keys) if isinstance(keys, Cache) else (keys, None)
         row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
@@ -97,7 +97,7 @@ class EncoderDecoder(_Reader):
         return self.decoder(x, packing, cross_keys, cache, row_key, observer, watched)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
-        """Decoder output to logits."""
+        """Project the decoder's output to logits."""
         return F.linear(hidden, self.output, self.output_bias)
 
     def forward(
@@ -111,7 +111,7 @@ class EncoderDecoder(_Reader):
         observer: Observer | None = None,
         watched: WatchedHead | None = None,
     ) -> Float[Tensor, "M D"]:
-        """Decoder output for every target token, before `project`: a loss takes the vocabulary piece by piece."""
+        """Return the decoder's output for every target token, before `project`: a loss projects it in parts."""
         source_packing = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
         target_packing = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
         memory = self.encode(source_packing.fill(source), source_packing, dropout_key, observer=observer)
@@ -122,7 +122,7 @@ class EncoderDecoder(_Reader):
 
 
 class LanguageModel(nn.Module):
-    """A decoder without a memory: each token from those before it."""
+    """A decoder without a memory, which predicts a token from those before it."""
 
     roles: ClassVar[dict[str, Role]] = {"output": "table"}
 
@@ -140,7 +140,7 @@ class LanguageModel(nn.Module):
         self.output, self.output_bias = output, output_bias
 
     def start(self, rows: int) -> Cache:
-        """A cache with `rows` empty rows."""
+        """Return a cache with `rows` empty rows."""
         return Cache(None, len(self.decoder.blocks), rows, self.output.device)
 
     def decode(
@@ -152,14 +152,16 @@ class LanguageModel(nn.Module):
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
-        """Ids to decoder output: whole texts, or with a cache the next tokens of its rows, which it takes in."""
+        """Return the decoder's output for ids: whole texts, or with a cache the next tokens of its rows, which are
+        appended to it.
+        """
         row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
         x = self.target_embedding(target, position, row_key, row_observer(observer, packing))
         return self.decoder(x, packing, None, cache, row_key, observer)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
-        """Decoder output to logits."""
+        """Project the decoder's output to logits."""
         return F.linear(hidden, self.output, self.output_bias)
 
     def forward(
@@ -170,21 +172,26 @@ class LanguageModel(nn.Module):
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
-        """Decoder output for every token, before `project`."""
+        """Return the decoder's output for every token, before `project`."""
         packing = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
         return self.decode(packing.fill(target), packing, None, dropout_key, observer=observer)[: packing.tokens]
 
 
 class EncoderModel(_Reader):
-    """An encoder alone: every token sees the whole text. A head predicts from some of the tokens, or from all as one.
+    """An encoder alone: every token sees the whole text. A head predicts from some tokens, or from a pooled vector.
 
-    `output` has a row for each label (C, D), or is the embedding itself (V, D), where masked words are filled in.
+    `output` has a row per label (C, D), or is the embedding itself (V, D) for filling in masked words.
     """
 
     roles: ClassVar[dict[str, Role]] = {"output": "table"}
 
     def __init__(
-        self, config: ModelConfig, source_embedding: Embedding, encoder: Encoder, head: Head, output: nn.Parameter
+        self,
+        config: ModelConfig,
+        source_embedding: Embedding,
+        encoder: Encoder,
+        head: PredictionHead,
+        output: nn.Parameter,
     ) -> None:
         super().__init__()
         self.config = config
@@ -197,7 +204,7 @@ class EncoderModel(_Reader):
         chosen: Int[Tensor, "M"] | None = None,
         dropout_key: StepKey | None = None,
     ) -> Float[Tensor, "M D"]:
-        """The encoder's output to the head's: for the `chosen` rows, or for each text as `pooling` says."""
+        """Return the head's output for the `chosen` rows of the encoder's output, or for every text, pooled."""
         rows = pick(memory, chosen) if chosen is not None else self._pooled(memory, packing)
         return self.head(rows, dropout_key.target(rows.size(0), rows.device) if dropout_key else None)
 
@@ -207,7 +214,7 @@ class EncoderModel(_Reader):
         return packing.pad(memory).sum(1) / packing.lengths[:, None]
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
-        """The head's output to logits."""
+        """Project the head's output to logits."""
         return F.linear(hidden, self.output)
 
     def forward(
@@ -219,7 +226,7 @@ class EncoderModel(_Reader):
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
-        """The head's output, before `project`."""
+        """Return the head's output, before `project`."""
         packing = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
         memory = self.encode(packing.fill(source), packing, dropout_key, observer=observer)
         return self.predict_from(memory, packing, chosen, dropout_key)
@@ -231,10 +238,10 @@ Model = TypeVar("Model", bound=EncoderDecoder | LanguageModel | EncoderModel)
 
 
 def prepare_for_decoding(model: Model, device: torch.device | str, dtype: torch.dtype) -> Model:
-    """A model with the same results that only decodes: projections prepared, cast to `dtype` and joined, once.
+    """Return an equivalent model for decoding only: its projections are prepared, cast to `dtype` and joined.
 
-    `model` stays as it is, and shares with it the weights that need no change. After the weights of `model` change,
-    prepare it again, because some of the prepared ones follow and others do not.
+    `model` is unchanged and shares all weights that need no change. After the weights of `model` change, prepare it
+    again, because only the shared weights follow.
     """
     shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in model.parameters()}
     prepared = copy.deepcopy(model, shared)
@@ -255,7 +262,7 @@ def _prepare_projections(module: nn.Module) -> None:
 
 
 def build_model(config: ModelConfig, seed: int | None = 0) -> AnyModel:
-    """A model with fresh weights, the same for the same seed. With None they are arbitrary."""
+    """Build a model whose weights are initialised from a seed; with None they are arbitrary."""
     check_vocabularies(config)
     model = _FAMILIES[config.family](config)
     if seed is not None:
@@ -264,8 +271,8 @@ def build_model(config: ModelConfig, seed: int | None = 0) -> AnyModel:
 
 
 def initialise(model: nn.Module, generator: torch.Generator) -> None:
-    """Fresh values by role: Xavier uniform for projections (Glorot and Bengio 2010), normal with deviation d_model^-0.5
-    for tables. Vectors keep what their modules begin with: ones in norms, zeros in biases.
+    """Initialise weights by role: Xavier uniform for projections (Glorot and Bengio 2010), normal with deviation
+    d_model^-0.5 for tables. Vectors keep the values of their modules: ones in norms, zeros in biases.
     """
     roles = weight_roles(model)
     with torch.no_grad():
@@ -308,7 +315,7 @@ def _encoder_model(config: ModelConfig) -> EncoderModel:
     source = _table(config, config.source_vocabulary)
     own_output = config.labels is not None or config.tied == "none"
     output = _table(config, config.labels or config.source_vocabulary) if own_output else source
-    head = Head(config.d_model, _norm(config), config.dropout)
+    head = PredictionHead(config.d_model, _norm(config), config.dropout)
     return EncoderModel(config, _embedding(config, source, "source_embedding"), _encoder(config), head, output)
 
 
@@ -383,7 +390,7 @@ def _embedding(config: ModelConfig, weight: nn.Parameter, name: str) -> Embeddin
 
 
 def _table(config: ModelConfig, rows: int | None) -> nn.Parameter:
-    """An empty matrix (V, D). `check_vocabularies` has seen that the vocabulary is known."""
+    """Return an uninitialised matrix (V, D). `check_vocabularies` has verified that the vocabulary is known."""
     return nn.Parameter(torch.empty(rows or 0, config.d_model))
 
 

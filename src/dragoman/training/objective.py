@@ -72,9 +72,9 @@ class CrossEntropy:
         watched = WatchedHead(*model.config.alignment_head)
         hidden = model(*batch.inputs, dropout_key=dropout_key, watched=watched)
         loss = label_smoothed_loss(hidden, model.output, batch.labels, self.label_smoothing, bias=model.output_bias)
-        assert watched.seen is not None and batch.source_lengths is not None, "the decoder attends to a source"
+        assert watched.recorded is not None and batch.source_lengths is not None, "the decoder attends to a source"
         queries, keys = (Packing.of(sides, links.device) for sides in (batch.target_lengths, batch.source_lengths))
-        alignment = alignment_loss(*watched.seen, queries, keys, links)
+        alignment = alignment_loss(*watched.recorded, queries, keys, links)
         return loss._replace(alignment=self.alignment_weight * alignment)
 
 
