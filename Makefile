@@ -8,7 +8,7 @@ PEERS := .venv-peers
 NEEDS_PYTHON = $(if $(PYTHON),,$(error Dragoman needs Python 3.11 or newer, and none was found: install one, or name it with make PYTHON=/path/to/python))
 # A newer Python than that of .venv, for `make machines`; by default one on the PATH: make machines NEWER=/path/to/python3.13
 NEWER ?=
-# Stamps of what .venv holds: what a demo needs, and beside it an extra of pyproject.toml, as in .venv/ready-test
+# Stamps of what .venv holds: the requirements of a demo, and those of extras in pyproject.toml, as in .venv/ready-test
 READY := .venv/ready
 INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.py
 # Where `make browser` keeps pictures of the pages that it opens; by default none: make browser PICTURES=/tmp/pictures
@@ -61,7 +61,7 @@ check: $(READY)-dev  ## check the format, lint, layers, types and English
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 	@$(BIN)/python scripts/check_english.py
 
-bench-training: $(PEERS)/ready-peers  ## time training steps beside other toolkits, installed in .venv-peers: an hour or two
+bench-training: $(PEERS)/ready-peers  ## time training steps compared with other toolkits, installed in .venv-peers: an hour or two
 	@$(PEERS)/bin/python benchmarks/training.py --size small --batches 4 --rounds 8 --out benchmarks/results/training.json
 	@$(PEERS)/bin/python benchmarks/training.py --size base --batches 2 --rounds 4 --out benchmarks/results/training-base.json
 
