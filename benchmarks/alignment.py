@@ -28,8 +28,8 @@ import numpy as np
 import torch
 from command_line import command_line, figures_file
 
-from dragoman.data.aligning import Aligner, Block
-from dragoman.data.corpus import Rows
+from dragoman.data.aligning import Aligner, PairBlock
+from dragoman.data.corpus import PackedIds
 from dragoman.errors import Error
 from dragoman.explaining.gold_alignment import (
     Agreement,
@@ -58,8 +58,8 @@ def aligner_links(translator: Translator, text: Sequence[tuple[str, str]], pairs
         tokenizer.encode_batch(list(texts))
         for tokenizer, texts in zip(translator.tokenizers, zip(*text, strict=True), strict=True)
     ]
-    source, target = (Rows(np.array([*chain(*side)]), np.cumsum([0, *map(len, side)])) for side in sides)
-    aligner = Aligner.of(source, target, (translator.tokenizers.source.size, translator.tokenizers.target.size))
+    source, target = (PackedIds(np.array([*chain(*side)]), np.cumsum([0, *map(len, side)])) for side in sides)
+    aligner = Aligner.learn(source, target, (translator.tokenizers.source.size, translator.tokenizers.target.size))
     return [_aligned(aligner, translator, pair) for pair in pairs]
 
 
@@ -69,7 +69,7 @@ def _aligned(aligner: Aligner, translator: Translator, pair: AlignedPair) -> Lin
     source, target = (
         _word_of_token(words_in_tokens(tok, *side)) for tok, side in zip(translator.tokenizers, given, strict=True)
     )
-    places = enumerate(aligner.links(Block(np.zeros(1, np.int64), *ids))[0].tolist())
+    places = enumerate(aligner.links(PairBlock(np.zeros(1, np.int64), *ids))[0].tolist())
     return frozenset(
         (source[place - 1], target[token]) for token, place in places if place - 1 in source and token in target
     )

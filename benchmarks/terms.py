@@ -26,7 +26,7 @@ from command_line import command_line, figures_file, markdown
 
 import dragoman
 from dragoman.data.aligning import link
-from dragoman.data.corpus import Rows
+from dragoman.data.corpus import PackedIds
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.inference.translation import Translation
 from dragoman.surface.terms import Terms
@@ -52,11 +52,11 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text.lower())
 
 
-def rows_of(texts: Sequence[Sequence[str]]) -> tuple[Rows, list[str]]:
+def rows_of(texts: Sequence[Sequence[str]]) -> tuple[PackedIds, list[str]]:
     ids: dict[str, int] = {}
     numbered = [[ids.setdefault(word, len(ids)) for word in words] for words in texts]
     offsets = np.cumsum([0, *map(len, numbered)])
-    return Rows(np.array([id_ for row in numbered for id_ in row], np.uint16), offsets), list(ids)
+    return PackedIds(np.array([id_ for row in numbered for id_ in row], np.uint16), offsets), list(ids)
 
 
 def learnt_terms(pairs: Sequence[Line]) -> dict[str, set[str]]:

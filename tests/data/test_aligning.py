@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.data import aligning
 from dragoman.data.aligning import ITERATIONS, NO_SOURCE, SMOOTHING, SURE, TENSION, link
-from dragoman.data.corpus import EncodedCorpus, Rows
+from dragoman.data.corpus import EncodedCorpus, PackedIds
 from dragoman.data.encoding import encode_corpus
 from dragoman.errors import DataError
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -25,9 +25,9 @@ VOCABULARY = 5
 sides = st.lists(st.integers(0, VOCABULARY - 1), max_size=4)
 
 
-def rows_of(texts: Sequence[Ids]) -> Rows:
+def rows_of(texts: Sequence[Ids]) -> PackedIds:
     ids = np.array([id_ for text in texts for id_ in text], np.uint16)
-    return Rows(ids, np.cumsum([0, *map(len, texts)]))
+    return PackedIds(ids, np.cumsum([0, *map(len, texts)]))
 
 
 def linked(pairs: Sequence[tuple[Ids, Ids]]) -> list[list[int]]:
@@ -103,7 +103,7 @@ def test_a_part_of_the_pairs_teaches_all_of_them(monkeypatch: pytest.MonkeyPatch
 def test_a_couple_that_was_never_seen_together_has_no_link() -> None:
     pairs = [([0], [0]), ([2], [3])] * 10
     source, target = (rows_of(side) for side in zip(*pairs, strict=True))
-    aligner = aligning.Aligner.of(source, target, (VOCABULARY, VOCABULARY))
+    aligner = aligning.Aligner.learn(source, target, (VOCABULARY, VOCABULARY))
     # The unseen couples are before, between and behind those that were seen: (0, 1), (0, 4), (3, 0) and (4, 4).
     unseen = [([0], [1]), ([0], [4]), ([3], [0]), ([4], [4])]
     source, target = (rows_of(side) for side in zip(*unseen, strict=True))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.batching import Batch, Batches, gather
-from dragoman.data.corpus import EncodedCorpus, Pool, Rows
+from dragoman.data.corpus import EncodedCorpus, PackedIds, Pool
 from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError
 from dragoman.tokenizing.special_tokens import END, START
@@ -84,7 +84,7 @@ def test_gathering_rows_is_joining_lists(rows, data):
     before, after = data.draw(st.sampled_from([([], []), ([2], []), ([], [3]), ([2], [3]), ([5, 2], [3, 1])]))
     offsets = np.cumsum([0, *map(len, rows)])
     ids, lengths = gather(
-        Rows(np.array([*chain.from_iterable(rows)], np.uint16), offsets), np.array(indices), before, after
+        PackedIds(np.array([*chain.from_iterable(rows)], np.uint16), offsets), np.array(indices), before, after
     )
     joined = [[*before, *rows[index], *after] for index in indices]
     assert ids.tolist() == [*chain.from_iterable(joined)]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
-from dragoman.data.variation import VariedBatches, mistyped, roughened
+from dragoman.data.variation import VariedBatches, add_noise, mistyped
 from dragoman.surface.letters import Truecaser
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
 from dragoman.surface.protected import Names, alike
@@ -214,7 +214,7 @@ SOURCE = st.lists(
 @given(words=SOURCE, draws=st.lists(st.floats(0, 1, exclude_max=True), min_size=4, max_size=4))
 def test_an_error_touches_no_name_number_code_or_placeholder(words: list[str], draws: list[float]) -> None:
     source = " ".join(words)
-    typed, target = roughened(source + ".", "testo.", iter(draws))
+    typed, target = add_noise(source + ".", "testo.", iter(draws))
     assert (typed[-1:] == ".") == (target == "testo.") == (draws[0] >= 0.5)
     after = typed.removesuffix(".").split(" ") if words else []
     assert len(after) == len(words)

@@ -1,1 +1,1 @@
-"""Ids on disk, and ids in batches. Start with `corpus`, then `batching`."""
+"""Encoded corpora on disk, and batches of ids. Start with `corpus`, then `batching`."""

@@ -1,13 +1,13 @@
-"""Batches: sentences as ids, laid end to end without padding; which pairs share one, and in what order.
+"""Batches of concatenated ids without padding: their composition and order.
 
 A batch holds pairs of similar length, up to a number of tokens. The order of an epoch is a pure function of (seed,
-epoch), so there is no state to save. It comes from raw random bits, which are the same in every version of numpy.
+epoch), so there is no state to save. It is computed from raw random bits, which are the same in every version of numpy.
 
-An epoch is made window by window, so memory holds one window of a corpus of any size. Each epoch deals blocks of pairs
-anew to the windows; the pairs of a window are sorted, cut into batches, and the batches shuffled. Of a corpus with a
-pool, an epoch has only some of the pool's pairs, and the next epoch others.
+An epoch is computed window by window, so memory holds one window of a corpus of any size. Every epoch distributes
+blocks of pairs to windows at random; the pairs of a window are sorted and cut into batches, and the batches are
+shuffled. If a corpus has a pool, an epoch contains only some of the pool's pairs, and the next epoch different ones.
 
-`Batches` makes them of pairs and of running text, `LabelledBatches` of texts with labels for an encoder alone.
+`Batches` handles sentence pairs and running text, `LabelledBatches` labelled texts for an encoder alone.
 """
 
 import logging
@@ -24,42 +24,42 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dragoman.data.corpus import EncodedCorpus, Rows
+from dragoman.data.corpus import EncodedCorpus, PackedIds
 from dragoman.errors import DataError
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 
 log = logging.getLogger(__name__)
 
 # Pairs are sorted by the length of their longer side plus a random share of it, at most this. On 29,000 captions, 10 %
-# of the pairs that share a batch meet again in the next epoch (19 % without jitter); on 3,700 lines of documentation,
-# 57 % (84 %). Padding in attention grows from 14 % to 18 %, and from 25 % to 28 %.
+# of the pairs that share a batch also share one in the next epoch (19 % without jitter); on 3,700 lines of
+# documentation, 57 % (84 %). Padding in attention grows from 14 % to 18 %, and from 25 % to 28 %.
 _JITTER = 0.1
 
-# Most pairs in a window, which takes 100 MB and a third of a second to make. A block of neighbouring pairs is a few
-# pages on the disk, so a corpus larger than memory is read about once an epoch.
+# Maximum pairs in a window, which takes 100 MB and a third of a second to compute. A block of neighbouring pairs is a
+# few pages on the disk, so a corpus larger than memory is read about once per epoch.
 _WINDOW = 2**20
 _BLOCK = 64
 
 Indices = NDArray[np.int64]
-"""Of pairs in a corpus."""
+"""Indices of pairs in a corpus."""
 Item = TypeVar("Item")
-Other = TypeVar("Other")
+Changed = TypeVar("Changed")
 
 
 @dataclass(frozen=True)
 class BatchSize:
-    """The sizes of a batch, without its ids: all that a process needs to know of a batch that another one computes."""
+    """The sizes of a batch without its ids, which suffice for a batch that another process computes."""
 
     source_tokens: int
     target_tokens: int
     longest: int
     """Tokens of the longest sentence, on either side."""
     pairs: Int[Tensor, "P"]
-    """Index in the corpus of each pair."""
+    """Indices of the pairs in the corpus."""
 
     @property
     def tokens(self) -> int:
-        """Source and target tokens together."""
+        """Number of source and target tokens."""
         return self.source_tokens + self.target_tokens
 
 
@@ -67,8 +67,8 @@ class BatchSize:
 class Batch:
     """B sentence pairs; N source tokens and M target tokens in all, special symbols included.
 
-    The decoder reads `target` (start, then y) and should predict `labels` (y, then end): the next token at each
-    position. A decoder-only model has no source.
+    The decoder reads `target` (start, then y) and predicts `labels` (y, then end): the next token at every position. A
+    decoder-only model has no source.
     """
 
     source: Int[Tensor, "N"] | None
@@ -77,10 +77,10 @@ class Batch:
     labels: Int[Tensor, "M"]
     target_lengths: Int[Tensor, "B"]
     pairs: Int[Tensor, "P"]
-    """Index in the corpus of each pair; a sentence may be several pairs joined."""
+    """Indices of the pairs in the corpus; a sentence may be several joined pairs."""
     links: Int[Tensor, "M"] | None = None
-    """For each token that the decoder reads, the place in its sentence of the source token that it renders; -1 if there
-    is none. None in a corpus without links.
+    """For every token that the decoder reads, the position of its aligned source token in the sentence; -1 if there is
+    none. None in a corpus without links.
     """
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class Batch:
         return tuple(part for part in sides if part is not None)
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch with its ids on `device`. Lengths stay on the host, which reads them."""
+        """Return the batch with its ids on `device`. Lengths stay on the host, which reads them."""
         return _moved(self, ("source", "target", "labels", "links"), device)
 
 
@@ -111,10 +111,10 @@ class LabelledBatch:
     source: Int[Tensor, "N"]
     source_lengths: Int[Tensor, "B"]
     chosen: Int[Tensor, "M"] | None
-    """The rows whose labels are predicted; None where each text has one label."""
+    """The rows whose labels are predicted; None if every text has one label."""
     labels: Int[Tensor, "M"]
     pairs: Int[Tensor, "B"]
-    """Index in the corpus of each text."""
+    """Indices of the texts in the corpus."""
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
@@ -122,7 +122,7 @@ class LabelledBatch:
         return self.source, self.source_lengths, self.chosen
 
     def to(self, device: torch.device | str) -> "LabelledBatch":
-        """The same batch on `device`. Lengths stay on the host, which reads them."""
+        """Return the batch on `device`. Lengths stay on the host, which reads them."""
         return _moved(self, ("source", "chosen", "labels"), device)
 
 
@@ -130,7 +130,7 @@ AnyBatch = TypeVar("AnyBatch", Batch, LabelledBatch)
 
 
 def pinned(batch: AnyBatch) -> AnyBatch:
-    """The same batch in page-locked memory, which a GPU copies while the host goes on."""
+    """Return the batch in page-locked memory, which is copied to a GPU asynchronously."""
     return replace(batch, **{name: part.pin_memory() for name, part in vars(batch).items() if part is not None})
 
 
@@ -143,7 +143,7 @@ def _moved(batch: AnyBatch, names: Sequence[str], device: torch.device | str) ->
 
 
 class Batches:
-    """The batches of a corpus, epoch by epoch. Without a seed, every epoch has the same ones, from short to long.
+    """The batches of a corpus, epoch by epoch. Without a seed, all epochs have the same batches, from short to long.
 
     Attributes:
         left_out: number of pairs with a sentence of more than `sentence_tokens`.
@@ -169,7 +169,7 @@ class Batches:
         self._kept = self.tokens = 0
         in_epoch = 0
         for first in range(0, len(corpus), _WINDOW):
-            pairs = self._of_epoch(0, np.arange(first, min(first + _WINDOW, len(corpus))))
+            pairs = self._in_epoch(0, np.arange(first, min(first + _WINDOW, len(corpus))))
             in_epoch += len(pairs)
             kept = self._short_enough(pairs)
             self._kept += len(kept)
@@ -182,8 +182,8 @@ class Batches:
             )
         if self.left_out:
             log.warning(
-                "%s of %s %s of more than %s tokens, and nothing is learnt from them; batches.sentence_tokens says how "
-                "long they may be",
+                "%s of %s %s of more than %s tokens and are not used for training; batches.sentence_tokens sets this "
+                "limit",
                 f"{self.left_out:,}",
                 f"{in_epoch:,}",
                 rows,
@@ -191,11 +191,11 @@ class Batches:
             )
 
     def __len__(self) -> int:
-        """Number of pairs in the first epoch."""
+        """Return the number of pairs in the first epoch."""
         return self._kept
 
     def epoch(self, epoch: int) -> "Epoch[Indices]":
-        """The pairs of each batch of an epoch, in order: every pair of it that is not left out, exactly once."""
+        """Return the pairs of every batch of an epoch, in order; a pair that is not left out occurs exactly once."""
         blocks = np.arange(-(-len(self.corpus) // _BLOCK))
         count = -(-len(self.corpus) // _WINDOW)
         if self.seed is not None:
@@ -204,9 +204,9 @@ class Batches:
         return Epoch(count, partial(self._window, epoch, windows))
 
     def _window(self, epoch: int, windows: Sequence[Indices], number: int) -> list[Indices]:
-        """The batches of one window, whose blocks are `windows[number]`."""
+        """Return the batches of one window, whose blocks are `windows[number]`."""
         pairs = (windows[number][:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
-        pairs = self._short_enough(self._of_epoch(epoch, pairs[pairs < len(self.corpus)]))
+        pairs = self._short_enough(self._in_epoch(epoch, pairs[pairs < len(self.corpus)]))
         rng = None if self.seed is None else _rng(self.seed, epoch, number)
         source, target = self._tokens(pairs)
         order = _by_length(np.maximum(source, target), rng)
@@ -215,15 +215,20 @@ class Batches:
         return batches if rng is None else [batches[i] for i in _shuffled(np.arange(len(batches)), rng)]
 
     def batch(self, pairs: Indices) -> Batch:
-        """The ids of some pairs, laid end to end. The framing's symbols stand around each sentence, but not around
-        windows of running text.
+        """Return the batch of some pairs. The framing's symbols are added to sentences, but not to windows of running
+        text.
         """
         return self.lay(self.corpus.source, self.corpus.target, self.corpus.links, pairs, pairs)
 
     def lay(
-        self, sources: Rows | None, targets: Rows, all_links: Rows | None, indices: Indices, pairs: Indices
+        self,
+        sources: PackedIds | None,
+        targets: PackedIds,
+        all_links: PackedIds | None,
+        indices: Indices,
+        pairs: Indices,
     ) -> Batch:
-        """The same for some rows, which come from these pairs of the corpus."""
+        """Return the batch of some rows, which come from these pairs of the corpus."""
         framing = self.framing
         around = ((), ()) if self.corpus.windows else ((framing.target_start,), (framing.target_end,))
         target, lengths = gather(targets, indices, *around)
@@ -240,37 +245,37 @@ class Batches:
             links=None if all_links is None else torch.from_numpy(self._links(all_links, indices)),
         )
 
-    def _links(self, links: Rows, indices: Indices) -> NDArray[np.int64]:
-        """`Batch.links` of some rows: the start symbol, which is read first, renders nothing."""
-        places, _ = gather(links, indices, before=(0,))
-        return np.where(places > 0, places - 1 + len(self.framing.source_before), -1)
+    def _links(self, links: PackedIds, indices: Indices) -> NDArray[np.int64]:
+        """Return `Batch.links` of some rows; the start symbol is unaligned."""
+        positions, _ = gather(links, indices, before=(0,))
+        return np.where(positions > 0, positions - 1 + len(self.framing.source_before), -1)
 
     def size_of(self, pairs: Indices) -> BatchSize:
-        """The sizes that `batch` would have, without reading any ids."""
+        """Return the sizes of `batch(pairs)` without reading ids."""
         source, target = self._tokens(pairs)
         longest = int(np.maximum(source, target).max())
         return BatchSize(int(source.sum()), int(target.sum()), longest, torch.from_numpy(pairs))
 
-    def _of_epoch(self, epoch: int, pairs: Indices) -> Indices:
-        """Those of the pairs that an epoch has: all that are not in the pool, and evenly spaced ones of the pool, which
-        move on by one from epoch to epoch, so that in time each has its turn.
+    def _in_epoch(self, epoch: int, pairs: Indices) -> Indices:
+        """Return the pairs that belong to an epoch: all that are not in the pool, and evenly spaced ones of the pool,
+        which shift by one every epoch, so that every pair is used eventually.
         """
         pool = self.corpus.facts.pool
         if pool is None:
             return pairs
-        place = pairs - (len(self.corpus) - pool.rows)
-        moved = np.maximum(place, 0) + (epoch + (self.seed or 0)) % pool.rows
-        is_drawn = (moved + 1) * pool.drawn // pool.rows > moved * pool.drawn // pool.rows
-        return pairs[(place < 0) | is_drawn]
+        index = pairs - (len(self.corpus) - pool.rows)
+        shifted = np.maximum(index, 0) + (epoch + (self.seed or 0)) % pool.rows
+        is_drawn = (shifted + 1) * pool.drawn // pool.rows > shifted * pool.drawn // pool.rows
+        return pairs[(index < 0) | is_drawn]
 
     def _short_enough(self, pairs: Indices) -> Indices:
-        """Those of the pairs that have no sentence of more than `sentence_tokens`."""
+        """Return the pairs without a sentence of more than `sentence_tokens`."""
         source, target = self._tokens(pairs)
         source, target = source - self._source_symbols, target - max(0, self._target_symbols)
         return pairs[np.maximum(source, target) <= self.sentence_tokens]
 
     def _tokens(self, pairs: Indices) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The number of source tokens and of target tokens that each pair adds to a batch."""
+        """Return the number of source tokens and of target tokens that every pair adds to a batch."""
         target = self.corpus.target.lengths(pairs) + self._target_symbols
         source = self.corpus.source.lengths(pairs) if self.corpus.source else np.zeros_like(target)
         return source + self._source_symbols, target
@@ -281,15 +286,15 @@ class Batches:
 
     @property
     def _target_symbols(self) -> int:
-        """How many more tokens are predicted than a row of the corpus has ids. A sentence gains its end symbol. A
-        window of running text loses its first id, which is only read. A row of labels stays as it is.
+        """Difference between the predicted tokens and the ids of a row: a sentence gains its end symbol, a window of
+        running text loses its first id, which is only read, and a row of labels is unchanged.
         """
         if self.corpus.windows:
             return -1
         return 0 if self.corpus.labels_only else self.framing.target_symbols
 
     def _cut(self, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> list[int]:
-        """Where batches begin and end, so that neither side has more than `batch_tokens`."""
+        """Return the boundaries of batches in which neither side has more than `batch_tokens`."""
         source, target = np.cumsum(source_tokens), np.cumsum(target_tokens)
         cuts, taken = [0], (0, 0)
         while cuts[-1] < len(source):
@@ -308,23 +313,25 @@ class LabelledBatches:
 
     @cached_property
     def tokens(self) -> int:
-        """Source tokens and labels of an epoch."""
+        """Number of source tokens and labels in an epoch."""
         return sum(self.size_of(indices).tokens for indices in self.order.epoch(0))
 
     def epoch(self, number: int) -> Sequence[Indices]:
-        """The rows of each batch of an epoch, in order."""
+        """Return the rows of every batch of an epoch, in order."""
         return self.order.epoch(number)
 
     def size_of(self, rows: Indices) -> BatchSize:
-        """The sizes that `batch` would have."""
+        """Return the sizes of `batch(rows)`."""
         size = self.order.size_of(rows)
-        return replace(size, target_tokens=int(np.count_nonzero(self._targets(rows))) if self._of_words else len(rows))
+        return replace(
+            size, target_tokens=int(np.count_nonzero(self._targets(rows))) if self._labels_words else len(rows)
+        )
 
     def batch(self, rows: Indices) -> LabelledBatch:
-        """Some rows, laid end to end, with their labels."""
+        """Return the batch of some rows, with their labels."""
         source, lengths = framed(self.corpus, rows, self.framing)
         targets, chosen = self._targets(rows), None
-        if self._of_words:
+        if self._labels_words:
             first_pieces = text_places(lengths, self.framing)[targets > 0]
             targets, chosen = targets[targets > 0] - 1, torch.from_numpy(first_pieces)
         return LabelledBatch(
@@ -336,7 +343,7 @@ class LabelledBatches:
         )
 
     @property
-    def _of_words(self) -> bool:
+    def _labels_words(self) -> bool:
         return self.corpus.labelled == "words"
 
     def _targets(self, rows: Indices) -> Indices:
@@ -344,21 +351,22 @@ class LabelledBatches:
 
 
 class Epoch(Sequence[Item]):
-    """The batches of an epoch, in order, each as what a batch is made from: the indices of its pairs.
+    """A lazy sequence of the batches of an epoch, represented by the items from which they are made, such as the
+    indices of their pairs.
 
-    The batches of a window are made when the first of them is needed, and only the latest window is kept. `len` has to
-    make every window to count its batches; iterating does not need it.
+    The batches of a window are computed when the first is needed, and only the latest window is kept. `len` has to
+    compute every window; iteration does not need `len`.
     """
 
     def __init__(self, windows: int, batches_of: Callable[[int], list[Item]]) -> None:
         self._windows = windows
         self._batches_of = batches_of
         self._begins = [0]
-        """The index of the first batch of each window made so far, and of the next window."""
+        """Index of the first batch of every window computed so far, and of the next window."""
         self._made: tuple[int, list[Item]] = (-1, [])
 
-    def mapped(self, change: Callable[[Item], Other]) -> "Epoch[Other]":
-        """The same batches, each made from something else."""
+    def mapped(self, change: Callable[[Item], Changed]) -> "Epoch[Changed]":
+        """Return the epoch with a function applied to every item."""
         return Epoch(self._windows, lambda window: [change(item) for item in self._batches_of(window)])
 
     def __len__(self) -> int:
@@ -391,17 +399,17 @@ class Epoch(Sequence[Item]):
 
 
 def _rng(seed: int, epoch: int, stream: int) -> np.random.Philox:
-    """Random bits for one window of an epoch. The stream after that of the last window deals blocks to windows."""
+    """Return random bits for one window of an epoch. The stream after the last window assigns blocks to windows."""
     return np.random.Philox(key=np.array([seed, epoch], np.uint64), counter=np.array([0, 0, 0, stream], np.uint64))
 
 
 def _shuffled(numbers: Indices, rng: np.random.Philox) -> Indices:
-    """The numbers sorted by raw random bits, because numpy may change its own shuffling between versions."""
+    """Return the numbers sorted by raw random bits, because numpy may change its shuffling between versions."""
     return numbers[np.argsort(rng.random_raw(len(numbers)), kind="stable")]
 
 
 def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indices:
-    """Indices that sort by length, with a little randomness."""
+    """Return the indices that sort by length with a little random noise."""
     if rng is None:
         return np.argsort(longer, kind="stable")
     share = (rng.random_raw(len(longer)) >> 11) * 2.0**-53
@@ -409,11 +417,12 @@ def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indic
 
 
 def gather(
-    rows: Rows, indices: Indices, before: Sequence[int] = (), after: Sequence[int] = ()
+    rows: PackedIds, indices: Indices, before: Sequence[int] = (), after: Sequence[int] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Lays some rows end to end, each with ids before and after it, and returns their lengths. Does not loop over rows.
+    """Concatenate some rows, with additional ids before and after each, and return ids and lengths. Vectorised over
+    rows.
 
-    >>> rows = Rows(np.array([7, 8, 9]), np.array([0, 2, 3]))
+    >>> rows = PackedIds(np.array([7, 8, 9]), np.array([0, 2, 3]))
     >>> gather(rows, np.array([1, 0]), before=[2], after=[3])
     (array([2, 9, 3, 2, 7, 8, 3]), array([3, 4]))
     """
@@ -430,13 +439,13 @@ def gather(
 
 
 def framed(corpus: EncodedCorpus, rows: Indices, framing: Framing) -> tuple[Indices, Indices]:
-    """The ids of some sources, laid end to end, each with the framing's symbols around it; and their lengths."""
+    """Return the concatenated ids of some sources, including the framing's symbols, and their lengths."""
     assert corpus.source is not None, "a corpus for an encoder has sources"
     return gather(corpus.source, rows, framing.source_before, framing.source_after)
 
 
 def text_places(lengths: Indices, framing: Framing) -> Indices:
-    """Where the tokens of texts lie among those that `framed` lays end to end, between the symbols around each text."""
+    """Return the positions of the texts' own tokens in the ids of `framed`, without the framing's symbols."""
     before, after = len(framing.source_before), len(framing.source_after)
     inside = lengths - before - after
     shift = np.repeat(np.cumsum(lengths) - lengths + before - (np.cumsum(inside) - inside), inside)

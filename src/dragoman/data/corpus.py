@@ -1,13 +1,14 @@
-"""Sentence pairs as ids on disk: written once, then memory-mapped, so that a million pairs open in no time.
+"""Encoded corpora: sentence pairs as ids on disk, written once and memory-mapped, so that a million pairs open
+immediately.
 
-A corpus of labelled text has labels in the place of targets; a corpus for masked words has sources only.
+A corpus of labelled text has labels instead of targets; a corpus for masked words has only sources.
 
-For each side, a corpus folder holds all ids laid end to end (`target.ids`: uint16 if the vocabulary fits, else int32)
-and where each row begins (`target.offsets`: int64, one more than there are rows), all little-endian. `corpus.json`
-holds the counts. Special symbols are not stored; `batching` adds them. `encoding` writes such folders.
+For each side, a corpus folder holds all ids, concatenated (`target.ids`: uint16 if the vocabulary fits, else int32),
+and the first position of every row (`target.offsets`: int64, one more than there are rows), all little-endian.
+`corpus.json` holds the counts. Special symbols are not stored; `batching` adds them. `encoding` writes such folders.
 
-Pairs may be linked too: for each id of the target, `target.links` (uint16) holds the place of the source id that it
-renders, from 1, or 0 if there is none (see `aligning`).
+Pairs may be aligned: `target.links` (uint16) holds for every target id the position of its source id, from 1, or 0 if
+there is none (see `aligning`).
 """
 
 import hashlib
@@ -24,25 +25,25 @@ from dragoman.errors import DataError
 from dragoman.files import sha256
 
 FORMAT = 1
-"""Of `corpus.json`."""
+"""Format number of `corpus.json`."""
 OFFSET = np.dtype("<i8")
-"""The type in which offsets are stored."""
+"""Data type of offsets."""
 LINKS, LINK = "target.links", np.dtype("<u2")
-"""The file of links, and the type in which a link is stored."""
+"""File name and data type of links."""
 
 Ids = NDArray[np.integer]
-"""Ids of tokens."""
+"""Token ids."""
 
 
 class Side(Settings):
     """One side in `corpus.json`."""
 
     tokens: int = pydantic.Field(ge=1)
-    """Number of ids in all rows together."""
+    """Number of ids in all rows."""
     dtype: Literal["<u2", "<i4"]
-    """The type in which an id is stored."""
+    """Data type of ids."""
     vocabulary_size: int
-    """Number of ids that the tokenizer has, or number of labels."""
+    """Number of ids of the tokenizer, or of labels."""
     tokenizer: str
     """Identity of the tokenizer or of the labels."""
     ids_sha256: str
@@ -52,7 +53,7 @@ class Side(Settings):
 
 
 class Pool(Settings):
-    """The last rows of a corpus, if an epoch has only some of them, each epoch others."""
+    """The last rows of a corpus, if every epoch uses a different part of them."""
 
     rows: int = pydantic.Field(ge=1)
     drawn: int = pydantic.Field(ge=1)
@@ -67,33 +68,33 @@ class Facts(Settings):
     rows: int = pydantic.Field(ge=1)
     """Number of rows on each side."""
     windows: bool
-    """Whether a row is a window into running text rather than a sentence."""
+    """True if rows are windows of running text rather than sentences."""
     labelled: Literal["texts", "words"] | None = None
-    """What has a label, if the targets are labels: each row, or each word of it."""
+    """The labelled units, if the targets are labels: texts or words."""
     source: Side | None = None
     """None in a corpus for a decoder-only model."""
     pool: Pool | None = None
-    """None where every epoch has all rows."""
+    """None if every epoch uses all rows."""
     target: Side | None
-    """The side that is predicted; None where masked words of the source are."""
+    """The predicted side; None if masked words of the source are predicted."""
     links_sha256: str | None = None
-    """SHA-256 of the links; None where nothing is linked."""
+    """SHA-256 of the links; None without links."""
 
     @property
     def identity(self) -> str:
-        """SHA-256 of the corpus, equal if and only if all ids and rows are equal."""
+        """SHA-256 of the corpus, which is equal if and only if all ids and rows are equal."""
         return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
 
-class Rows:
-    """Rows of ids of different lengths, laid end to end: row i is `ids[offsets[i] : offsets[i + 1]]`."""
+class PackedIds:
+    """Rows of ids of different lengths, concatenated: row i is `ids[offsets[i] : offsets[i + 1]]`."""
 
     def __init__(self, ids: Ids, offsets: NDArray[np.int64]) -> None:
         self.ids = ids
         self.offsets = offsets
 
     def lengths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of ids in each of these rows.
+        """Return the number of ids in each of these rows.
 
         Raises:
             DataError: the rows overlap.
@@ -104,21 +105,20 @@ class Rows:
         return lengths
 
     def row(self, index: int) -> Ids:
-        """The ids of one row."""
+        """Return the ids of one row."""
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 
 class EncodedCorpus:
-    """An encoded corpus, memory-mapped, so that only what is used is read from the disk.
+    """An encoded corpus, memory-mapped, so that only the ids in use are read from the disk.
 
     Attributes:
-        windows: whether a row is a window into running text (see `encode_text`) rather than a sentence.
+        windows: True if rows are windows of running text (see `encode_text`) rather than sentences.
         identity: SHA-256 that is equal for equal ids in equal rows.
-        labelled: what has a label, if the targets are labels (see `encode_labelled`).
+        labelled: the labelled units, if the targets are labels (see `encode_labelled`).
         source: None in a corpus for a decoder-only model.
-        target: rows without ids where nothing but the source is given.
-        links: for each id of the target, the place of the source id that it renders, from 1, or 0; None if nothing is
-            linked.
+        target: rows without ids if there are only sources.
+        links: for every target id, the position of its source id, from 1, or 0; None without links.
     """
 
     def __init__(self, folder: Path, facts: Facts) -> None:
@@ -130,16 +130,16 @@ class EncodedCorpus:
         self.target = _open_rows(folder, "target", facts.target, facts.rows) if facts.target else _no_ids(facts.rows)
         self.links = None
         if facts.links_sha256 is not None:
-            self.links = Rows(_map(folder / LINKS, LINK, len(self.target.ids)), self.target.offsets)
+            self.links = PackedIds(_map(folder / LINKS, LINK, len(self.target.ids)), self.target.offsets)
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
-        """Opens a corpus that a function of `encoding` wrote. Checks its sizes, but does not read its contents."""
+        """Open a corpus that a function of `encoding` wrote. Sizes are checked, but the content is not read."""
         path = Path(folder) / "corpus.json"
         return cls(Path(folder), read_json_as(path, Facts, FORMAT, error=DataError, advice="encode the corpus again"))
 
     def verify(self) -> None:
-        """Reads the whole corpus once and compares it with its hashes.
+        """Read the whole corpus once and compare it with its hashes.
 
         Raises:
             DataError: ids or rows have changed since they were written.
@@ -161,30 +161,30 @@ class EncodedCorpus:
 
     @property
     def labels_only(self) -> bool:
-        """Whether nothing but labels, or masked words of the source, is predicted."""
+        """True if only labels, or masked words of the source, are predicted."""
         return self.labelled is not None or self.facts.target is None
 
     def has_windows_of(self, length: int) -> bool:
-        """Whether `encode_text` cuts the same ids into the same windows at this length."""
+        """Return True if `encode_text` would cut the same ids into the same windows with this length."""
         first = len(self.target.row(0))
         return self.windows and (first == length + 1 if len(self) > 1 else first <= length + 1)
 
     def pair(self, index: int) -> tuple[Ids, Ids]:
-        """The ids of one pair."""
+        """Return the ids of one pair."""
         assert self.source is not None, "a corpus for a decoder-only model has no pairs"
         return self.source.row(index), self.target.row(index)
 
 
-def _open_rows(folder: Path, side: str, facts: Side, rows: int) -> Rows:
+def _open_rows(folder: Path, side: str, facts: Side, rows: int) -> PackedIds:
     ids = _map(folder / f"{side}.ids", np.dtype(facts.dtype), facts.tokens)
     offsets = _map(folder / f"{side}.offsets", OFFSET, rows + 1)
     if offsets[0] != 0 or offsets[-1] != facts.tokens:
         raise DataError(f"{folder / side}.offsets does not belong to {side}.ids; encode the corpus again")
-    return Rows(ids, offsets)
+    return PackedIds(ids, offsets)
 
 
-def _no_ids(rows: int) -> Rows:
-    return Rows(np.empty(0, np.uint16), np.zeros(rows + 1, np.int64))
+def _no_ids(rows: int) -> PackedIds:
+    return PackedIds(np.empty(0, np.uint16), np.zeros(rows + 1, np.int64))
 
 
 def _map(path: Path, dtype: np.dtype, count: int) -> NDArray:

@@ -1,6 +1,6 @@
-"""Text to the folder of a corpus: pairs, running text, labelled text, or lines whose words will be masked.
+"""Encoding of text into the folder of a corpus: pairs, running text, labelled text, or lines for masked words.
 
-Each of the four functions refuses a folder that exists, and a text without a single token, with a `DataError`.
+All four functions raise a `DataError` if the folder exists, or if the text has no token.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 _CHUNK, _CHARACTERS = 5_000, 2_000_000
-"""Texts that are encoded at a time, fewer if they have so many characters; encoding takes some forty bytes for each."""
+"""Maximum texts and characters to encode at a time; encoding takes about forty bytes of memory per character."""
 _LONG = 100_000
-"""Characters from which on a line is cut before it is encoded, at a space."""
+"""Number of characters from which a line is cut at a space before encoding."""
 T = TypeVar("T")
 IdRows = Sequence[Sequence[int]] | NDArray[np.integer]
 
@@ -39,10 +39,10 @@ def encode_corpus(
     pool: Pool | None = None,
     linked: bool = False,
 ) -> EncodedCorpus:
-    """Encodes sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
+    """Encode sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
-    The last of the pairs may be a `pool` of which each epoch has other pairs. If `linked`, the tokens of the pairs are
-    aligned too.
+    The last pairs may be a `pool`, of which every epoch uses different pairs. With `linked`, the pairs are also
+    aligned.
     """
 
     def encoded() -> Iterator[dict[str, IdRows]]:
@@ -57,10 +57,10 @@ def encode_corpus(
 
 
 def encode_text(text: str | Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int) -> EncodedCorpus:
-    """Encodes running text for a language model into a new folder, as windows in which `length` ids are predicted.
-    The text may come in parts; memory holds one at a time.
+    """Encode running text for a language model into a new folder, as windows in which `length` ids are predicted. The
+    text may be an iterable of parts, of which one is in memory at a time.
 
-    The last id of a window is the first of the next, so every id but the very first is predicted once.
+    The last id of a window is the first of the next, so every id except the first is predicted once.
     """
     windows = _windows(tokenizer.encode_running(text), length, np.dtype(_dtype(tokenizer)))
     encoded = ({"target": rows} for rows in windows)
@@ -74,13 +74,13 @@ def encode_labelled(
     folder: Path | str,
     progress: Progress = silent,
 ) -> EncodedCorpus:
-    """Encodes labelled text into a new folder. An example is a text and its label, or words and a label for each; in
-    both cases it is given as two sequences of one length.
+    """Encode labelled text into a new folder. An example is a pair of sequences of equal length: a text and its label,
+    or words and their labels.
 
-    The targets of a text are the id of its label. Those of words have one id for each piece: 0 if it continues a word,
+    The target of a text is the id of its label. The targets of words have one id per piece: 0 if it continues a word,
     else the id of the word's label, counted from 1.
     """
-    of_words = labels.task == "tag"
+    labels_words = labels.task == "tag"
 
     def encoded() -> Iterator[dict[str, IdRows]]:
         for chunk in _chunks(examples, lambda example: sum(map(len, example[0])), progress, "texts"):
@@ -88,29 +88,29 @@ def encode_labelled(
             ids = [[labels.id_of(name) for name in names] for _, names in chunk]
             yield {
                 "source": [[*chain.from_iterable(row)] for row in pieces],
-                "target": [_of_pieces(*row) for row in zip(pieces, ids, strict=True)] if of_words else ids,
+                "target": [_piece_targets(*row) for row in zip(pieces, ids, strict=True)] if labels_words else ids,
             }
 
-    labelled = "words" if of_words else "texts"
+    labelled = "words" if labels_words else "texts"
     return _write(folder, {"source": tokenizer, "target": labels}, encoded(), labelled=labelled)
 
 
-def _of_pieces(pieces: Sequence[Sequence[int]], labels: Sequence[int]) -> list[int]:
-    """The targets of the pieces of words.
+def _piece_targets(pieces: Sequence[Sequence[int]], labels: Sequence[int]) -> list[int]:
+    """Return the targets of the pieces of words.
 
-    >>> _of_pieces([[7, 8], [9]], [4, 0])
+    >>> _piece_targets([[7, 8], [9]], [4, 0])
     [5, 0, 1]
     """
     return [
-        0 if place else label + 1 for word, label in zip(pieces, labels, strict=True) for place, _ in enumerate(word)
+        0 if index else label + 1 for word, label in zip(pieces, labels, strict=True) for index, _ in enumerate(word)
     ]
 
 
 def encode_lines(
     lines: Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int, progress: Progress = silent
 ) -> EncodedCorpus:
-    """Encodes lines of text, whose words are to be masked, into a new folder. A line of more than `length` ids is cut
-    into several rows; an empty one is left out.
+    """Encode lines of text for masked words into a new folder. A line of more than `length` ids is cut into several
+    rows; empty lines are left out.
     """
     pieces = chain.from_iterable(cut_running([line], _LONG, SPACE_BETWEEN_WORDS) for line in lines)
 
@@ -123,7 +123,7 @@ def encode_lines(
 
 
 def _chunks(texts: Iterable[T], length: Callable[[T], int], progress: Progress, unit: str) -> Iterator[list[T]]:
-    """Texts in lists of at most `_CHUNK`, of about `_CHARACTERS` if they are long."""
+    """Yield texts in lists of at most `_CHUNK`, or of about `_CHARACTERS` if they are long."""
     with progress.track("encode", unit=unit) as advance:
         chunk: list[T] = []
         characters = 0
@@ -140,7 +140,7 @@ def _chunks(texts: Iterable[T], length: Callable[[T], int], progress: Progress, 
 
 
 def _windows(pieces: Iterable[Sequence[int]], length: int, dtype: np.dtype) -> Iterator[Ids]:
-    """Windows (rows, tokens) over the ids of a text, as many as each piece completes; the last one may be shorter."""
+    """Yield windows (rows, tokens) of the ids of a text, as pieces complete them; the last window may be shorter."""
     held, is_empty = np.empty(0, dtype), True
     for piece in pieces:
         held = np.concatenate([held, np.array(piece, dtype)])
@@ -155,7 +155,7 @@ def _windows(pieces: Iterable[Sequence[int]], length: int, dtype: np.dtype) -> I
 
 
 def _dtype(vocabulary: Tokenizer | Labels) -> Literal["<u2", "<i4"]:
-    """The type in which its ids are stored."""
+    """Return the data type of its ids on disk."""
     return "<u2" if vocabulary.size <= 2**16 else "<i4"
 
 
@@ -168,9 +168,9 @@ def _write(
     pool: Pool | None = None,
     link_with: Progress | None = None,
 ) -> EncodedCorpus:
-    """Writes the folder of a corpus from rows of ids, which come side by side; given a progress, links the pairs."""
+    """Write the folder of a corpus from parallel chunks of rows; with a progress, also align the pairs."""
     with new_folder(folder) as aside:
-        writers = {side: _Writer(aside, side, vocabulary) for side, vocabulary in vocabularies.items()}
+        writers = {side: _SideWriter(aside, side, vocabulary) for side, vocabulary in vocabularies.items()}
         with ExitStack() as stack:
             for writer in writers.values():
                 stack.enter_context(writer)
@@ -190,15 +190,15 @@ def _write(
 
 
 def _write_links(corpus: EncodedCorpus, progress: Progress) -> None:
-    """Links the pairs of a corpus that has no links yet."""
+    """Align the pairs of a corpus and write the links."""
     source, target = corpus.facts.source, corpus.facts.target
     assert corpus.source is not None and source is not None and target is not None, "pairs are linked"
     links = link(corpus.source, corpus.target, (source.vocabulary_size, target.vocabulary_size), progress)
     write_file(corpus.folder / LINKS, links.astype(LINK).tobytes())
 
 
-class _Writer:
-    """Appends rows of ids to the two files of one side."""
+class _SideWriter:
+    """A writer that appends rows of ids to the two files of one side."""
 
     def __init__(self, folder: Path, side: str, vocabulary: Tokenizer | Labels) -> None:
         self._side = side

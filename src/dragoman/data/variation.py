@@ -1,8 +1,8 @@
-"""Sentence pairs that are varied as they are batched, so that a model learns what its training text has too little of.
+"""Data augmentation of sentence pairs during batching, for cases that are rare in the training text.
 
-Each epoch varies other pairs: some lie behind one another in one row, some are typed roughly, and in some a placeholder
-stands for what both sides write alike. Which ones is a pure function of seed, epoch and batch, so there is no state to
-save.
+Every epoch varies different pairs: some are joined to one row, some get typing errors, and in some a placeholder
+replaces text that is the same on both sides. The choice is a pure function of seed, epoch and batch, so there is no
+state to save.
 """
 
 import re
@@ -15,48 +15,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.data.batching import Batch, Batches, BatchSize, Epoch, Indices, gather
-from dragoman.data.corpus import Rows
+from dragoman.data.corpus import PackedIds
 from dragoman.surface.protected import Span, code_in, replaced
 from dragoman.tokenizing.special_tokens import UNKNOWN
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 MOST_JOINED = 8
-"""Most pairs in one row."""
+"""Maximum pairs in one row."""
 _MEAN_JOINED = (2 + MOST_JOINED) / 2
 _DRAWS = 24
-"""Random numbers for each pair: how it is varied, whether others follow it in its row, and those of the change."""
+"""Random numbers per pair: for the kind of variation, for joining, and for the change itself."""
 _WITH_DIGITS = 0.5
-"""Share of the pairs with a digit that are protected, if it is larger: most texts have few numbers to learn from."""
+"""Minimum share of protected pairs among pairs with a digit, because most texts contain few numbers."""
 _END = re.compile(r"\s*[.!?…。！？]+\Z")
 _WORD = re.compile(r"(?<![^\s(\"“«])[^\W\d_]{4,}(?![\w@/'’-])")
 
-Alike = Callable[[str, str], Sequence[tuple[Span, Span]]]
-"""Finds what stands on both sides of a pair and should be copied."""
+FindCopies = Callable[[str, str], Sequence[tuple[Span, Span]]]
+"""A function that returns the spans of text that should be copied from source to target."""
 
 
 class EpochPairs(NamedTuple):
-    """The pairs of a batch, in one epoch."""
+    """The pairs of a batch in one epoch."""
 
     epoch: int
     pairs: Indices
 
 
 class VariedBatches:
-    """The batches of sentence pairs, in the order of `Batches`, varied. `joined`, `rough` and `protected` are shares of
-    all pairs, and `joined_tokens` is the length in tokens of the longest row of several, on either side.
+    """Batches of varied sentence pairs, in the order of `Batches`. `joined`, `rough` (with typing errors) and
+    `protected` (with placeholders) are shares of all pairs; `joined_tokens` is the maximum length of a joined row, on
+    either side.
 
-    Nothing is joined if a tokenizer does not begin a sentence as it begins a word (`byte_bpe`, `character`). Nothing is
-    protected if one has no placeholders.
+    Pairs are joined only if both tokenizers encode the start of a sentence like the start of a word (not `byte_bpe` and
+    `character`), and protected only if both have placeholders.
 
     Attributes:
-        tokens: number of tokens in the first epoch on both sides, before they are varied.
+        tokens: number of tokens in the first epoch on both sides, before variation.
     """
 
     def __init__(
         self,
         order: Batches,
         tokenizers: Tokenizers,
-        alike: Alike,
+        find_copies: FindCopies,
         *,
         joined: float = 0.0,
         joined_tokens: int | None = None,
@@ -64,27 +65,27 @@ class VariedBatches:
         protected: float = 0.0,
     ) -> None:
         assert order.seed is not None, "batches without a seed are not varied"
-        self.order, self.tokens, self.tokenizers, self._alike = order, order.tokens, tokenizers, alike
-        joins = all(each.encode("a a") == 2 * each.encode("a") for each in tokenizers)
-        # A row that begins with probability p holds p * mean pairs, and the others one each.
+        self.order, self.tokens, self.tokenizers, self._find_copies = order, order.tokens, tokenizers, find_copies
+        joins = all(tokenizer.encode("a a") == 2 * tokenizer.encode("a") for tokenizer in tokenizers)
+        # A pair begins a joined row, of _MEAN_JOINED pairs on average, with this probability.
         self._begins = joined / (_MEAN_JOINED - joined * (_MEAN_JOINED - 1)) if joins else 0.0
         self._longest = min(joined_tokens or order.sentence_tokens, order.sentence_tokens)
-        self._protected = protected if all(each.placeholders for each in tokenizers) else 0.0
-        self._rough = rough
-        spelled = map(tokenizers.source.spelling, range(tokenizers.source.size))
-        self._is_digit = np.array([each.decode(errors="replace").strip().isdecimal() for each in spelled])
+        self._protected = protected if all(tokenizer.placeholders for tokenizer in tokenizers) else 0.0
+        self._noisy = rough
+        spellings = map(tokenizers.source.spelling, range(tokenizers.source.size))
+        self._is_digit = np.array([bytes_.decode(errors="replace").strip().isdecimal() for bytes_ in spellings])
         self._made: tuple[EpochPairs, Batch] | None = None
 
     def epoch(self, number: int) -> Epoch[EpochPairs]:
-        """The pairs of each batch of an epoch, in order."""
+        """Return the pairs of every batch of an epoch, in order."""
         return self.order.epoch(number).mapped(partial(EpochPairs, number))
 
     def size_of(self, item: EpochPairs) -> BatchSize:
-        """The sizes of a batch, which has to be made for that."""
+        """Return the sizes of a batch, which has to be computed for that."""
         return self.batch(item).size
 
     def batch(self, item: EpochPairs) -> Batch:
-        """The varied ids of some pairs, laid end to end. The latest batch is kept, because its size is asked first."""
+        """Return the batch of some pairs, varied. The latest batch is cached, because its size is needed first."""
         if self._made is None or self._made[0] is not item:
             self._made = (item, self._make(*item))
         return self._made[1]
@@ -95,11 +96,11 @@ class VariedBatches:
         draws = self._draws(epoch, pairs)
         sides = [_rows(side, pairs) for side in (corpus.source, corpus.target)]
         links = None if corpus.links is None else _rows(corpus.links, pairs)
-        for place, *changed in self._changes(draws, *sides):
+        for index, *changed in self._changes(draws, *sides):
             for rows, ids in zip(sides, changed, strict=True):
-                rows[place] = np.array(ids, np.int64)
+                rows[index] = np.array(ids, np.int64)
             if links is not None:
-                links[place] = np.zeros(len(changed[1]), np.int64)  # whose words are others now
+                links[index] = np.zeros(len(changed[1]), np.int64)  # the words have changed
         lengths = [np.array([len(row) for row in rows]) for rows in sides]
         begins = self._begin(draws[:, 1], *lengths)
         if links is not None:
@@ -111,7 +112,7 @@ class VariedBatches:
         return self.order.lay(source, target, linked, np.arange(len(begins)), pairs)
 
     def _draws(self, epoch: int, pairs: Indices) -> NDArray[np.float64]:
-        """Numbers from 0 to 1, `_DRAWS` for each pair, from raw random bits as those of the order are."""
+        """Return random numbers from 0 to 1, `_DRAWS` per pair, computed from raw bits like those of the order."""
         key, counter = (self.order.seed, epoch), (0, 1 + int(pairs[0]), 0, 0)
         bits = np.random.Philox(key=np.array(key, np.uint64), counter=np.array(counter, np.uint64))
         return (bits.random_raw((len(pairs), _DRAWS)) >> 11).astype(np.float64) * 2.0**-53
@@ -119,21 +120,21 @@ class VariedBatches:
     def _changes(
         self, draws: NDArray[np.float64], source: Sequence[Indices], target: Sequence[Indices]
     ) -> list[tuple[int, list[int], list[int]]]:
-        """The pairs that are other texts in this epoch: the place of each in the batch, and its ids."""
+        """Return the pairs whose text changes in this epoch: index in the batch, source ids and target ids."""
         changed: dict[int, tuple[str, str]] = {}
         protected = np.full(len(draws), self._protected)
         if self._protected:
             protected[[self._is_digit[row].any() for row in source]] = max(self._protected, _WITH_DIGITS)
-        for place in np.flatnonzero(draws[:, 0] < protected + self._rough).tolist():
-            if UNKNOWN in source[place] or UNKNOWN in target[place]:
-                continue  # these do not come back as text
-            both = zip(self.tokenizers, (source[place], target[place]), strict=True)
-            one, other = (tokenizer.decode(row.tolist()) for tokenizer, row in both)
-            kind, _, *rest = draws[place].tolist()
-            change = self._protect if kind < protected[place] else roughened
-            varied = change(one, other, iter(rest))
-            if varied != (one, other):
-                changed[place] = varied
+        for index in np.flatnonzero(draws[:, 0] < protected + self._noisy).tolist():
+            if UNKNOWN in source[index] or UNKNOWN in target[index]:
+                continue  # cannot be decoded to its text
+            sides = zip(self.tokenizers, (source[index], target[index]), strict=True)
+            read, written = (tokenizer.decode(row.tolist()) for tokenizer, row in sides)
+            kind, _, *rest = draws[index].tolist()
+            change = self._protect if kind < protected[index] else add_noise
+            varied = change(read, written, iter(rest))
+            if varied != (read, written):
+                changed[index] = varied
         rows = zip(
             changed,
             self.tokenizers.source.encode_batch([source for source, _ in changed.values()]),
@@ -143,35 +144,37 @@ class VariedBatches:
         return [row for row in rows if max(map(len, row[1:])) <= self.order.sentence_tokens]
 
     def _protect(self, source: str, target: str, draws: Iterator[float]) -> tuple[str, str]:
-        """A pair with a placeholder for what is alike on both sides, for each another of its kind."""
-        alike = self._alike(source, target)
-        order = {kind: _shuffled(kind, draws) for kind in dict.fromkeys(span.placeholders for span, _ in alike)}
-        taken = [(one, other, order[one.placeholders].pop()) for one, other in alike if order[one.placeholders]]
-        spans = sorted((other, placeholder) for _, other, placeholder in taken)
+        """Replace copied spans by different placeholders of their kind, on both sides of a pair."""
+        copies = self._find_copies(source, target)
+        unused = {kind: _shuffled(kind, draws) for kind in dict.fromkeys(span.placeholders for span, _ in copies)}
+        chosen = [
+            (read, written, unused[read.placeholders].pop()) for read, written in copies if unused[read.placeholders]
+        ]
+        targets = sorted((written, placeholder) for _, written, placeholder in chosen)
         return (
-            replaced(source, [one for one, _, _ in taken], [placeholder for _, _, placeholder in taken]),
-            replaced(target, [other for other, _ in spans], [placeholder for _, placeholder in spans]),
+            replaced(source, [read for read, _, _ in chosen], [placeholder for _, _, placeholder in chosen]),
+            replaced(target, [written for written, _ in targets], [placeholder for _, placeholder in targets]),
         )
 
     def _begin(self, draws: NDArray[np.float64], source: Indices, target: Indices) -> list[int]:
-        """The pairs that begin a row; the others follow one in its row."""
+        """Return the pairs that begin a row; the others continue a row."""
         follows = np.zeros(len(draws), bool)
         for first in np.flatnonzero(draws < self._begins).tolist():
             if follows[first]:
                 continue
             last = first + 2 + int(draws[first] / self._begins * (MOST_JOINED - 1))
-            room = np.maximum(np.cumsum(source[first:last]), np.cumsum(target[first:last])) <= self._longest
-            follows[first + 1 : first + int(room.sum())] = True
+            fits = np.maximum(np.cumsum(source[first:last]), np.cumsum(target[first:last])) <= self._longest
+            follows[first + 1 : first + int(fits.sum())] = True
         return np.flatnonzero(~follows).tolist()
 
 
-def roughened(source: str, target: str, draws: Iterator[float]) -> tuple[str, str]:
-    """A pair as someone may type it in haste: without the last mark on both sides, or with an error in a small word of
-    the source. Without either if nothing suits.
+def add_noise(source: str, target: str, draws: Iterator[float]) -> tuple[str, str]:
+    """Add typing noise to a pair: remove the final punctuation on both sides, or add an error to a lower-case word of
+    the source. Return it unchanged if neither is possible.
 
-    >>> roughened("What is that?", "Che cos'è?", iter([0.2]))
+    >>> add_noise("What is that?", "Che cos'è?", iter([0.2]))
     ('What is that', "Che cos'è")
-    >>> roughened("What is that?", "Che cos'è?", iter([0.7, 0.0, 0.4, 0.5]))
+    >>> add_noise("What is that?", "Che cos'è?", iter([0.7, 0.0, 0.4, 0.5]))
     ('What is thta?', "Che cos'è?")
     """
     if next(draws) < 0.5:
@@ -187,18 +190,18 @@ def roughened(source: str, target: str, draws: Iterator[float]) -> tuple[str, st
 
 
 def mistyped(word: str, how: float, where: float) -> str:
-    """A word with two neighbouring letters exchanged, or, each a quarter of the time, one left out or typed twice.
+    """Return a word with two neighbouring letters swapped (half of the time), a letter omitted, or a letter doubled.
 
     >>> mistyped("that", 0.1, 0.5), mistyped("that", 0.6, 0.5), mistyped("that", 0.9, 0.5)
     ('thta', 'tht', 'thaat')
     """
-    places = [place for place in range(1, len(word) - (how < 0.5)) if how >= 0.5 or word[place] != word[place + 1]]
-    if not places:
+    indices = [i for i in range(1, len(word) - (how < 0.5)) if how >= 0.5 or word[i] != word[i + 1]]
+    if not indices:
         return word
-    place = places[int(where * len(places))]
+    i = indices[int(where * len(indices))]
     if how < 0.5:
-        return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
-    return word[:place] + word[place + 1 :] if how < 0.75 else word[: place + 1] + word[place:]
+        return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
+    return word[:i] + word[i + 1 :] if how < 0.75 else word[: i + 1] + word[i:]
 
 
 def _is_inside(match: re.Match[str], spans: Sequence[Span]) -> bool:
@@ -209,14 +212,14 @@ def _shuffled(characters: Sequence[str], draws: Iterator[float]) -> list[str]:
     return [character for _, character in sorted((next(draws), character) for character in characters)]
 
 
-def _rows(rows: Rows, pairs: Indices) -> list[Indices]:
-    """The ids of some pairs on one side."""
+def _rows(rows: PackedIds, pairs: Indices) -> list[Indices]:
+    """Return the ids of some pairs on one side."""
     ids, lengths = gather(rows, pairs)
     ids = np.asarray(ids)  # slices of a memory map are slow
     return [ids[first:last] for first, last in pairwise([0, *np.cumsum(lengths).tolist()])]
 
 
-def _joined(rows: Sequence[Indices], begins: Sequence[int]) -> Rows:
-    """The rows that begin where `begins` says."""
+def _joined(rows: Sequence[Indices], begins: Sequence[int]) -> PackedIds:
+    """Join rows to longer ones, which begin at the indices `begins`."""
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    return Rows(np.concatenate(rows), np.append(offsets[:-1][begins], offsets[-1]))
+    return PackedIds(np.concatenate(rows), np.append(offsets[:-1][begins], offsets[-1]))
