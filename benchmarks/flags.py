@@ -70,7 +70,7 @@ def forced(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Tra
     _, written = translator.plain_pairs(sources, targets, options)
     rows = [framing.labels(ids) for ids in translator.tokenizers.target.encode_batch(written)]
     hypotheses = [
-        Hypothesis(tuple(row), one.token_log_probs, one.log_prob, ended=True)
+        Hypothesis(tuple(row), one.token_log_probs, one.log_prob, finished=True)
         for row, one in zip(rows, scored, strict=True)
     ]
     return [

@@ -11,7 +11,7 @@ import torch
 from dragoman.decoding.beam import Beam
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Hypothesis, Outputs
-from dragoman.decoding.model_stepper import TensorStep
+from dragoman.decoding.model_stepper import TensorScores
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling
 
@@ -116,10 +116,10 @@ class Toy:
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         self.rows += [(tuple(source), ()) for source in sources]
 
-    def advance(self, token: np.ndarray) -> TensorStep:
+    def advance(self, token: np.ndarray) -> TensorScores:
         self.most_rows = max(self.most_rows, len(self.rows))
         self.rows = [(s, (*tokens, new)) for (s, tokens), new in zip(self.rows, token.tolist(), strict=True)]
-        return TensorStep(torch.stack([self.log_probs(source, tokens[1:]) for source, tokens in self.rows]))
+        return TensorScores(torch.stack([self.log_probs(source, tokens[1:]) for source, tokens in self.rows]))
 
     def select(self, row: np.ndarray) -> None:
         self.rows = [self.rows[i] for i in row.tolist()]
@@ -129,7 +129,7 @@ def defined(toy: Toy, request: Request, end: int) -> list[Hypothesis]:
     """What `Beam` finds, the search in plain Python, for a model that obeys the rules of the request."""
 
     def follow(tokens: Beginning) -> list[float]:
-        step = TensorStep(toy.log_probs(request.source, tokens)[None].clone())
+        step = TensorScores(toy.log_probs(request.source, tokens)[None].clone())
         outputs = Outputs()
         outputs.tokens, outputs.lengths = np.array([[*tokens, 0]]), np.array([len(tokens)])
         for processor in request.processors:

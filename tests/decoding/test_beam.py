@@ -14,10 +14,10 @@ from reference_search import Toy, beam_search, defined, every_ended, greedy, nor
 from dragoman.decoding.batched_beam import expand
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
-from dragoman.decoding.model_stepper import TensorStep
+from dragoman.decoding.model_stepper import TensorScores
 from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
 from dragoman.decoding.request import Request
-from dragoman.decoding.steppers import Step, Stepper
+from dragoman.decoding.steppers import Stepper, StepScores
 from dragoman.errors import DecodeError
 
 START, END = 0, 1
@@ -32,7 +32,7 @@ def found(
 
 def test_the_toy_is_a_stepper() -> None:
     assert isinstance(Toy(4), Stepper)
-    assert isinstance(TensorStep(torch.zeros(1, 4)), Step)
+    assert isinstance(TensorScores(torch.zeros(1, 4)), StepScores)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -116,7 +116,7 @@ def test_an_output_that_stops_by_itself_is_that_of_the_search_in_plain_python(to
 def test_a_search_that_does_not_stop_early_finds_nothing_worse(toy: Toy, wishes: dict[str, Any]) -> None:
     engine = Engine(toy, start=START, end=END)
     early, late = search(engine, [wished(wishes, early_stopping=early) for early in (True, False)])
-    scores = [[h.score(wishes["length_penalty"]) for h in found if h.ended] for found in (early, late)]
+    scores = [[h.score(wishes["length_penalty"]) for h in found if h.finished] for found in (early, late)]
     assert all(one <= other for one, other in zip(*scores, strict=False))
     assert len(scores[0]) <= len(scores[1])
 
@@ -161,9 +161,9 @@ def test_rows_under_way_stay_within_the_room_and_are_refilled() -> None:
         engine.admit(Request(source, 8, beam_size=2))
     seen, entered_under_way = set(), False
     while engine.busy:
-        before = set(engine.under_way)
+        before = set(engine.active)
         seen |= {ticket for ticket, _ in engine.step()}
-        now = set(engine.under_way)
+        now = set(engine.active)
         entered_under_way |= bool(before & now) and bool(now - before)
     assert seen == set(range(40))
     assert toy.most_rows == 80 // 4
@@ -176,7 +176,7 @@ def test_scores_are_log_probabilities_over_the_length_penalty() -> None:
     for h in hypotheses:
         assert h.total == pytest.approx(sum(h.log_probs), abs=1e-5)
         assert h.score(0.6) == pytest.approx(normalised(h.total, len(h.tokens), 0.6))
-    scores = [h.score(0.6) for h in hypotheses if h.ended]
+    scores = [h.score(0.6) for h in hypotheses if h.finished]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -191,7 +191,7 @@ def test_a_hypothesis_that_reaches_the_limit_is_handed_back_unended() -> None:
             return super().log_probs(source, tokens).index_fill(0, torch.tensor([END]), -torch.inf)
 
     ((hypothesis,),) = found(Endless(5), [[5]], [6], beam_size=3)
-    assert not hypothesis.ended
+    assert not hypothesis.finished
     assert len(hypothesis.tokens) == 6
 
 
@@ -203,7 +203,7 @@ def test_a_row_with_nowhere_to_go_ends_the_sentence() -> None:
 
     for width in (1, 3):
         ((hypothesis,),) = found(Dead(5), [[5]], [6], beam_size=width)
-        assert (len(hypothesis.tokens), hypothesis.ended) == (2, False)
+        assert (len(hypothesis.tokens), hypothesis.finished) == (2, False)
 
 
 def test_nan_log_probabilities_are_refused() -> None:
@@ -234,7 +234,7 @@ def test_one_nan_in_one_hypothesis_is_refused_although_the_others_could_go_on(wi
 def test_expand_continues_the_hypotheses_of_each_sentence() -> None:
     total = np.array([[0.0, -1.0], [-5.0, -np.inf]])
     log_prob = torch.tensor([[-1.0, -9.0, -2.0], [-0.5, -9.0, -9.0], [-1.0, -2.0, -3.0], [-1.0, -2.0, -3.0]])
-    best = expand(total, TensorStep(log_prob).best(4))
+    best = expand(total, TensorScores(log_prob).best(4))
     assert best.total.tolist()[0] == [-1.0, -1.5, -2.0, -9.0]
     assert best.parent.tolist()[0] == [0, 1, 0, 0]
     assert best.token.tolist()[0] == [0, 0, 2, 1]
@@ -247,7 +247,7 @@ def test_expand_continues_the_hypotheses_of_each_sentence() -> None:
     rows=st.lists(st.lists(st.integers(-3, 0), min_size=7, max_size=7), min_size=1, max_size=4), count=st.integers(1, 9)
 )
 def test_best_tokens_break_ties_by_the_lower_id(rows: list[list[int]], count: int) -> None:
-    value, token = TensorStep(torch.tensor(rows, dtype=torch.float32)).best(count)
+    value, token = TensorScores(torch.tensor(rows, dtype=torch.float32)).best(count)
     for row, values, tokens in zip(rows, value.tolist(), token.tolist(), strict=True):
         expected = sorted(range(7), key=lambda i: (-row[i], i))[:count]
         assert tokens == expected
@@ -257,7 +257,7 @@ def test_best_tokens_break_ties_by_the_lower_id(rows: list[list[int]], count: in
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_the_best_token_of_a_row_with_nan_is_nan_also_beside_rows_with_ties(count: int) -> None:
     log_prob = torch.tensor([[-1.0, -2, -torch.nan, -3, -4, -5, -6], [-1.0] * 7])
-    value, token = TensorStep(log_prob).best(count)
+    value, token = TensorScores(log_prob).best(count)
     assert np.isnan(value[0, 0])
     assert token.tolist() == [[2, 0, 1, 3, 4, 5, 6][:count], list(range(count))]
 
@@ -268,7 +268,7 @@ def test_all_live_hypotheses_begin_with_what_they_agree_on_and_so_does_the_resul
         ticket = engine.admit(Request([5], 8, beam_size=width, length_penalty=0.6))
         agreed: list[tuple[int, ...]] = []
         while not (done := engine.step()):
-            agreed.append(engine.agreed(ticket))
+            agreed.append(engine.stable_prefix(ticket))
         result = done[0].hypotheses[0].tokens
         assert all(result[: len(tokens)] == tokens for tokens in agreed)
         assert agreed == sorted(agreed, key=len)

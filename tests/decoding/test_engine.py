@@ -14,8 +14,8 @@ from reference_search import Toy, defined, search
 from small import translator
 
 from dragoman.decoding.engine import Engine, Result
-from dragoman.decoding.hypothesis import Candidate, Hypothesis, SearchObserver
-from dragoman.decoding.model_stepper import ModelStepper, TensorStep
+from dragoman.decoding.hypothesis import BeamCandidate, Hypothesis, SearchObserver
+from dragoman.decoding.model_stepper import ModelStepper, TensorScores
 from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, MinimumLength, NoRepeatedNgram, NotBlank
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling
@@ -153,7 +153,7 @@ def test_a_request_that_fails_says_why_and_the_next_step_goes_on() -> None:
     assert [found.ticket for found in ended] == [bad]
     with pytest.raises(DecodeError, match="outputs are NaN; its weights are damaged"):
         _ = ended[0].hypotheses
-    assert engine.under_way == [good]
+    assert engine.active == [good]
     (found,) = engine.run()
     assert [found.hypotheses] == search(Engine(Toy(SIZE), start=START, end=END), [Request([7, 0], 5, processors=never)])
 
@@ -169,7 +169,7 @@ class Full(Toy):
             if tuple(source) == (7,):
                 raise MemoryError("no room for a source")
 
-    def advance(self, token: np.ndarray) -> TensorStep:
+    def advance(self, token: np.ndarray) -> TensorScores:
         self.steps -= 1
         if self.steps < 0:
             raise MemoryError("no room for a step")
@@ -198,10 +198,10 @@ def test_an_error_at_a_step_ends_those_under_way_and_the_waiting_ones_enter() ->
     engine = Engine(toy := Full(SIZE), start=START, end=END, batch_tokens=2)
     asked = [Request([number], 5, processors=(Ban([END]),)) for number in range(3)]
     tickets = [engine.admit(request) for request in asked]
-    assert (engine.step(), engine.under_way) == ([], tickets[:2])
+    assert (engine.step(), engine.active) == ([], tickets[:2])
     toy.steps = 0
     assert failures(engine.step()) == [(ticket, "no room for a step") for ticket in tickets[:2]]
-    assert engine.under_way == [] and toy.rows == []
+    assert engine.active == [] and toy.rows == []
     toy.steps = 1_000
     (found,) = engine.run()
     assert (found.ticket, [found.hypotheses]) == (
@@ -264,9 +264,9 @@ def test_a_cancelled_request_frees_its_rows_at_once() -> None:
         engine.admit(Request([7, length], 30, width, processors=never)) for length, width in ((3, 4), (4, 2), (5, 16))
     )
     engine.step()
-    assert (len(toy.rows), engine.under_way) == (6, [second, first])
+    assert (len(toy.rows), engine.active) == (6, [second, first])
     engine.cancel(first)
-    assert (len(toy.rows), engine.under_way) == (2, [second])
+    assert (len(toy.rows), engine.active) == (2, [second])
     engine.cancel(waiting)
     engine.cancel(first)
     assert [found.ticket for found in engine.run()] == [second]
@@ -291,13 +291,13 @@ class Watching:
     """An observer that remembers everything."""
 
     def __init__(self) -> None:
-        self.steps: dict[int, list[list[Candidate]]] = {}
+        self.steps: dict[int, list[list[BeamCandidate]]] = {}
         self.sites: Counter[str] = Counter()
 
     def tensor(self, site: str, value: torch.Tensor) -> None:
         self.sites[site] += 1
 
-    def candidates(self, ticket: int, candidates: Sequence[Candidate]) -> None:
+    def candidates(self, ticket: int, candidates: Sequence[BeamCandidate]) -> None:
         self.steps.setdefault(ticket, []).append(list(candidates))
 
 
@@ -310,9 +310,9 @@ def test_an_observer_sees_every_candidate_and_its_fate_and_changes_nothing(seed:
     assert found == search(Engine(Toy(SIZE, seed), start=START, end=END), requests)
     for ticket, (request, results) in enumerate(zip(requests, found, strict=True)):
         expected = plain_candidates(Toy(SIZE, seed), request, steps=len(watching.steps[ticket]))
-        seen = [[(each.hypothesis.tokens, each.fate) for each in step] for step in watching.steps[ticket]]
+        seen = [[(each.hypothesis.tokens, each.status) for each in step] for step in watching.steps[ticket]]
         assert seen == expected
-        kept = [each.hypothesis for step in watching.steps[ticket] for each in step if each.fate != "dropped"]
+        kept = [each.hypothesis for step in watching.steps[ticket] for each in step if each.status != "dropped"]
         assert set(results) <= set(kept)
 
 

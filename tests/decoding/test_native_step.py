@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_search import Toy, defined, search
 
-from dragoman.decoding.compiled_stepper import LogitStep
+from dragoman.decoding.compiled_stepper import LogitScores
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.decoding.model_stepper import TensorStep
+from dragoman.decoding.model_stepper import TensorScores
 from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
 from dragoman.decoding.request import Request
-from dragoman.decoding.steppers import Step
+from dragoman.decoding.steppers import StepScores
 from dragoman.errors import DecodeError
 
 pytestmark = needs_compiler
@@ -43,7 +43,7 @@ def test_the_best_tokens_are_in_order_and_the_lower_id_is_first_among_equals(
     seed: int, rows: int, width: int, count: int
 ) -> None:
     logits, norms = random_logits(seed, rows, width), np.arange(rows, dtype=np.float32)
-    step = LogitStep(logits, norms)
+    step = LogitScores(logits, norms)
     best, log_probs = step.best(count), step.log_probs()
     for row in range(rows):
         order = sorted(range(width), key=lambda token: (-logits[row, token], token))[:count]
@@ -53,8 +53,8 @@ def test_the_best_tokens_are_in_order_and_the_lower_id_is_first_among_equals(
 
 def test_what_is_forbidden_is_that_of_a_plain_step() -> None:
     logits = np.random.default_rng(0).standard_normal((4, 7)).astype(np.float32)
-    plain, compiled = TensorStep(torch.tensor(logits)), LogitStep(logits.copy(), np.zeros(4, np.float32))
-    assert isinstance(compiled, Step)
+    plain, compiled = TensorScores(torch.tensor(logits)), LogitScores(logits.copy(), np.zeros(4, np.float32))
+    assert isinstance(compiled, StepScores)
     for step in (plain, compiled):
         step.forbid(np.array([[0], [2]]), np.array([1, 5]))
         step.forbid(np.array([3]), np.array(6))
@@ -66,7 +66,7 @@ def test_what_is_forbidden_is_that_of_a_plain_step() -> None:
         assert all(map(np.array_equal, plain.best(count), compiled.best(count)))
 
 
-class Counted(LogitStep):
+class Counted(LogitScores):
     """A compiled step that counts how often it was taken in one call."""
 
     taken = 0

@@ -13,7 +13,7 @@ from reference_search import Toy, beam_search, search
 
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.decoding.model_stepper import TensorStep
+from dragoman.decoding.model_stepper import TensorScores
 from dragoman.decoding.processors import (
     Ban,
     EachOnce,
@@ -37,7 +37,7 @@ def allowed(rule: LogitsProcessor, rows: Sequence[Sequence[int]]) -> list[set[in
     outputs = written_by(everyone)
     before = torch.randn(len(everyone), SIZE)
     after = before.clone()
-    rule(TensorStep(after), np.arange(1, len(rows) + 1), outputs)
+    rule(TensorScores(after), np.arange(1, len(rows) + 1), outputs)
     assert torch.equal(after[[0, -1]], before[[0, -1]])
     if not any(len(row) < rule.until for row in rows):
         assert torch.equal(after, before), "the rule said that it has nothing more to say"
@@ -56,11 +56,11 @@ def written_by(rows: Sequence[Sequence[int]]) -> Outputs:
     longest = max(map(len, rows))
     for step in range(longest):
         entering = sum(longest - len(row) == step for row in rows)
-        outputs.enter([START] * entering)
+        outputs.add_rows([START] * entering)
         late = sorted(rows, key=len, reverse=True)[: len(outputs)]
         token = np.array([row[step - (longest - len(row))] for row in late])
         outputs.append(token, np.zeros(len(outputs), np.float32), np.zeros(len(outputs)))
-    outputs.enter([START] * (len(rows) - len(outputs)))
+    outputs.add_rows([START] * (len(rows) - len(outputs)))
     order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
     outputs.select(np.argsort(order))
     assert [outputs.hypothesis(number).tokens for number in range(len(rows))] == [tuple(row) for row in rows]
@@ -94,7 +94,7 @@ def test_the_first_characters_of_an_output_are_not_all_blank(draw: st.DataObject
     rule = NotBlank(spellings, END, is_blank)
     tokens: list[int] = []
     for length in range(rule.until + 1):
-        step = TensorStep(torch.zeros(3, len(spellings)))
+        step = TensorScores(torch.zeros(3, len(spellings)))
         rule(step, np.array([1]), written_by([[], tokens, [2] * 9]))
         left = {token for token, value in enumerate(step.log_prob[1].tolist()) if value == 0}
         assert not step.log_prob[[0, 2]].any()

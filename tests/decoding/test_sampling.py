@@ -17,7 +17,7 @@ from reference_search import Toy, drawn, greedy, search
 import dragoman
 from dragoman.cli.main import main
 from dragoman.decoding.engine import Engine
-from dragoman.decoding.model_stepper import TensorStep
+from dragoman.decoding.model_stepper import TensorScores
 from dragoman.decoding.processors import Ban, MinimumLength
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling, draw
@@ -44,7 +44,7 @@ def sample(toy: Toy, source: Sequence[int], sampling: Sampling, **request: Any) 
 
 def draws(log_prob: torch.Tensor, samplings: Sequence[Sampling], uniforms: Sequence[float]) -> list[int]:
     """The token that each row draws, with its log-probability."""
-    found = draw(TensorStep(log_prob), np.arange(len(log_prob)), samplings, uniforms)
+    found = draw(TensorScores(log_prob), np.arange(len(log_prob)), samplings, uniforms)
     assert found.log_prob[:, 0].tolist() == log_prob.gather(1, torch.tensor(found.token))[:, 0].tolist()
     return found.token[:, 0].tolist()
 

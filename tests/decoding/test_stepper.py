@@ -96,7 +96,7 @@ def test_rows_that_join_leave_double_and_change_places_keep_their_log_probabilit
 def test_a_sentence_alone_and_in_any_batch_gives_the_same_tokens_and_scores(preset: str, width: int) -> None:
     model, rows = tiny(preset), sources(16)
     alone = [found(model, [row], beam_size=width, n_best=width)[0] for row in rows]
-    assert any(h.ended for hypotheses in alone for h in hypotheses)
+    assert any(h.finished for hypotheses in alone for h in hypotheses)
     for room in (60, 10_000):
         together = found(model, rows, beam_size=width, n_best=width, batch_tokens=room)
         tokens = [[[h.tokens for h in hypotheses] for hypotheses in results] for results in (alone, together)]

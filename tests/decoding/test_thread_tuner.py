@@ -10,7 +10,7 @@ def chosen(tuner: ThreadTuner, cost: dict[int, float], steps: int, rows: int = 1
     found: list[int] = []
     for _ in range(steps):
         found.append(tuner.threads(rows))
-        tuner.took(rows, found[-1], cost[found[-1]])
+        tuner.record(rows, found[-1], cost[found[-1]])
     return found
 
 
@@ -32,7 +32,7 @@ def test_a_machine_that_becomes_busy_changes_the_choice() -> None:
 def test_a_stalled_step_among_the_tries_decides_nothing(before: int) -> None:
     tuner = ThreadTuner(2)
     chosen(tuner, {1: 0.002, 2: 0.001}, before)
-    tuner.took(1, tuner.threads(1), 5.0)
+    tuner.record(1, tuner.threads(1), 5.0)
     assert chosen(tuner, {1: 0.002, 2: 0.001}, 60)[-1] == 2
 
 

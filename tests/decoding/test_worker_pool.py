@@ -8,7 +8,7 @@ import pytest
 from reference_search import Toy, search
 
 from dragoman.decoding.engine import Engine, Inbox, WorkerPool
-from dragoman.decoding.model_stepper import TensorStep
+from dragoman.decoding.model_stepper import TensorScores
 from dragoman.decoding.request import Request
 
 SIZE, START, END = 6, 0, 1
@@ -32,7 +32,7 @@ def test_a_pool_finds_what_one_engine_finds(workers: int) -> None:
 
 
 def test_engines_share_what_they_begin_with() -> None:
-    inbox = Inbox(takers=2)
+    inbox = Inbox(engines=2)
     for request in requests(7):
         inbox.add(request)
     began = [len(inbox.take(0, 0, 4096)) for _ in range(2)]
@@ -70,7 +70,7 @@ def test_an_error_of_one_stepper_is_that_of_the_requests_it_met_alone(workers: i
 class Endless(Toy):
     """A toy that never writes the end."""
 
-    def advance(self, token: np.ndarray) -> TensorStep:
+    def advance(self, token: np.ndarray) -> TensorScores:
         step = super().advance(token)
         step.forbid(np.arange(len(token))[:, None], np.array([END]))
         return step
@@ -95,7 +95,7 @@ def test_engines_share_what_waits_and_no_ticket_is_given_twice() -> None:
     tickets = [one.admit(request) for request in requests(2)]
     one.step()
     other.step()
-    assert sorted([*one.under_way, *other.under_way]) == tickets
+    assert sorted([*one.active, *other.active]) == tickets
 
 
 def test_who_cancels_through_the_inbox_frees_the_rows_before_the_next_step() -> None:
@@ -104,7 +104,7 @@ def test_who_cancels_through_the_inbox_frees_the_rows_before_the_next_step() -> 
     kept, dropped = (inbox.add(Request([number], 5)) for number in range(2))
     engine.step()
     inbox.cancel(dropped)
-    assert engine.under_way == [kept, dropped]
+    assert engine.active == [kept, dropped]
     assert engine.step() == [] and len(toy.rows) == 1
     assert [result.ticket for result in engine.run()] == [kept]
 

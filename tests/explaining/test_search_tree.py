@@ -18,7 +18,7 @@ from small_records import learn, store_translator
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.request import Request
-from dragoman.decoding.steppers import Step
+from dragoman.decoding.steppers import StepScores
 from dragoman.explaining.record import Node, Search
 from dragoman.explaining.recording import WIDTHS, Recorder
 from dragoman.explaining.search_tree import Candidates, search_tree
@@ -212,7 +212,7 @@ class Silence:
     def __init__(self, tokens: int, vocabulary: int) -> None:
         self.tokens, self.vocabulary = tokens, np.arange(vocabulary)
 
-    def __call__(self, step: Step, rows: np.ndarray, outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: np.ndarray, outputs: Outputs) -> None:
         step.forbid(rows[outputs.lengths[rows] >= self.tokens][:, None], self.vocabulary)
 
 

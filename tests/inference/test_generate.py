@@ -19,7 +19,7 @@ from small import VOCABULARY, language_model, small_config
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.decoding.compiled_stepper import LogitStep
+from dragoman.decoding.compiled_stepper import LogitScores
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.model_stepper import ModelStepper
@@ -131,9 +131,9 @@ def test_a_row_takes_no_more_room_than_its_context() -> None:
     for _ in range(9):
         engine.admit(Request([4] * 30, 100, start=5, context=5))
     engine.step()
-    assert len(engine.under_way) == 8
-    assert (Request([4] * 30, 100, start=5).room, Request([4] * 30, 100).room) == (130, 30)
-    assert Request([4], 2, start=5, context=5).room == 3
+    assert len(engine.active) == 8
+    assert (Request([4] * 30, 100, start=5).row_tokens, Request([4] * 30, 100).row_tokens) == (130, 30)
+    assert Request([4], 2, start=5, context=5).row_tokens == 3
 
 
 # Texts that grow
@@ -254,13 +254,13 @@ def test_a_greedy_text_takes_the_compiled_step_also_with_stop_texts(
     generator: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[bool] = []
-    write_next = LogitStep.write_next
+    write_next = LogitScores.write_next
 
     def counted(*given: Any) -> np.ndarray | None:
         taken.append((parents := write_next(*given)) is not None)
         return parents
 
-    monkeypatch.setattr(LogitStep, "write_next", counted)
+    monkeypatch.setattr(LogitScores, "write_next", counted)
     greedy = GenerateOptions(tokens=60, temperature=0)
     (whole,) = generator.generate(["one for the"], greedy)
     assert taken == [True] * 59 + [False], "the last step ends it"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from small_translators import asked, lines, make
 
 from dragoman import Translator
-from dragoman.decoding.engine import Engine, Grown, Inbox, Result
+from dragoman.decoding.engine import Engine, Inbox, Result, StablePrefix
 from dragoman.decoding.request import Request
 from dragoman.inference.translation import Translation
 from dragoman.serving.limits import Refused
@@ -125,7 +125,7 @@ def test_requests_of_a_client_that_went_away_are_searched_no_further(translator:
 
         def recorded() -> list[Result]:
             results = step()
-            steps.append({*engine.under_way})
+            steps.append({*engine.active})
             return results
 
         engine.step = recorded
@@ -144,7 +144,7 @@ def test_a_short_request_overtakes_a_document(translator: Translator):
     engine = translator.engine(translator.options, inbox=inbox)
     waiting = {inbox.add(request, document) for request in requests(translator, LONG)}
     engine.step()
-    under_way = len(engine.under_way)
+    under_way = len(engine.active)
     assert 0 < under_way < len(waiting)
     (short,) = requests(translator, TEXTS[:1])
     ticket = inbox.add(short, guest)
@@ -164,13 +164,13 @@ def test_a_request_enters_at_once_beside_a_document(translator: Translator):
         engine.step()
     guests = [inbox.add(request, Job(60)) for request in requests(translator, TEXTS[:2])]
     engine.step()
-    assert {*guests} <= {*engine.under_way}
+    assert {*guests} <= {*engine.active}
 
 
 def test_the_job_that_holds_the_least_room_enters_next(translator: Translator) -> None:
     inbox, early, late = FairInbox(), Job(60), Job(60)
     first, second, third = requests(translator, TEXTS[:1] * 3)
-    room_for_one = 19 * first.beam_size, first.room, 20 * first.beam_size * first.room
+    room_for_one = 19 * first.beam_size, first.row_tokens, 20 * first.beam_size * first.row_tokens
     inbox.add(first, early), inbox.add(second, early)
     assert len(inbox.take(*room_for_one)) == 1
     ticket = inbox.add(third, late)
@@ -191,16 +191,16 @@ def test_no_job_holds_more_than_its_share(moves: list[Move], random: Any):
 
     def take() -> None:
         rows = sum(request.beam_size for _, request in held.values())
-        longest = max((request.room for _, request in held.values()), default=0)
+        longest = max((request.row_tokens for _, request in held.values()), default=0)
         entering = inbox.take(rows, longest, ROOM)
         for ticket, request in entering:
             held[ticket] = owner[ticket], request
             taken.append(ticket)
         rows = sum(request.beam_size for _, request in held.values())
-        longest = max((request.room for _, request in held.values()), default=0)
+        longest = max((request.row_tokens for _, request in held.values()), default=0)
         assert len(held) <= 1 or rows * longest <= ROOM
         for job in jobs:
-            own = [request.beam_size * request.room for mine, request in held.values() if mine is job]
+            own = [request.beam_size * request.row_tokens for mine, request in held.values() if mine is job]
             assert len(own) <= 1 or sum(own) <= job.share * ROOM
 
     for number, width, tokens in moves:
@@ -295,7 +295,7 @@ def test_who_waits_when_the_search_stops_is_refused(translator: Translator, stan
 def test_a_job_that_runs_again_meets_nothing_of_the_run_before(translator: Translator):
     with shared(translator) as search:
         job = Job(seconds=60)
-        job.events.put((0, Grown((1, 2, 3))))
+        job.events.put((0, StablePrefix((1, 2, 3))))
         assert all(isinstance(each, Result) for each in search.events(requests(translator, TEXTS[:2]), job, False))
 
 

@@ -1,5 +1,5 @@
-"""C++: kernels for training, which `kernels` calls, and the decoder, which `decoding/compiled_stepper.py` calls.
+"""C++ code: kernels for training, called by `kernels`, and the decoder, called by `decoding/compiled_stepper.py`.
 
-Every kernel has a plain twin in PyTorch beside its call, which is its definition. `libraries` compiles and keeps. The
-Python of this room knows nothing of models or of searches.
+The caller of a kernel also contains its definition in PyTorch. `libraries` compiles and caches. The Python code of this
+room is independent of models and search.
 """

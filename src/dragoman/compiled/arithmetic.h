@@ -1,4 +1,4 @@
-// What stands between two products: norms, activations, positions and attention, one row at a time, in float32.
+// Operations between matrix products: norms, activations, positions and attention, one row at a time, in float32.
 
 #pragma once
 
@@ -27,7 +27,7 @@ struct Norm {
     const float *weight, *bias;
 };
 
-// x to its norm: LayerNorm, or RMSNorm, which subtracts no mean.
+// LayerNorm, or RMSNorm, which subtracts no mean.
 inline void normalise(const float *x, float *to, int64_t width, Norm norm, bool rms, float epsilon) {
     float sum = 0.0f, squares = 0.0f;
     if (!rms) {
@@ -52,7 +52,7 @@ enum Activation : int64_t { RELU, GELU, SILU, SWIGLU, GEGLU };
 inline Lanes gelu(Lanes x) { return x * 0.5f * (error_function(x * 0.70710678f) + 1.0f); }
 inline Lanes silu(Lanes x) { return x / (exponential(-x) + 1.0f); }
 
-// The hidden row of a feed-forward network, in place; a gated one holds the gate first, then what it lets through.
+// Activates the hidden row of a feed-forward network in place; a gated one holds the gate first, then the gated values.
 inline void activate(float *x, int64_t width, Activation kind) {
     const float *inner = x + width;
     for (int64_t i = 0; i < width; i += PANEL) {
@@ -68,7 +68,7 @@ inline void activate(float *x, int64_t width, Activation kind) {
     }
 }
 
-// Cosines and sines of rotary positions, or sinusoids, for every position up to now; grows by doubling.
+// Cosines and sines of rotary positions, or sinusoids, for every position so far; grows by doubling.
 class Angles {
     std::vector<float> table;
     int64_t width, known = 0;
@@ -77,7 +77,7 @@ class Angles {
 
   public:
     Angles(int64_t width_, double base_, bool rotary_) : width(width_), base(base_), rotary(rotary_) {}
-    // Rotary: width / 2 cosines, then as many sines. Else: sines and cosines in turn.
+    // Rotary: width / 2 cosines, then width / 2 sines. Otherwise sines and cosines, interleaved.
     const float *at(int64_t position) const { return &table[position * width]; }
     void reach(int64_t positions) {
         if (positions <= known) return;
@@ -108,7 +108,7 @@ inline void rotate(float *x, int64_t heads, int64_t width, const float *angles) 
     }
 }
 
-// Where the keys of a row lie: `count` of them, each `at[i] + offset`; the values follow the keys after `apart`.
+// Addresses of the keys of a row: `at[i] + offset` for i below `count`; the values follow the keys after `apart`.
 struct Keys {
     const float *const *at;
     int64_t count, offset, apart;
@@ -118,13 +118,13 @@ inline void fetch(const float *x, int64_t count) {
     for (int64_t i = 0; i < count; i += PANEL) __builtin_prefetch(x + i);
 }
 
-// Scaled dot-product attention of one row (Vaswani et al. 2017, eq. 1). `scores` has room for those of every head, in
-// whole panels. It goes from key to key rather than from head to head, because the heads of a key lie side by side.
-// WIDTH is that of a head, or 0 for any.
+// Scaled dot-product attention of one row (Vaswani et al. 2017, eq. 1). `scores` has space for the scores of all heads,
+// in whole panels. The loop goes over keys rather than heads, because the heads of a key are adjacent in memory. WIDTH
+// is the width of a head, or 0 for any.
 template <int64_t WIDTH>
 inline void attend(const float *query, float *mixed, const Keys &keys, int64_t heads, int64_t key_heads, int64_t any,
                    float *scores) {
-    const int64_t width = WIDTH ? WIDTH : any, room = rounded_up(keys.count, PANEL), shared = heads / key_heads;
+    const int64_t width = WIDTH ? WIDTH : any, padded = rounded_up(keys.count, PANEL), shared = heads / key_heads;
     const float scale = 1.0f / std::sqrt(float(width));
     for (int64_t i = 0; i < keys.count; ++i) {
         const float *k = keys.at[i] + keys.offset;
@@ -140,15 +140,15 @@ inline void attend(const float *query, float *mixed, const Keys &keys, int64_t h
             } else {
                 for (int64_t j = 0; j < width; ++j) product += a[j] * b[j];
             }
-            scores[head * room + i] = product * scale;
+            scores[head * padded + i] = product * scale;
         }
     }
-    for (int64_t head = 0; head < heads; ++head) softmax(scores + head * room, keys.count);
+    for (int64_t head = 0; head < heads; ++head) softmax(scores + head * padded, keys.count);
     std::fill(mixed, mixed + heads * width, 0.0f);
     for (int64_t i = 0; i < keys.count; ++i) {
         const float *v = keys.at[i] + keys.offset + keys.apart;
         for (int64_t head = 0, left = shared; head < heads; ++head) {
-            float *to = mixed + head * width, share = scores[head * room + i];
+            float *to = mixed + head * width, share = scores[head * padded + i];
             const float *from = v;
             if (--left == 0) v += width, left = shared;
 #pragma omp simd
@@ -166,7 +166,7 @@ inline void attend(const float *query, float *mixed, const Keys &keys, int64_t h
     }
 }
 
-// A whole sequence that many queries look at: its keys (panels of PANEL tokens, width, PANEL) stand side by side, so
+// A whole sequence that many queries attend to: its keys are interleaved (panels of PANEL tokens, width, PANEL), so
 // that PANEL scores are summed at a time; its values (count, width) follow.
 struct Sequence {
     const float *keys, *values;
@@ -174,20 +174,20 @@ struct Sequence {
 
     static int64_t size(int64_t count, int64_t width) { return (rounded_up(count, PANEL) + count) * width; }
 
-    // From rows of keys, each followed by its values.
-    Sequence(const float *rows, int64_t row, int64_t count_, int64_t width_, float *room)
-        : keys(room), values(room + rounded_up(count_, PANEL) * width_), count(count_), width(width_) {
-        std::memset(room, 0, rounded_up(count, PANEL) * width * sizeof(float));
-        float *copies = room + rounded_up(count, PANEL) * width;
+    // Copies rows of keys, each followed by its values, to `memory`.
+    Sequence(const float *rows, int64_t row, int64_t count_, int64_t width_, float *memory)
+        : keys(memory), values(memory + rounded_up(count_, PANEL) * width_), count(count_), width(width_) {
+        std::memset(memory, 0, rounded_up(count, PANEL) * width * sizeof(float));
+        float *copies = memory + rounded_up(count, PANEL) * width;
         for (int64_t i = 0; i < count; ++i, rows += row, copies += width) {
-            float *lane = room + i / PANEL * PANEL * width + i % PANEL;
+            float *lane = memory + i / PANEL * PANEL * width + i % PANEL;
             for (int64_t j = 0; j < width; ++j) lane[j * PANEL] = rows[j];
             std::memcpy(copies, rows + width, width * sizeof(float));
         }
     }
 };
 
-// Queries side by side, and where their results go.
+// Rows of queries, and the addresses of their results.
 struct Queries {
     const float *from;
     int64_t from_row;
@@ -196,17 +196,17 @@ struct Queries {
 };
 
 #ifdef __AVX512BW__
-constexpr int TOGETHER = 4;  // queries that look at one sequence at a time
+constexpr int TOGETHER = 4;  // queries that attend to one sequence at a time
 #else
 constexpr int TOGETHER = 1;
 #endif
 constexpr int MOST_SCORES = 8;  // rows of scores that are held at a time
 
-// Some heads of QUERIES rows, side by side, because each sum waits for its own last addition.
+// Attention of HEADS heads of QUERIES rows, interleaved to hide the latency of dependent additions.
 template <int64_t WIDTH, int QUERIES, int HEADS>
 inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_t shared, int64_t any, float *scores) {
     static_assert(QUERIES * HEADS <= MOST_SCORES);
-    const int64_t width = WIDTH ? WIDTH : any, room = rounded_up(to.count, PANEL);
+    const int64_t width = WIDTH ? WIDTH : any, padded = rounded_up(to.count, PANEL);
     const float scale = 1.0f / std::sqrt(float(width)), *query = rows.from + head * width;
     int64_t offset[HEADS];
     for (int h = 0; h < HEADS; ++h) offset[h] = (head + h) / shared * width;
@@ -215,17 +215,17 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
         for (int64_t j = 0; j < width; ++j)
 #pragma GCC unroll 8
             for (int h = 0; h < HEADS; ++h) {
-                const Lanes each = lanes(to.keys + i * to.width + (offset[h] + j) * PANEL);
+                const Lanes key = lanes(to.keys + i * to.width + (offset[h] + j) * PANEL);
 #pragma GCC unroll 8
                 for (int q = 0; q < QUERIES; ++q)
-                    sums[h][q] = fused(query[q * rows.from_row + h * width + j], each, sums[h][q]);
+                    sums[h][q] = fused(query[q * rows.from_row + h * width + j], key, sums[h][q]);
             }
 #pragma GCC unroll 8
         for (int h = 0; h < HEADS; ++h)
 #pragma GCC unroll 8
-            for (int q = 0; q < QUERIES; ++q) keep(scores + (h * QUERIES + q) * room + i, sums[h][q] * scale);
+            for (int q = 0; q < QUERIES; ++q) keep(scores + (h * QUERIES + q) * padded + i, sums[h][q] * scale);
     }
-    for (int n = 0; n < HEADS * QUERIES; ++n) softmax(scores + n * room, to.count);
+    for (int n = 0; n < HEADS * QUERIES; ++n) softmax(scores + n * padded, to.count);
     float *mixed = rows.to + head * width;
     if constexpr (WIDTH != 0) {
         constexpr int VECTORS = WIDTH / PANEL;
@@ -235,10 +235,10 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
             for (int h = 0; h < HEADS; ++h)
 #pragma GCC unroll 8
                 for (int l = 0; l < VECTORS; ++l) {
-                    const Lanes each = lanes(to.values + i * to.width + offset[h] + l * PANEL);
+                    const Lanes value = lanes(to.values + i * to.width + offset[h] + l * PANEL);
 #pragma GCC unroll 8
                     for (int q = 0; q < QUERIES; ++q)
-                        sums[h][q][l] = fused(scores[(h * QUERIES + q) * room + i], each, sums[h][q][l]);
+                        sums[h][q][l] = fused(scores[(h * QUERIES + q) * padded + i], value, sums[h][q][l]);
                 }
 #pragma GCC unroll 8
         for (int h = 0; h < HEADS; ++h)
@@ -252,7 +252,7 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
                 float *own = mixed + q * rows.to_row + h * width;
                 std::fill(own, own + width, 0.0f);
                 for (int64_t i = 0; i < to.count; ++i) {
-                    const float share = scores[(h * QUERIES + q) * room + i];
+                    const float share = scores[(h * QUERIES + q) * padded + i];
                     const float *from = to.values + i * to.width + offset[h];
 #pragma omp simd
                     for (int64_t j = 0; j < width; ++j) own[j] += share * from[j];
@@ -261,8 +261,8 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
     }
 }
 
-// Attention of QUERIES rows to a whole sequence. `scores` has room for MOST_SCORES rows of them, in whole panels. What
-// a row receives does not depend on the rows beside it.
+// Attention of QUERIES rows to a whole sequence. `scores` has space for MOST_SCORES rows, in whole panels. The result
+// of a row does not depend on other rows.
 template <int64_t WIDTH, int QUERIES>
 inline void attend(const Queries &rows, const Sequence &to, int64_t heads, int64_t width, float *scores) {
     const int64_t shared = heads * width / to.width;
@@ -283,10 +283,10 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t heads, int64
     }
 }
 
-// The logarithm of the sum of e^x: what is subtracted from logits to make log-probabilities.
+// The logarithm of the sum of e^x, which is subtracted from logits to obtain log-probabilities.
 inline float log_sum_exp(const float *x, int64_t count) {
-    const Exponentials of = exponentials(x, count);
-    return of.largest + std::log(of.sum);
+    const Exponentials result = exponentials(x, count);
+    return result.largest + std::log(result.sum);
 }
 
 // The best `count` of a row of logits in order, the lower id first among equals.
@@ -305,10 +305,10 @@ inline void best_of(const float *x, int64_t width, int64_t count, float *values,
     };
     int64_t i = std::min(rounded_up(count, 4 * PANEL), width);
     take(0, i);
-    for (; i + 4 * PANEL <= width; i += 4 * PANEL) {  // few blocks hold anything better
-        Lanes one = larger(lanes(x + i), lanes(x + i + PANEL));
-        Lanes other = larger(lanes(x + i + 2 * PANEL), lanes(x + i + 3 * PANEL));
-        if (any(larger(one, other) > worst)) take(i, i + 4 * PANEL);
+    for (; i + 4 * PANEL <= width; i += 4 * PANEL) {  // few blocks contain a better value
+        Lanes first = larger(lanes(x + i), lanes(x + i + PANEL));
+        Lanes second = larger(lanes(x + i + 2 * PANEL), lanes(x + i + 3 * PANEL));
+        if (any(larger(first, second) > worst)) take(i, i + 4 * PANEL);
     }
     take(i, width);
 }

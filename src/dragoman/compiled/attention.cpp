@@ -1,17 +1,17 @@
 // `attend` of model/attention_backends.py, on packed rows of tokens, in float32. It works sentence by sentence and head
-// by head, so nothing needs padding. The weights are never in memory as a whole; the backward pass computes them again.
+// by head, so nothing needs padding. Only a block of weights is in memory at a time; the backward pass recomputes them.
 
 #include "kernels.h"
 
 namespace {
 
-constexpr int64_t BLOCK = 32;  // queries whose weights are held at a time
+constexpr int64_t BLOCK = 32;  // queries whose weights are in memory at a time
 
 int64_t full(int64_t width) { return rounded_up(width, LANES); }
 
-// Small products of matrices
+// Products of small matrices
 
-struct Left { const float *start; int64_t row, step; };  // element (i, j) lies at start[i * row + j * step]
+struct Left { const float *start; int64_t row, step; };  // element (i, j) is start[i * row + j * step]
 
 template <int ROWS, int VECTORS>
 inline void multiply_tile(Left a, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t inner, bool add) {
@@ -67,9 +67,9 @@ inline void transpose_square(Lanes *square) {
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; ++i) {
             if (i & step) continue;
-            Lanes one = square[i], other = square[i + step];
-            square[i] = __builtin_shuffle(one, other, low);
-            square[i + step] = __builtin_shuffle(one, other, high);
+            Lanes a = square[i], b = square[i + step];
+            square[i] = __builtin_shuffle(a, b, low);
+            square[i + step] = __builtin_shuffle(a, b, high);
         }
     }
 #else
@@ -95,8 +95,8 @@ void transpose(const float *from, int64_t columns, float *to, int64_t to_row, in
 
 struct Rope { const T *cosine, *sine; };  // of one row; null: no rotation
 
-// Loads and rotates one head of a row. Prefetches the next head, which follows it in memory, because rows are too far
-// apart for the processor to do so by itself.
+// Loads and rotates one head of a row. Prefetches the next head, because rows are too far apart for the processor's own
+// prefetching.
 inline void load_row(const T *from, float *to, int64_t width, float scale, Rope rope) {
     for (int64_t i = 0; i < width; i += 64 / sizeof(T)) __builtin_prefetch(from + width + i);
     if (rope.sine) {
@@ -163,7 +163,7 @@ struct Part {
     }
 };
 
-// Runs `work` on every sentence and key head, shared among threads. Returns whether there was memory for it.
+// Runs `work` on every sentence and key head, shared among threads. Returns false if memory runs out.
 template <class Work> bool for_parts(const Layout &of, Work work) {
     const int64_t *queries = (const int64_t *)of.queries, *keys = (const int64_t *)of.keys;
     std::vector<Part> parts;
@@ -176,14 +176,14 @@ template <class Work> bool for_parts(const Layout &of, Work work) {
         first_query += queries[sentence];
         first_key += keys[sentence];
     }
-// Sentences differ in length, so threads take four parts whenever they are free.
+// Sentences differ in length, so threads take four parts at a time.
 #pragma omp parallel for schedule(dynamic, 4) firstprivate(work) reduction(&& : done) \
     if (first_query * of.heads * of.width > WORTH_SHARING)
     for (size_t i = 0; i < parts.size(); ++i) done = done && succeeds([&] { work(parts[i]); });
     return done;
 }
 
-// The keys or values of a part, in float32.
+// Loads the keys or values of a part as float32.
 void load_keys(const Part &part, const T *from, float *to, bool rotated) {
     from += part.keys_offset();
     for (int64_t i = 0; i < part.keys; ++i)
@@ -191,20 +191,20 @@ void load_keys(const Part &part, const T *from, float *to, bool rotated) {
                  rotated ? part.rope(part.first_key + i) : Rope{});
 }
 
-// Loads some queries of a part, and computes their weights over its keys, which are given transposed.
+// Loads some queries of a part, and computes their weights over its transposed keys.
 void weigh(const Part &part, const T *query, int64_t head, int64_t first, int64_t count, const float *keys_across,
            float *rows, float *weights) {
-    int64_t width = part.of.width, wide = full(width), room = full(part.keys);
+    int64_t width = part.of.width, wide = full(width), padded = full(part.keys);
     for (int64_t i = 0; i < count; ++i) {
         int64_t row = part.first_query + first + i;
         load_row(query + row * part.of.query_row + head * width, rows + i * wide, width, part.of.scale, part.rope(row));
     }
     int64_t columns = full(part.seen(first + count - 1));
-    multiply({rows, wide, 1}, keys_across, room, weights, room, count, width, columns);
+    multiply({rows, wide, 1}, keys_across, padded, weights, padded, count, width, columns);
     for (int64_t i = 0; i < count; ++i) {
         int64_t seen = part.seen(first + i);
-        softmax(weights + i * room, seen);
-        std::fill(weights + i * room + full(seen), weights + i * room + columns, 0.0f);
+        softmax(weights + i * padded, seen);
+        std::fill(weights + i * padded + full(seen), weights + i * padded + columns, 0.0f);
     }
 }
 
@@ -212,20 +212,20 @@ void weigh(const Part &part, const T *query, int64_t head, int64_t first, int64_
 constexpr int64_t FEATURE_STRIDE = 65536;
 
 void drop(const Part &part, int64_t head, int64_t first, int64_t count, const float *weights, float *dropped) {
-    int64_t room = full(part.keys), seen = part.seen(first + count - 1);
+    int64_t padded = full(part.keys), seen = part.seen(first + count - 1);
     for (int64_t i = 0; i < count; ++i) {
         uint32_t hash = row_hash(part.of.noise, ((const int64_t *)part.of.tokens)[part.first_query + first + i]);
 #pragma omp simd
         for (int64_t j = 0; j < seen; ++j)
-            dropped[i * room + j] = weights[i * room + j] * part.of.kept_scale *
+            dropped[i * padded + j] = weights[i * padded + j] * part.of.kept_scale *
                                     keeps(hash, uint32_t(head * FEATURE_STRIDE + j), part.of.threshold);
     }
 }
 
-// Hands out the scratch space of a thread, piece by piece.
-struct Room {
+// Allocates pieces of a thread's scratch space.
+struct Scratch {
     float *next;
-    explicit Room(int64_t floats) : next(scratch(floats)) {}
+    explicit Scratch(int64_t floats) : next(scratch(floats)) {}
     float *take(int64_t floats) { return (next += floats) - floats; }
 };
 
@@ -235,20 +235,20 @@ extern "C" {
 
 bool attention(const T *query, const T *key, const T *value, T *mixed, const Layout *of) {
     return for_parts(*of, [=](const Part &part) {
-        int64_t width = of->width, wide = full(width), room = full(part.keys), held = part.keys * wide;
-        Room scratch(2 * held + wide * room + BLOCK * (2 * wide + room));
-        float *keys = scratch.take(held), *values = scratch.take(held), *keys_across = scratch.take(wide * room);
-        float *rows = scratch.take(BLOCK * wide), *weights = scratch.take(BLOCK * room);
+        int64_t width = of->width, wide = full(width), padded = full(part.keys), held = part.keys * wide;
+        Scratch scratch(2 * held + wide * padded + BLOCK * (2 * wide + padded));
+        float *keys = scratch.take(held), *values = scratch.take(held), *keys_across = scratch.take(wide * padded);
+        float *rows = scratch.take(BLOCK * wide), *weights = scratch.take(BLOCK * padded);
         float *sums = scratch.take(BLOCK * wide);
         load_keys(part, key, keys, true);
         load_keys(part, value, values, false);
-        transpose(keys, wide, keys_across, room, part.keys);
+        transpose(keys, wide, keys_across, padded, part.keys);
         for (int64_t head = part.first_head(); head < part.last_head(); ++head)
             for (int64_t first = 0; first < part.queries; first += BLOCK) {
                 int64_t count = std::min(BLOCK, part.queries - first), seen = part.seen(first + count - 1);
                 weigh(part, query, head, first, count, keys_across, rows, weights);
                 if (of->tokens) drop(part, head, first, count, weights, weights);
-                multiply({weights, room, 1}, values, wide, sums, wide, count, seen, wide);
+                multiply({weights, padded, 1}, values, wide, sums, wide, count, seen, wide);
                 T *to = mixed + ((part.first_query + first) * of->heads + head) * width;
                 for (int64_t i = 0; i < count; ++i)
                     store_row(sums + i * wide, to + i * of->heads * width, width, 1.0f, {});
@@ -256,60 +256,60 @@ bool attention(const T *query, const T *key, const T *value, T *mixed, const Lay
     });
 }
 
-// `gradient` is laid out like `mixed`. The gradients of queries, keys and values have row strides of their own.
+// `gradient` has the layout of `mixed`. The gradients of queries, keys and values have separate row strides.
 //
-// With scores S = Q K^T, weights P = softmax(S) and a result O = P V, a gradient dO gives dV = P^T dO and dP = dO V^T;
-// then dS = P (dP - the sum of P dP over a row), dQ = dS K and dK = dS^T Q. With dropout, dO meets the dropped weights,
-// and dP is dropped like them.
-bool attention_back(const T *query, const T *key, const T *value, const T *gradient, T *of_query, T *of_key,
-                    T *of_value, const Layout *of, int64_t of_query_row, int64_t of_key_row) {
+// With scores S = Q K^T, weights P = softmax(S) and the result O = P V, a gradient dO gives dV = P^T dO and dP = dO
+// V^T; then dS = P (dP - the sum of P dP over a row), dQ = dS K and dK = dS^T Q. With dropout, dV uses the dropped
+// weights, and dP is dropped with the same mask.
+bool attention_back(const T *query, const T *key, const T *value, const T *gradient, T *d_query, T *d_key,
+                    T *d_value, const Layout *of, int64_t d_query_row, int64_t d_key_row) {
     return for_parts(*of, [=](const Part &part) {
-        int64_t width = of->width, wide = full(width), room = full(part.keys), held = part.keys * wide;
-        Room scratch(4 * held + 2 * wide * room + BLOCK * (3 * wide + 3 * room));
+        int64_t width = of->width, wide = full(width), padded = full(part.keys), held = part.keys * wide;
+        Scratch scratch(4 * held + 2 * wide * padded + BLOCK * (3 * wide + 3 * padded));
         float *keys = scratch.take(held), *values = scratch.take(held);
-        float *of_keys = scratch.take(held), *of_values = scratch.take(held);
-        float *keys_across = scratch.take(wide * room), *values_across = scratch.take(wide * room);
-        float *rows = scratch.take(BLOCK * wide), *of_rows = scratch.take(BLOCK * wide);
-        float *given = scratch.take(BLOCK * wide), *weights = scratch.take(BLOCK * room);
-        float *of_weights = scratch.take(BLOCK * room), *dropped = scratch.take(BLOCK * room);
+        float *d_keys = scratch.take(held), *d_values = scratch.take(held);
+        float *keys_across = scratch.take(wide * padded), *values_across = scratch.take(wide * padded);
+        float *rows = scratch.take(BLOCK * wide), *d_rows = scratch.take(BLOCK * wide);
+        float *d_mixed = scratch.take(BLOCK * wide), *weights = scratch.take(BLOCK * padded);
+        float *d_weights = scratch.take(BLOCK * padded), *dropped = scratch.take(BLOCK * padded);
         load_keys(part, key, keys, true);
         load_keys(part, value, values, false);
-        transpose(keys, wide, keys_across, room, part.keys);
-        transpose(values, wide, values_across, room, part.keys);
-        std::fill(of_keys, of_keys + 2 * held, 0.0f);
+        transpose(keys, wide, keys_across, padded, part.keys);
+        transpose(values, wide, values_across, padded, part.keys);
+        std::fill(d_keys, d_keys + 2 * held, 0.0f);
         for (int64_t head = part.first_head(); head < part.last_head(); ++head)
             for (int64_t first = 0; first < part.queries; first += BLOCK) {
                 int64_t count = std::min(BLOCK, part.queries - first), seen = part.seen(first + count - 1);
                 weigh(part, query, head, first, count, keys_across, rows, weights);
                 const T *from = gradient + ((part.first_query + first) * of->heads + head) * width;
                 for (int64_t i = 0; i < count; ++i)
-                    load_row(from + i * of->heads * width, given + i * wide, width, 1.0f, {});
-                multiply({given, wide, 1}, values_across, room, of_weights, room, count, width, full(seen));  // dP
+                    load_row(from + i * of->heads * width, d_mixed + i * wide, width, 1.0f, {});
+                multiply({d_mixed, wide, 1}, values_across, padded, d_weights, padded, count, width, full(seen));  // dP
                 if (of->tokens) {
                     drop(part, head, first, count, weights, dropped);
-                    drop(part, head, first, count, of_weights, of_weights);
+                    drop(part, head, first, count, d_weights, d_weights);
                 }
                 const float *mixing = of->tokens ? dropped : weights;
-                multiply({mixing, 1, room}, given, wide, of_values, wide, seen, count, wide, true);  // dV
+                multiply({mixing, 1, padded}, d_mixed, wide, d_values, wide, seen, count, wide, true);  // dV
                 for (int64_t i = 0; i < count; ++i) {  // dS, in place of dP
-                    float *share = weights + i * room, *of_share = of_weights + i * room, mean = 0.0f;
+                    float *share = weights + i * padded, *d_share = d_weights + i * padded, mean = 0.0f;
 #pragma omp simd reduction(+ : mean)
-                    for (int64_t j = 0; j < seen; ++j) mean += share[j] * of_share[j];
+                    for (int64_t j = 0; j < seen; ++j) mean += share[j] * d_share[j];
 #pragma omp simd
-                    for (int64_t j = 0; j < seen; ++j) of_share[j] = share[j] * (of_share[j] - mean);
+                    for (int64_t j = 0; j < seen; ++j) d_share[j] = share[j] * (d_share[j] - mean);
                 }
-                multiply({of_weights, room, 1}, keys, wide, of_rows, wide, count, seen, wide);  // dQ
-                multiply({of_weights, 1, room}, rows, wide, of_keys, wide, seen, count, wide, true);  // dK
+                multiply({d_weights, padded, 1}, keys, wide, d_rows, wide, count, seen, wide);  // dQ
+                multiply({d_weights, 1, padded}, rows, wide, d_keys, wide, seen, count, wide, true);  // dK
                 for (int64_t i = 0; i < count; ++i) {
                     int64_t row = part.first_query + first + i;
-                    store_row(of_rows + i * wide, of_query + row * of_query_row + head * width, width, of->scale,
+                    store_row(d_rows + i * wide, d_query + row * d_query_row + head * width, width, of->scale,
                               part.rope(row));
                 }
             }
         for (int64_t i = 0; i < part.keys; ++i) {
-            int64_t row = part.first_key + i, offset = row * of_key_row + part.key_head * width;
-            store_row(of_keys + i * wide, of_key + offset, width, 1.0f, part.rope(row));
-            store_row(of_values + i * wide, of_value + offset, width, 1.0f, {});
+            int64_t row = part.first_key + i, offset = row * d_key_row + part.key_head * width;
+            store_row(d_keys + i * wide, d_key + offset, width, 1.0f, part.rope(row));
+            store_row(d_values + i * wide, d_value + offset, width, 1.0f, {});
         }
     });
 }

@@ -1,7 +1,7 @@
-// A finished model without Python or torch: the encoder, and the decoder step by step. `dragoman.model` is its
+// A trained model without Python or torch: the encoder, and the decoder step by step. `dragoman.model` is its
 // definition. Weights are packed once; a sentence's keys are computed once, and rows of a beam share them.
 //
-// Start at the end, with what Python calls. What can fail returns how it went.
+// Start reading at the end, with the functions that Python calls. Functions that can fail return a `Status`.
 
 #include <stdexcept>
 
@@ -24,7 +24,7 @@ struct Parts {
     std::vector<const float *> biases;
 };
 
-// Hands out the given weights in the order in which possible_weights of model/shapes.py lists them.
+// Reads weights in the order of possible_weights of model/shapes.py.
 class Reader {
     const Weights *next;
     Format format;
@@ -38,7 +38,7 @@ class Reader {
         const float *weight = vector();
         return {weight, vector()};
     }
-    // So many matrices, each followed by its bias; those that this model lacks are passed over.
+    // Collects `count` matrices with their biases; skips those that the model lacks.
     void collect(Parts &parts, int count) {
         for (; count > 0; --count) {
             const Weights part = weights();
@@ -75,9 +75,9 @@ struct Stack {
 struct Model {
     Shape of;
     Arena arena;
-    int64_t d_head, key_width, wide;  // of one head; of all keys of a token; of a row with room for whole panels
+    int64_t d_head, key_width, wide;  // widths of one head, of all keys of a token, and of a row padded to whole panels
     Stack encoder, decoder;
-    Matrix cross_keys, output;  // keys and values of all layers in turn
+    Matrix cross_keys, output;  // cross_keys: keys and values, layer by layer
     bool gated;
 
     Model(const Shape &shape, const Weights *weights) : of(shape) {
@@ -92,7 +92,7 @@ struct Model {
     }
 
   private:
-    // With cross-attention, its keys and values are added to `cross_parts`.
+    // Reads a stack. The keys and values of cross-attention are added to `cross_parts`.
     Stack stack(Reader &read, int64_t layers, Parts *cross_parts) {
         Stack made;
         made.embedding = {read.weights(), read.weights(), read.norm()};
@@ -112,11 +112,11 @@ struct Model {
     }
 };
 
-constexpr int64_t CHUNK = 8;  // tokens of one sentence whose keys lie side by side in each layer
+constexpr int64_t CHUNK = 8;  // tokens of one sentence whose keys are adjacent in each layer
 
-// Memory for chunks of keys and values, which is used again when its sentence has left.
+// Memory for chunks of keys and values, reused after its sentence has left.
 class Pool {
-    std::vector<Room<float>> slabs;
+    std::vector<Buffer<float>> slabs;
     std::vector<float *> free;
     int64_t size;
 
@@ -137,20 +137,20 @@ class Pool {
     void give_back(const std::vector<float *> &chunks) { free.insert(free.end(), chunks.begin(), chunks.end()); }
 };
 
-// What was read of a source. Sentences that were admitted one after the other, such as samples, share that of theirs.
+// The encoded source. Equal sentences that were admitted one after the other, such as samples, share it.
 struct Source {
-    Room<float> cross;  // of each layer, keys and values of each token
+    Buffer<float> cross;  // layer by layer, keys and values of each token
     std::vector<float *> keys;  // of each token in the first layer
 };
 
-// What all rows of one sentence share: what was read of its source, and the keys of all that its rows have written.
+// State shared by all rows of one sentence: its source, and the keys of all tokens that its rows have written.
 struct Sentence {
     std::shared_ptr<Source> source;
     std::vector<float *> chunks;
     int64_t used = CHUNK;  // tokens in the last chunk
     int64_t rows = 0;
 
-    // Where the keys and values of one more token begin, in the first layer.
+    // Returns the address for the keys and values of one more token, in the first layer.
     float *next(Pool &pool, int64_t size) {
         if (used == CHUNK) chunks.push_back(pool.take()), used = 0;
         return chunks.back() + used++ * size;
@@ -159,10 +159,10 @@ struct Sentence {
 
 struct Row {
     Sentence *sentence;
-    std::vector<float *> keys;  // of each token up to now
+    std::vector<float *> keys;  // of each token so far
 };
 
-// One search's view of a model: rows under way, and room to compute in. Only one thread at a time may use it.
+// The active rows of one search on a model, with work buffers. Only one thread at a time may use it.
 class Decoder {
     static constexpr int64_t AT_A_TIME = 64;  // rows of logits
 
@@ -173,17 +173,17 @@ class Decoder {
     std::vector<std::unique_ptr<Sentence>> sentences;
     std::vector<Row> rows;
     Converter convert;
-    Room<float> x_room, h_room, wide_room, mixed_room, scores_room, sequences_room, logits_room;
+    Buffer<float> x_buffer, h_buffer, wide_buffer, mixed_buffer, scores_buffer, sequences_buffer, logits_buffer;
 
-    // The tokens of one pass, and what the attention of each sees.
+    // The tokens of one pass.
     struct Token {
         int64_t id, position;
-        Row *row;          // in a decoder
-        float *own;        // its own keys
+        Row *row;          // null in the encoder
+        float *own;        // the token's keys; null in the encoder
     };
     std::vector<Token> tokens;
 
-    // Tokens that follow one another and look at one sequence.
+    // Consecutive tokens that attend to the same sequence.
     struct Neighbours {
         const Sequence *to;
         int64_t first, count;
@@ -200,7 +200,7 @@ class Decoder {
     int64_t count() const { return int64_t(rows.size()); }
     void use_threads(int count) { team.threads = count; }
 
-    // New rows after those under way, one for each source; without an encoder they begin with no token.
+    // Adds a row for each source, after the active rows; without an encoder the rows are empty.
     void admit(const int64_t *ids, const int64_t *lengths, int64_t count) {
         std::vector<std::unique_ptr<Sentence>> fresh;
         std::vector<Unread> unread;
@@ -243,7 +243,7 @@ class Decoder {
         sentences.erase(std::remove_if(sentences.begin(), sentences.end(), gone), sentences.end());
     }
 
-    // Takes in the next tokens of each row: `counts` of them, or one. Returns the decoder's output for each.
+    // Appends the next tokens of each row: `counts` of them, or one. Returns the decoder's output for each token.
     const float *advance(const int64_t *ids, const int64_t *counts) {
         tokens.clear();
         for (size_t r = 0; r < rows.size(); ++r)
@@ -280,35 +280,35 @@ class Decoder {
         return finish(x, stack);
     }
 
-    // The logits of some tokens that `advance` took in, and what makes log-probabilities of them.
+    // Computes the logits of some tokens of `advance`, and their log-sum-exp (`norms`).
     void project(const float *hidden, int64_t first, int64_t count, float *logits, float *norms) {
-        const int64_t vocabulary = model.of.vocabulary, room = block_row(model.output);
+        const int64_t vocabulary = model.of.vocabulary, padded = block_row(model.output);
         for (int64_t done = 0, some; done < count; done += some, logits += some * vocabulary, norms += some) {
             some = std::min(AT_A_TIME, count - done);
-            // Logits lie side by side; rows that end within a panel are made elsewhere first.
-            float *made = vocabulary == room ? logits : logits_room.take(AT_A_TIME * room);
+            // Rows of logits are contiguous; rows that end within a panel are computed in a buffer first.
+            float *made = vocabulary == padded ? logits : logits_buffer.take(AT_A_TIME * padded);
             const float *from = hidden + (first + done) * model.wide;
-            multiply(model.output, convert(model.output, from, model.wide, some), made, room, some, false, team);
+            multiply(model.output, convert(model.output, from, model.wide, some), made, padded, some, false, team);
             team.share(some, 1, true, [&](int64_t i, int) {
-                const float *row = made + i * room;  // ends with a whole panel, as `logits` may not
+                const float *row = made + i * padded;  // ends with a whole panel, unlike a row of `logits`
                 norms[i] = log_sum_exp(row, vocabulary);
                 if (made != logits) std::memcpy(logits + i * vocabulary, row, vocabulary * sizeof(float));
             });
         }
     }
 
-    // The log-probability of each token's label after what `advance` took in.
+    // Computes the log-probability of the label of each token of `advance`.
     void judge(const float *hidden, const int64_t *labels, float *log_probs) {
         std::vector<float> norms(AT_A_TIME);
-        Room<float> logits;
+        Buffer<float> logits;
         const int64_t vocabulary = model.of.vocabulary;
         for (int64_t done = 0, some; done < total(); done += some) {
             some = std::min(AT_A_TIME, total() - done);
-            float *each = logits.take(AT_A_TIME * vocabulary);
-            project(hidden, done, some, each, norms.data());
+            float *rows = logits.take(AT_A_TIME * vocabulary);
+            project(hidden, done, some, rows, norms.data());
             for (int64_t i = 0; i < some; ++i) {
                 check(labels[done + i], vocabulary);
-                log_probs[done + i] = each[i * vocabulary + labels[done + i]] - norms[i];
+                log_probs[done + i] = rows[i * vocabulary + labels[done + i]] - norms[i];
             }
         }
     }
@@ -320,14 +320,14 @@ class Decoder {
 
     static int64_t block_row(const Matrix &matrix) { return matrix.panels * PANEL; }
 
-    // A source whose keys are still to be computed.
+    // A source that is not encoded yet.
     struct Unread {
         const int64_t *ids;
         int64_t length;
         Source *into;
     };
 
-    // Computes the keys of all sources, some at a time.
+    // Encodes all sources, in batches.
     void read(const std::vector<Unread> &sources) {
         for (auto first = sources.begin(), next = first; first != sources.end(); first = next) {
             int64_t together = 0;
@@ -339,7 +339,7 @@ class Decoder {
 
     void encode(const Unread *sources, int64_t count) {
         tokens.clear();
-        std::vector<int64_t> owner;  // of each token: which source
+        std::vector<int64_t> owner;  // index of each token's source
         const int64_t width = model.key_width;
         int64_t size = 0;
         for (int64_t i = 0; i < count; size += Sequence::size(sources[i++].length, width))
@@ -352,12 +352,12 @@ class Decoder {
             sublayer(x, block.self_norm, block.self_output, [&](const float *h) {
                 const int64_t row = block_row(block.self);
                 const float *wide = project(block.self, h), *keys = wide + model.of.d_model;
-                float *room = sequences_room.take(size);
+                float *memory = sequences_buffer.take(size);
                 seen.clear();
                 for (int64_t i = 0; i < count; ++i) {
                     const int64_t length = sources[i].length;
-                    seen.emplace_back(keys, row, length, width, room);
-                    keys += length * row, room += Sequence::size(length, width);
+                    seen.emplace_back(keys, row, length, width, memory);
+                    keys += length * row, memory += Sequence::size(length, width);
                 }
                 return mix_sequences(wide, row, [&](int64_t i) { return &seen[owner[i]]; });
             });
@@ -387,7 +387,7 @@ class Decoder {
         if (model.of.positions == LEARNED) check(furthest, embedding.learned.outputs + 1);  // `furthest` is a count
         else angles.reach(furthest);
         const int64_t width = model.of.d_model;
-        float *x = x_room.take(total() * model.wide);
+        float *x = x_buffer.take(total() * model.wide);
         for (int64_t i = 0; i < total(); ++i) {
             float *to = x + i * model.wide;
             const Token &token = tokens[i];
@@ -403,7 +403,7 @@ class Decoder {
         return x;
     }
 
-    // Queries, keys and values side by side, rotated where positions are rotary.
+    // Computes concatenated queries, keys and values, rotated if positions are rotary.
     float *project(const Matrix &matrix, const float *h) {
         float *wide = product(matrix, h);
         if (model.of.positions == ROTARY)
@@ -414,26 +414,26 @@ class Decoder {
     }
 
     float *product(const Matrix &matrix, const float *h) {
-        float *wide = wide_room.take(total() * block_row(matrix));
+        float *wide = wide_buffer.take(total() * block_row(matrix));
         multiply(matrix, convert(matrix, h, model.wide, total()), wide, block_row(matrix), total(), false, team);
         return wide;
     }
 
-    // Attention of every token to the keys that `keys_of` names.
+    // Computes the attention of every token to the keys that `keys_of` returns.
     template <class KeysOf> const float *mix(const float *queries, int64_t row, KeysOf keys_of) {
         int64_t longest = 0;
         for (auto &token : tokens) longest = std::max(longest, keys_of(token).count);
-        const int64_t room = rounded_up(longest, PANEL);
-        float *mixed = mixed_room.take(total() * model.wide);
-        float *scores = scores_room.take(team.threads * model.of.heads * room);
+        const int64_t padded = rounded_up(longest, PANEL);
+        float *mixed = mixed_buffer.take(total() * model.wide);
+        float *scores = scores_buffer.take(team.threads * model.of.heads * padded);
         team.share(total(), 4, total() * longest * model.of.d_model > WORTH_SHARING, [&](int64_t i, int member) {
             attend(queries + i * row, mixed + i * model.wide, keys_of(tokens[i]), model.of.heads, model.of.kv_heads,
-                   model.d_head, scores + member * model.of.heads * room);
+                   model.d_head, scores + member * model.of.heads * padded);
         });
         return mixed;
     }
 
-    // Attention of every token to the sequence that `sequence_of` names; neighbours may see the same one.
+    // Computes the attention of every token to the sequence that `sequence_of` returns; neighbours may share one.
     template <class SequenceOf> const float *mix_sequences(const float *queries, int64_t row, SequenceOf sequence_of) {
         int64_t longest = 0, work = 0;
         neighbours.clear();
@@ -444,21 +444,21 @@ class Decoder {
                 neighbours.push_back({sequence, i, 0});
             ++neighbours.back().count;
         }
-        const int64_t room = MOST_SCORES * rounded_up(longest, PANEL);
-        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(team.threads * room);
+        const int64_t size = MOST_SCORES * rounded_up(longest, PANEL);
+        float *mixed = mixed_buffer.take(total() * model.wide), *scores = scores_buffer.take(team.threads * size);
         team.share(int64_t(neighbours.size()), 4, work > WORTH_SHARING, [&](int64_t g, int member) {
-            const Neighbours &each = neighbours[g];
-            float *own = scores + member * room;
-            Queries rows{queries + each.first * row, row, mixed + each.first * model.wide, model.wide};
-            if (each.count == TOGETHER) attend<TOGETHER>(rows, *each.to, model.of.heads, model.d_head, own);
+            const Neighbours &group = neighbours[g];
+            float *own = scores + member * size;
+            Queries rows{queries + group.first * row, row, mixed + group.first * model.wide, model.wide};
+            if (group.count == TOGETHER) attend<TOGETHER>(rows, *group.to, model.of.heads, model.d_head, own);
             else
-                for (int64_t i = 0; i < each.count; ++i, rows.from += row, rows.to += model.wide)
-                    attend<1>(rows, *each.to, model.of.heads, model.d_head, own);
+                for (int64_t i = 0; i < group.count; ++i, rows.from += row, rows.to += model.wide)
+                    attend<1>(rows, *group.to, model.of.heads, model.d_head, own);
         });
         return mixed;
     }
 
-    // The path around a sublayer, which ends with its output projection.
+    // Computes the residual path around a sublayer, which ends with its output projection.
     template <class Work> void sublayer(float *x, Norm norm, const Matrix &output, Work work) {
         const float *inner = work(model.of.pre ? normalised(x, norm) : x);
         multiply(output, convert(output, inner, model.wide, total()), x, model.wide, total(), true, team);
@@ -475,7 +475,7 @@ class Decoder {
     }
 
     float *normalised(const float *x, Norm norm) {
-        float *h = h_room.take(total() * model.wide);
+        float *h = h_buffer.take(total() * model.wide);
         normalise_all(x, h, norm);
         return h;
     }
@@ -493,7 +493,7 @@ class Decoder {
 
 enum Status : int64_t { DONE, NO_MEMORY, NO_SUCH_INDEX, FAILED };
 
-// How `work` went. An exception must not leave C++: it would end the process.
+// Runs `work` and returns its status. An exception that leaves C++ would end the process.
 template <class Work> Status status_of(Work work) {
     try {
         work();
@@ -525,7 +525,7 @@ Decoder *decoder_open(const Model *model, int64_t threads) {
     return decoder;
 }
 
-// From now on. Results are the same for any number.
+// Sets the number of threads. Results are the same for any number.
 void decoder_use_threads(Decoder *decoder, int64_t threads) { decoder->use_threads(int(threads)); }
 
 void decoder_close(Decoder *decoder) { delete decoder; }
@@ -538,36 +538,36 @@ int64_t decoder_select(Decoder *decoder, const int64_t *rows, int64_t count) {
     return status_of([&] { decoder->select(rows, count); });
 }
 
-// Takes in the next token of each row. `logits` (rows, V) receives what may follow, and `norms` what makes
-// log-probabilities of them.
+// Appends the next token of each row. `logits` (rows, V) receives the logits of the following token, and `norms` (rows)
+// their log-sum-exp.
 int64_t decoder_advance(Decoder *decoder, const int64_t *ids, float *logits, float *norms) {
     return status_of([&] { decoder->project(decoder->advance(ids, nullptr), 0, decoder->count(), logits, norms); });
 }
 
-// Takes in so many tokens of each row, one row after the other.
+// Appends `counts` tokens to the rows, row by row.
 int64_t decoder_read(Decoder *decoder, const int64_t *ids, const int64_t *counts) {
     return status_of([&] { decoder->advance(ids, counts); });
 }
 
-// The same; `log_probs` receives that of each token's label.
+// Appends `counts` tokens to the rows; `log_probs` receives the log-probability of each token's label.
 int64_t decoder_judge(Decoder *decoder, const int64_t *ids, const int64_t *counts, const int64_t *labels,
                    float *log_probs) {
     return status_of([&] { decoder->judge(decoder->advance(ids, counts), labels, log_probs); });
 }
 
-// The usual step of a search. Returns whether it was one; if not, nothing has changed. `parents` (R) receives from
-// which row each row goes on.
-bool write_next(const Written *of, const float *logits, const float *norms, int64_t vocabulary, int64_t *parents) {
-    bool usual = false;
+// Takes the fast path of a search step, or returns false and changes nothing. `parents` (R) receives the parent row of
+// each row.
+bool write_next(const Written *outputs, const float *logits, const float *norms, int64_t vocabulary, int64_t *parents) {
+    bool is_fast = false;
     return DONE == status_of([&] {
         std::vector<Candidate> chosen;
-        if (!(usual = choose_all(*of, logits, norms, vocabulary, chosen))) return;
-        write_all(*of, chosen);
-        for (auto &each : chosen) *parents++ = each.row;
-    }) && usual;
+        if (!(is_fast = choose_all(*outputs, logits, norms, vocabulary, chosen))) return;
+        write_all(*outputs, chosen);
+        for (auto &candidate : chosen) *parents++ = candidate.row;
+    }) && is_fast;
 }
 
-// The best `count` tokens of each row (rows, count) with their log-probabilities, likeliest first.
+// Returns the best `count` tokens of each row (rows, count) with their log-probabilities, likeliest first.
 void best(const float *logits, const float *norms, int64_t rows, int64_t width, int64_t count, float *values,
           int64_t *tokens) {
     for (int64_t row = 0; row < rows; ++row) {

@@ -1,9 +1,8 @@
-// The elementwise operations of a training step, each in one pass over memory.
+// Elementwise operations of a training step, each in one pass over memory.
 //
-// torch needs several calls for each, and every call reads and writes the whole tensor. Each function has a plain twin
-// in PyTorch, in the file named above it, which is its definition. Sums are in float32. Threads share the rows, and
-// sums over rows have a fixed order, so any number of threads gives the same bits. Each kernel returns whether there
-// was memory for it.
+// torch needs several calls for each, and every call reads and writes the whole tensor. The definition of each function
+// in PyTorch is in the file named above it. Sums are in float32. Threads share the rows, and sums over rows have a
+// fixed order, so any number of threads computes the same bits. A kernel returns false if memory runs out.
 
 #include "kernels.h"
 
@@ -44,25 +43,26 @@ bool rms_norm(const T *x, const T *weight, T *out, float *inverse, int64_t rows,
     });
 }
 
-bool rms_norm_back(const T *gradient, const T *x, const T *weight, const float *inverse, T *of_x, float *of_weight,
-                   int64_t rows, int64_t width) {
-    return sum_rows(rows, width, of_weight, [=](int64_t row, float *sums) {
-        const T *from = x + row * width, *given = gradient + row * width;
-        // `along` is the gradient's part in the direction of x, which changes nothing: a norm takes out any scale of x.
+bool rms_norm_back(const T *gradient, const T *x, const T *weight, const float *inverse, T *x_gradient,
+                   float *weight_gradient, int64_t rows, int64_t width) {
+    return sum_rows(rows, width, weight_gradient, [=](int64_t row, float *sums) {
+        const T *from = x + row * width, *g = gradient + row * width;
+        // `along` is the gradient's component in the direction of x, which has no effect: a norm removes any scale of
+        // x.
         float scale = inverse[row], along = 0.0f;
 #pragma omp simd reduction(+ : along)
-        for (int64_t i = 0; i < width; ++i) along += load(given[i]) * load(weight[i]) * load(from[i]);
+        for (int64_t i = 0; i < width; ++i) along += load(g[i]) * load(weight[i]) * load(from[i]);
         along *= scale * scale / float(width);
 #pragma omp simd
         for (int64_t i = 0; i < width; ++i)
-            store(of_x[row * width + i], scale * (load(given[i]) * load(weight[i]) - load(from[i]) * along));
+            store(x_gradient[row * width + i], scale * (load(g[i]) * load(weight[i]) - load(from[i]) * along));
 #pragma omp simd
-        for (int64_t i = 0; i < width; ++i) sums[i] += load(given[i]) * load(from[i]) * scale;
+        for (int64_t i = 0; i < width; ++i) sums[i] += load(g[i]) * load(from[i]) * scale;
     });
 }
 
 // `smoothed_cross_entropy` of training/loss.py. Logits are overwritten by the gradient of the smoothed loss; `losses`
-// (rows, 2) receives the smoothed and the plain loss of each row. A row with a negative label does not count.
+// (rows, 2) receives the smoothed and the plain loss of each row. Rows with a negative label are ignored.
 
 bool smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows, int64_t width, float smoothing) {
     return for_rows(rows, width, [=](int64_t row) {
@@ -85,14 +85,14 @@ bool smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows
             shares[i] = exponential_below_one<float, int32_t>(load(row_of[i]) - highest);
             sum += shares[i];
         }
-        // What is subtracted from a logit to make its log-probability. `total` is the sum of all logits.
-        float norm = highest + __builtin_logf(sum), picked = load(row_of[label]), each = smoothing / float(width);
+        // A log-probability is a logit minus `norm`. `total` is the sum of all logits.
+        float norm = highest + __builtin_logf(sum), picked = load(row_of[label]), uniform = smoothing / float(width);
         losses[2 * row] = norm - (1.0f - smoothing) * picked - smoothing * (total / float(width));
         losses[2 * row + 1] = norm - picked;
         float share = 1.0f / sum;
 #pragma omp simd
-        for (int64_t i = 0; i < width; ++i) store(row_of[i], shares[i] * share - each);
-        store(row_of[label], shares[label] * share - each - (1.0f - smoothing));
+        for (int64_t i = 0; i < width; ++i) store(row_of[i], shares[i] * share - uniform);
+        store(row_of[label], shares[label] * share - uniform - (1.0f - smoothing));
     });
 }
 

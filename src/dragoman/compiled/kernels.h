@@ -1,4 +1,4 @@
-// What all kernels share: two types of numbers, threads, and the hash behind dropout.
+// Shared parts of all kernels: two data types, threads, and the hash for dropout.
 
 #pragma once
 
@@ -12,25 +12,25 @@ namespace {
 
 struct bf16 { uint16_t bits; };
 
-using T = ELEMENT;  // float or bf16; the file is compiled once for each
+using T = ELEMENT;  // float or bf16; the file is compiled once for each of them
 
 inline float load(float x) { return x; }
 inline float load(bf16 x) { return bits_of<float>(uint32_t(x.bits) << 16); }
 inline void store(float &to, float x) { to = x; }
 inline void store(bf16 &to, float x) { to.bits = to_bf16(x); }
 
-// Scratch space for `width` float32, one for each thread. It starts at a cache line, so that no vector spans two.
+// Returns the thread's scratch space for `width` float32. It starts at a cache line, so that no vector spans two.
 inline float *scratch(int64_t width) {
-    struct alignas(64) Line { float of[16]; };
-    thread_local std::vector<Line> room;
+    struct alignas(64) Line { float values[16]; };
+    thread_local std::vector<Line> buffer;
     size_t lines = size_t(width + 15) / 16;
-    if (room.size() < lines) room.resize(lines);
-    return room.data()->of;
+    if (buffer.size() < lines) buffer.resize(lines);
+    return buffer.data()->values;
 }
 
-constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are finished before a second thread wakes up
+constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are processed before a second thread wakes up
 
-// Whether there was memory for `work`. An exception must not leave an OpenMP thread, nor C++: it would end the process.
+// Runs `work`; returns false if memory runs out. An exception that leaves an OpenMP thread or C++ ends the process.
 template <class Work> inline bool succeeds(Work &&work) {
     try {
         work();
@@ -40,8 +40,8 @@ template <class Work> inline bool succeeds(Work &&work) {
     }
 }
 
-// The loops below return whether there was memory for them. Each thread has its own copy of `work`: the pointers of a
-// shared one would be read again for every element, which takes three times as long.
+// The loops below return false if memory runs out. Each thread has a copy of `work`: the pointers of a shared one would
+// be read again for every element, which takes three times longer.
 template <class Work> bool for_rows(int64_t rows, int64_t width, Work work) {
     bool done = true;
 #pragma omp parallel for schedule(static) firstprivate(work) reduction(&& : done) if (rows * width > WORTH_SHARING)
@@ -49,7 +49,7 @@ template <class Work> bool for_rows(int64_t rows, int64_t width, Work work) {
     return done;
 }
 
-// Sums `width` columns over rows, in BLOCKS parts that are added in the same order for any number of threads.
+// Sums `width` columns over rows, in BLOCKS parts that are added in a fixed order for any number of threads.
 constexpr int64_t BLOCKS = 32;
 
 template <class Work> bool sum_rows(int64_t rows, int64_t width, float *total, Work work) {
@@ -75,7 +75,7 @@ inline uint32_t row_hash(uint32_t key, int64_t token) {
     return x * 0x9E3779B1u;
 }
 
-// 1 or 0 as a number, because a condition around the load of x would prevent vectorisation.
+// Returns 1 or 0 as a number, because a condition around the load of x would prevent vectorisation.
 inline float keeps(uint32_t row, uint32_t feature, int32_t threshold) {
     uint32_t x = (row ^ (feature * 0x9E3779B1u)) * 0x85EBCA6Bu;
     x ^= uint32_t(int32_t(x) >> 13);

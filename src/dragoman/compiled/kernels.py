@@ -1,7 +1,7 @@
-"""The compiled kernels of this process: which there are, when they can be used, and how to call them.
+"""The compiled kernels of this process: their names, when they can be used, and how to call them.
 
-Each kernel has a plain twin in PyTorch beside its call. The twin is the definition. It runs on a GPU, in float64, under
-a tracer, and if no kernels were prepared. Results agree within rounding; dropout masks agree bit for bit.
+The caller of a kernel also contains an equivalent in plain PyTorch, which is the definition. It runs on a GPU, in
+float64, under a tracer, and if no kernels were prepared. Results agree within rounding; dropout masks are identical.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from torch import Tensor
 from dragoman.compiled.libraries import Libraries, Library, sources
 
 ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
-"""The types of numbers that have kernels, with their names in C++."""
+"""Data types with kernels, and their names in C++."""
 _SOURCES = sources("kernels.cpp", "attention.cpp", "kernels.h", "vectors.h")
 
 _POINTER, _NUMBER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
@@ -29,12 +29,12 @@ _ARGUMENTS: dict[str, list[type]] = {
     "attention_back": [*[_POINTER] * 8, _NUMBER, _NUMBER],
 }
 KERNELS = tuple(name for name in _ARGUMENTS if not name.endswith("_back"))
-"""The names of the kernels; `NAME_back` is the backward pass of NAME."""
+"""Names of the kernels; `NAME_back` is the backward pass of NAME."""
 
 LIBRARIES = {
     dtype: Library(f"kernels-{element}", _SOURCES, (f"ELEMENT={element}",)) for dtype, element in ELEMENTS.items()
 }
-"""The same sources, compiled once for each type of number."""
+"""The kernels, compiled once per data type."""
 _PREPARED = Libraries(
     LIBRARIES,
     {name: (ctypes.c_bool, arguments) for name, arguments in _ARGUMENTS.items()},
@@ -43,16 +43,16 @@ _PREPARED = Libraries(
 _off: ContextVar[frozenset[str]] = ContextVar("kernels switched off", default=frozenset())
 
 prepare = _PREPARED.prepare
-"""Compiles or loads the kernels, and returns whether there are any; without them, the plain twins run."""
+"""Compile or load the kernels; return True if that succeeded. Otherwise plain PyTorch runs."""
 
 
 def available() -> bool:
-    """Whether this process has prepared kernels. Never compiles."""
+    """Return True if this process has prepared kernels. Never compiles."""
     return bool(_PREPARED.loaded)
 
 
 def usable(name: str, *tensors: Tensor) -> bool:
-    """Whether the kernel of this name takes these tensors; if not, the caller runs the plain twin. Never compiles."""
+    """Return True if this kernel supports these tensors; otherwise the caller uses PyTorch. Never compiles."""
     dtype = tensors[0].dtype
     if dtype not in _PREPARED.loaded or name in _off.get() or torch.compiler.is_compiling():
         return False
@@ -60,12 +60,13 @@ def usable(name: str, *tensors: Tensor) -> bool:
 
 
 def run(name: str, first: Tensor, *arguments: Any) -> None:
-    """Calls a kernel that is `usable`, with the arguments of its C++ function, in order. `first` decides the type.
+    """Call a kernel that is `usable` with the arguments of its C++ function, in order. `first` determines the data
+    type.
 
-    Tensors are passed as they lie in memory, so they must be contiguous unless the kernel takes strides.
+    Tensors are passed by address, so they must be contiguous unless the kernel takes strides.
 
     Raises:
-        MemoryError: there is too little memory for the kernel's scratch space.
+        MemoryError: there is not enough memory for the kernel's scratch space.
     """
     function = getattr(_PREPARED.loaded[first.dtype], name)
     if not function(*(x.data_ptr() if isinstance(x, Tensor) else x for x in (first, *arguments))):
@@ -74,7 +75,7 @@ def run(name: str, first: Tensor, *arguments: Any) -> None:
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Within the block, the plain twins of these kernels run."""
+    """Use plain PyTorch instead of these kernels inside the block."""
     token = _off.set(_off.get() | frozenset(names))
     try:
         yield

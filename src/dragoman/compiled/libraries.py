@@ -1,7 +1,7 @@
-"""Compiles C++ with this machine's compiler, and keeps the libraries.
+"""Compilation of C++ with this machine's compiler, and a cache of the compiled libraries.
 
-A library is code that this process will run. It is loaded only if it belongs to this user and nobody else can write it.
-Its name contains a hash of all that it depends on: source, flags, compiler and processor.
+A library is code that this process will run. It is loaded only if it belongs to this user and nobody else can write to
+it. Its file name contains a hash of everything that it depends on: source, flags, compiler and processor.
 """
 
 import ctypes
@@ -28,54 +28,54 @@ Key = TypeVar("Key", bound=Hashable)
 
 FLAGS = "-O3 -std=c++17 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared".split()
 TARGET = "DRAGOMAN_MARCH"
-"""An environment variable: the processor to compile for, as the compiler's `-march` names it (`x86-64-v3`). If it is
+"""Environment variable with the processor to compile for, as a value of the compiler's `-march` (`x86-64-v3`). If it is
 not set, kernels are compiled for this machine's processor.
 """
 
 
 class NotCompiled(Exception):
-    """There are no kernels; the message says why."""
+    """A failure to compile or load kernels; the message says why."""
 
 
 class Library(NamedTuple):
-    """What is compiled together."""
+    """The sources and macros of one compiled library."""
 
     name: str
     sources: Sequence[Path]
-    """The `.cpp` files are compiled, with the others beside them."""
+    """The `.cpp` files to compile, and the headers that they include."""
     defines: Sequence[str] = ()
-    """Macros, as the compiler takes them after `-D`."""
+    """Macros, as values of the compiler's `-D`."""
 
     def file(self, compiler: str) -> str:
-        """The name under which it is kept, with a hash of all that the compiled library depends on."""
+        """Return the file name of the compiled library, with a hash of everything that it depends on."""
         source = [path.read_text(encoding="utf-8") for path in self.sources]
         facts = [source, list(self.defines), _flags(), compiler, system.compiler(), system.processor()]
         return f"{self.name}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.so"
 
 
 Signature = tuple[type | None, list[type]]
-"""What a function returns, and the types of its arguments."""
+"""The result type of a function, and the types of its arguments."""
 
 
 def sources(*names: str) -> tuple[Path, ...]:
-    """The paths of files of this room."""
+    """Return the paths of source files in this room."""
     return tuple(Path(__file__).with_name(name) for name in names)
 
 
 class Libraries(Generic[Key]):
-    """Libraries that a process compiles or loads once, whose functions have these signatures."""
+    """Libraries that a process compiles or loads once, all with the same function signatures."""
 
     def __init__(self, libraries: Mapping[Key, Library], signatures: Mapping[str, Signature], warning: str) -> None:
         self._libraries, self._signatures, self._warning = libraries, signatures, warning
         self.loaded: dict[Key, ctypes.CDLL] = {}
-        """Empty before `prepare`, and if that failed."""
+        """Loaded libraries; empty before `prepare`, and if it failed."""
         self.failure: NotCompiled | None = None
 
     def prepare(self, progress: Progress = silent) -> bool:
-        """Compiles or loads them, and returns whether there are any. Only the first call in a process does anything; if
-        it fails, a warning says why.
+        """Compile or load the libraries; return True if that succeeded. Only the first call in a process does anything;
+        if it fails, a warning says why.
 
-        Compiling takes some seconds, which `progress` shows; loading from the user's cache takes no time.
+        Compiling takes a few seconds, shown by `progress`; loading from the user's cache is immediate.
         """
         if not self.loaded and self.failure is None:
             try:
@@ -93,7 +93,7 @@ class Libraries(Generic[Key]):
 
 
 def load_libraries(wanted: Sequence[Library], progress: Progress = silent) -> list[ctypes.CDLL]:
-    """Libraries from the user's cache, or compiled now, all at the same time.
+    """Load libraries from the user's cache; compile missing ones in parallel.
 
     Raises:
         NotCompiled: there is no compiler, or it failed.
@@ -111,7 +111,7 @@ def load_libraries(wanted: Sequence[Library], progress: Progress = silent) -> li
 def _compile_all(
     compiler: str, names: dict[Library, str], kept: Path | None, progress: Progress
 ) -> dict[Library, ctypes.CDLL]:
-    """Compiles into the folder that keeps libraries, if there is one."""
+    """Compile libraries into the cache folder, if there is one."""
     libraries: dict[Library, ctypes.CDLL] = {}
     try:
         with (
@@ -132,7 +132,7 @@ def _compile_all(
 
 
 def _compile(compiler: str, library: Library, path: Path) -> ctypes.CDLL:
-    """Compiles under a temporary name and renames, so that processes that start together never load a partial file."""
+    """Compile under a temporary name and rename, so that concurrent processes never load a partial file."""
     with tempfile.TemporaryDirectory(dir=path.parent) as aside:
         made = Path(aside) / path.name
         defines = [f"-D{define}" for define in library.defines]
@@ -142,12 +142,12 @@ def _compile(compiler: str, library: Library, path: Path) -> ctypes.CDLL:
         made.chmod(0o700)
         made.replace(path)
     if (loaded := _load(path)) is None:
-        raise OSError(f"{path} cannot be loaded, or other users can write it")
+        raise OSError(f"{path} cannot be loaded, or other users can write to it")
     return loaded
 
 
 def _first_error(printed: str) -> str:
-    """The first line of a compiler's output that names an error, else its last line."""
+    """Return the first line of a compiler's output that mentions an error, else its last line."""
     lines = printed.strip().splitlines() or ["the compiler printed nothing"]
     return next((line for line in lines if "error" in line), lines[-1]).strip()
 
@@ -158,7 +158,7 @@ def _flags() -> list[str]:
 
 @contextmanager
 def _writable(kept: Path | None) -> Iterator[Path]:
-    """The folder that keeps libraries; if it cannot be written, a temporary one, removed once they are loaded."""
+    """Yield the cache folder, or, if it is not writable, a temporary one that is removed once libraries are loaded."""
     if kept is not None and os.access(kept, os.W_OK):
         yield kept
         return
@@ -167,7 +167,7 @@ def _writable(kept: Path | None) -> Iterator[Path]:
 
 
 def cache_folder() -> Path | None:
-    """The folder in the user's cache that keeps libraries; None if others can write it, or it cannot be made."""
+    """Return the folder for libraries in the user's cache; None if others can write to it, or it cannot be created."""
     with suppress(OSError, RuntimeError):  # the home folder is missing or read-only
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -177,21 +177,21 @@ def cache_folder() -> Path | None:
             return folder
         log.warning(
             "compiled kernels are not kept in %s, because another user can write there; every start compiles them "
-            "again, for some seconds (to keep them, set XDG_CACHE_HOME to a folder of your own)",
+            "again, for some seconds (to keep them, set XDG_CACHE_HOME to a folder that only you can write to)",
             folder,
         )
     return None
 
 
 def _is_ours_alone(facts: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user and nobody else can write it."""
+    """Return True if a file or folder belongs to this user and nobody else can write to it."""
     return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _load(path: Path) -> ctypes.CDLL | None:
-    """A library that was compiled earlier; None if there is none, it is damaged, or another user may have written it.
+    """Load a cached library; return None if there is none, it is damaged, or another user may have written it.
 
-    It is loaded through its file descriptor, which stays open, so replacing the file meanwhile has no effect.
+    It is loaded through its file descriptor, which stays open, so replacing the file in the meantime has no effect.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
 // Products of rows of activations with weight matrices that were packed once, in float32, bf16 or int8.
 //
-// Every element of a result is summed in the order of the inner axis, whatever stands beside it. So a row gets the same
-// bits alone and in any batch, by any number of threads.
+// Every element of a result is summed in the order of the inner axis. The bits of a row are therefore the same alone
+// and in any batch, with any number of threads.
 
 #pragma once
 
@@ -25,7 +25,7 @@ namespace {
 
 enum Format : int64_t { FLOAT32, BF16, INT8 };
 
-// Outputs of a panel of weights: as many as a register has lanes.
+// Number of outputs in a panel of weights: the lanes of a register.
 constexpr int64_t PANEL = LANES;
 
 // Rows of activations and panels of weights whose sums are held in registers at a time.
@@ -42,7 +42,7 @@ constexpr Tile FLOAT32_TILE{6, 2}, NARROW_TILE{4, 3};
 constexpr Tile FLOAT32_TILE{4, 3}, NARROW_TILE{4, 3};
 #endif
 
-// Memory that starts at a cache line; much of it lies in huge pages, so that few addresses need to be translated.
+// Allocates memory that starts at a cache line; large blocks use huge pages, which need fewer address translations.
 inline void *aligned(size_t bytes) {
     constexpr int64_t LINE = 64, HUGE_PAGE = 1 << 21;
     const int64_t unit = int64_t(bytes) < HUGE_PAGE ? LINE : HUGE_PAGE;
@@ -51,7 +51,7 @@ inline void *aligned(size_t bytes) {
     return start;
 }
 
-// Memory that is handed out in pieces and stays until the end.
+// Memory that is allocated in pieces and freed as a whole.
 class Arena {
     std::vector<std::unique_ptr<char, decltype(&std::free)>> blocks;
     char *next = nullptr;
@@ -71,20 +71,20 @@ class Arena {
     }
 };
 
-// Memory that grows and never shrinks; starts at a cache line, and ends with room for one more panel, which may be
-// read. Its contents are lost when it grows.
-template <class Number> class Room {
+// A buffer that grows and never shrinks. It starts at a cache line, and one more panel after its end may be read. Its
+// contents are lost when it grows.
+template <class Number> class Buffer {
     Number *start = nullptr;
     size_t size = 0;
 
   public:
-    Room() = default;
-    Room(Room &&other) noexcept { *this = std::move(other); }
-    Room &operator=(Room &&other) noexcept {
+    Buffer() = default;
+    Buffer(Buffer &&other) noexcept { *this = std::move(other); }
+    Buffer &operator=(Buffer &&other) noexcept {
         std::swap(start, other.start), std::swap(size, other.size);
         return *this;
     }
-    ~Room() { std::free(start); }
+    ~Buffer() { std::free(start); }
     Number *take(size_t count) {
         if (count > size) {
             std::free(start);
@@ -96,8 +96,8 @@ template <class Number> class Room {
     }
 };
 
-// What one 32-bit group of the inner axis holds: one float32, two bf16, or four 8-bit numbers. A product adds to each
-// lane's sum the dot product of a row's group and the lane's own.
+// A 32-bit group of the inner axis: one float32, two bf16, or four 8-bit numbers. A product adds to each lane's sum the
+// dot product of the row's group and the lane's group.
 template <Format> struct Group;
 
 template <> struct Group<FLOAT32> {
@@ -118,8 +118,8 @@ template <> struct Group<INT8> {
     static Sum add(Sum sum, uint32_t row, Bits weights) { return add_int8(sum, row, weights); }
 };
 
-// The largest size of a row of numbers, or 1 if all are zero, over 127: the step of its 8-bit form. It is NaN if one of
-// them is NaN or infinite, which no whole number can be, and so is every product of the row then.
+// The largest absolute value of a row, or 1 if all are zero, divided by 127: the step of its 8-bit form. It is NaN if a
+// value is NaN or infinite, so that every product of the row is NaN too.
 inline float int8_step(const float *x, int64_t count) {
     float most = 0.0f, nothing = 0.0f;  // `nothing` stays 0, or becomes NaN: infinity times 0 is NaN
 #pragma omp simd reduction(max : most) reduction(+ : nothing)
@@ -134,19 +134,20 @@ inline int32_t to_int8(float x, float per_step) {
     return int32_t(std::nearbyint(std::min(127.0f, std::max(-127.0f, x * per_step))));
 }
 
-// `_Given` of decoding/compiled_stepper.py: weights as they come, row by row; a vector has one row. Null: the model
+// `_Weight` of decoding/compiled_stepper.py: unpacked weights, row by row; a vector has one row. Null if the model
 // lacks them.
 struct Weights {
     const float *data;
     int64_t outputs, inner;
 };
 
-// A weight matrix (outputs, inner) in panels of PANEL outputs, each panel one group of the inner axis after the other.
+// A weight matrix (outputs, inner) in panels of PANEL outputs; within a panel, the groups of the inner axis follow each
+// other.
 class Matrix {
     uint32_t *packed = nullptr;
     std::vector<float> steps, bias;
-    // ROW_OFFSET times the sum of an output's weights: what the offset of a row adds to its product, and `finished`
-    // takes off again.
+    // ROW_OFFSET times the sum of an output's weights, which the offset of a row adds to its product; `finished`
+    // subtracts it.
     std::vector<int32_t> excess;
 
   public:
@@ -155,7 +156,7 @@ class Matrix {
 
     const uint32_t *panel(int64_t number) const { return packed + number * groups * PANEL; }
 
-    // Several matrices of one inner size, as one. A bias may be null.
+    // Joins several matrices of the same inner size. A bias may be null.
     Matrix(Arena &arena, Format format_, const std::vector<Weights> &parts, const std::vector<const float *> &biases)
         : format(format_) {
         for (auto &part : parts) outputs += part.outputs;
@@ -197,7 +198,7 @@ class Matrix {
     }
 };
 
-// Rows of activations in the format of the matrix that they meet.
+// Rows of activations in the format of the matrix by which they are multiplied.
 struct Left {
     const Word *groups;
     int64_t row;          // groups from one row to the next
@@ -205,17 +206,17 @@ struct Left {
 };
 
 class Converter {
-    Room<uint32_t> room;
-    Room<float> steps;
+    Buffer<uint32_t> converted;
+    Buffer<float> steps;
 
   public:
     Left operator()(const Matrix &matrix, const float *x, int64_t stride, int64_t rows) {
         if (matrix.format == FLOAT32) return {(const Word *)x, stride, nullptr};
-        Word *to = room.take(rows * matrix.groups);
+        Word *to = converted.take(rows * matrix.groups);
         float *step = steps.take(rows);
         for (int64_t row = 0; row < rows; ++row) {
             const float *from = x + row * stride;
-            to[(row + 1) * matrix.groups - 1] = 0;  // the last group may be filled in part
+            to[(row + 1) * matrix.groups - 1] = 0;  // the last group may be partly filled
             if (matrix.format == BF16) {
                 uint16_t *half = (uint16_t *)(to + row * matrix.groups);
 #pragma omp simd
@@ -239,13 +240,13 @@ inline void multiply_tile(const Matrix &matrix, Left left, int64_t panel, float 
     const uint32_t *weights = matrix.panel(panel);
     const int64_t groups = matrix.groups, apart = groups * PANEL;
     for (int64_t i = 0; i < groups; ++i) {
-        Bits each[PANELS];
+        Bits right[PANELS];
 #pragma GCC unroll 8
-        for (int j = 0; j < PANELS; ++j) each[j] = *(const Bits *)(weights + j * apart + i * PANEL);
+        for (int j = 0; j < PANELS; ++j) right[j] = *(const Bits *)(weights + j * apart + i * PANEL);
 #pragma GCC unroll 8
         for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 8
-            for (int j = 0; j < PANELS; ++j) sums[r][j] = G::add(sums[r][j], left.groups[r * left.row + i], each[j]);
+            for (int j = 0; j < PANELS; ++j) sums[r][j] = G::add(sums[r][j], left.groups[r * left.row + i], right[j]);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; ++r)
@@ -266,7 +267,7 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
         if (left.steps) left.steps += decltype(height)::value;
     };
     constexpr int most = Group<format>::TILE.rows;
-    // Whole tiles, then what is left as powers of two. More panels than a tile has only meet one row or two.
+    // Whole tiles, then the remaining rows in powers of two. More panels than a tile has are used for at most two rows.
     if constexpr (PANELS <= Group<format>::TILE.panels) {
         for (; rows >= most; rows -= most) tile(std::integral_constant<int, most>());
         if (rows & 4 && most > 4) tile(std::integral_constant<int, 4>());
@@ -277,7 +278,7 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
 
 template <Format format>
 void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add, Team &team) {
-    // Few rows wait for the weights: more sums at a time hide the latency of each.
+    // With few rows, more sums at a time hide the latency of loading the weights.
     const int64_t wide = rows <= 2 ? 4 : Group<format>::TILE.panels, blocks = (matrix.panels + wide - 1) / wide;
     const int64_t work = rows * matrix.outputs * matrix.groups;
     team.share(blocks, 1, work > WORTH_SHARING, [&](int64_t block, int) {
@@ -294,7 +295,7 @@ void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, 
     });
 }
 
-// out (rows, outputs) = x (rows, inner) W^T + bias, or added to out. A row of `out` has room for whole panels.
+// out (rows, outputs) = x (rows, inner) W^T + bias, or added to out. A row of `out` has space for whole panels.
 inline void multiply(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add,
                      Team &team) {
     switch (matrix.format) {

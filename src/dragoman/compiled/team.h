@@ -1,8 +1,8 @@
-// The threads that share the loops of one decoder.
+// A team of threads that share the loops of one decoder.
 //
-// A loop never waits for a helper that has not begun, and who waits lets others run, so other work on the machine slows
-// a loop down little. The threads of OpenMP wait as variables told them before they were loaded: by default they spin
-// for milliseconds, and a loop waits for all of them.
+// A loop never waits for a helper that has not started, and waiting threads yield, so other work on the machine slows a
+// loop down only little. OpenMP's threads follow environment variables that are read when it is loaded: by default they
+// spin for milliseconds, and a loop waits for all of them.
 
 #pragma once
 
@@ -16,13 +16,13 @@
 
 namespace {
 
-// Multiplications of a loop below which waking a helper takes longer than what it would do.
+// Minimum number of multiplications in a loop that is worth waking a helper for.
 constexpr int64_t WORTH_SHARING = 1 << 15;
 
 class Team {
-    static constexpr int PATIENCE = 100;  // looks for a new loop, some 50 microseconds, before a helper sleeps
+    static constexpr int PATIENCE = 100;  // polls for a new loop, about 50 microseconds, before a helper sleeps
 
-    // What helpers share with the caller. They keep it alive, so that nobody waits for them when the decoder is closed.
+    // State shared by helpers and the caller. Helpers keep it alive, so that closing a decoder need not wait for them.
     struct Shared {
         std::atomic<uint64_t> turn{0};  // odd while a loop is open
         std::atomic<int64_t> next{0};
@@ -30,7 +30,7 @@ class Team {
         std::atomic<bool> over{false};
         std::mutex mutex;
         std::condition_variable wake;
-        // Of the open loop. Only who is inside may read it.
+        // The open loop. Only threads that are counted in `inside` may read it.
         const void *work;
         void (*call)(const void *work, int64_t i, int member);
         int64_t count, grain;
@@ -64,7 +64,7 @@ class Team {
         }
     }
 
-    // Starts the helpers that are missing. Where the system grants no more threads, fewer work.
+    // Starts missing helpers. If the system grants no more threads, fewer are used.
     void hire() {
         try {
             for (; helpers < threads - 1; ++helpers) std::thread(help, shared, helpers + 1).detach();
@@ -89,8 +89,8 @@ class Team {
         rouse();
     }
 
-    // Calls `work(i, member)` for each i below `count`, `grain` of them at a time; `member` is below `threads`. Only
-    // work that is `large` is shared. It must not throw.
+    // Calls `work(i, member)` for each i below `count`, in chunks of `grain`; `member` is below `threads`. Only `large`
+    // work is shared. It must not throw.
     template <class Work> void share(int64_t count, int64_t grain, bool large, const Work &work) {
         if (threads == 1 || !large || count <= grain) {
             for (int64_t i = 0; i < count; ++i) work(i, 0);
@@ -100,10 +100,10 @@ class Team {
         shared->work = &work, shared->count = count, shared->grain = grain, shared->members = threads;
         shared->call = [](const void *of, int64_t i, int member) { (*static_cast<const Work *>(of))(i, member); };
         shared->next = 0;
-        ++shared->turn;  // opens the loop; what stands above is written before
+        ++shared->turn;  // opens the loop; the fields above are written before
         rouse();
         shared->take_part(0);
-        ++shared->turn;  // closes it: who comes now finds no work
+        ++shared->turn;  // closes it: a late helper finds no work
         while (shared->inside) std::this_thread::yield();
     }
 };

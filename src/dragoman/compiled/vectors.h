@@ -1,5 +1,5 @@
-// Numbers, alone and side by side in vectors as wide as this processor's registers, for the kernels of training and for
-// the decoder.
+// Scalar and vector arithmetic, with vectors as wide as this processor's registers, for the training kernels and the
+// decoder.
 
 #pragma once
 
@@ -23,7 +23,7 @@ inline uint16_t to_bf16(float x) {  // rounds to nearest, ties to even; NaN stay
 
 inline int64_t rounded_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
-// 32-bit numbers of a register.
+// Number of 32-bit numbers in a register.
 #if defined(__AVX512BW__)
 constexpr int64_t LANES = 16;
 #elif defined(__AVX2__)
@@ -46,8 +46,8 @@ inline void keep(float *x, Lanes y) { *(Lanes *)x = y; }
 // x in all lanes. `Lanes{} + x` would remain an addition, because it changes -0.
 inline Lanes all(float x) { return (Lanes)(Bits{} + bits_of<uint32_t>(x)); }
 
-// a b + c, rounded once where the processor can. Left to themselves, compilers decide this anew for every loop, and a
-// row's bits would depend on how many rows stand beside it.
+// a b + c, rounded once if the processor supports it. Otherwise compilers would decide this for every loop, and the
+// bits of a row would depend on the number of rows.
 inline Lanes fused(Lanes a, Lanes b, Lanes c) {
 #if defined(__AVX512BW__)
     return (Lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -71,12 +71,12 @@ inline Lanes ascending() {
     return index;
 }
 
-// The first `left` lanes at x, and `otherwise` in those after them, which are not read as numbers.
+// The first `left` lanes at x, with `otherwise` in the remaining lanes.
 inline Lanes first_lanes(const float *x, int64_t left, float otherwise) {
     return ascending() < float(left) ? lanes(x) : Lanes{} + otherwise;
 }
 
-// The sum and the largest of all lanes, and whether a comparison held in any.
+// The sum and the maximum of all lanes, and true if a comparison holds in any lane.
 #if defined(__AVX512BW__)
 inline float sum_of(Lanes x) { return _mm512_reduce_add_ps((__m512)x); }
 inline float most_of(Lanes x) { return _mm512_reduce_max_ps((__m512)x); }
@@ -95,7 +95,7 @@ inline float most_of(Lanes x) {
 }
 inline bool any(Wholes x) { return !_mm256_testz_si256((__m256i)x, (__m256i)x); }
 #else
-template <class Each, class Fold> inline auto folded(Each x, Fold fold) {
+template <class Vector, class Fold> inline auto folded(Vector x, Fold fold) {
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int i = 0; i < half; ++i) x[i] = fold(x[i], x[i + half]);
     return x[0];
@@ -111,7 +111,7 @@ inline bool any(Wholes x) {
 }
 #endif
 
-// e^x of one number or of many, for x up to 0, to 2 units in the last place (Cephes' polynomial). Below -87 it is
+// e^x of a scalar or vector, for x up to 0, accurate to 2 units in the last place (Cephes' polynomial). Below -87 it is
 // e^-87, because 2^whole would leave the range of float32. NaN stays NaN.
 template <class Number, class Whole> inline Number exponential_below_one(Number x) {
     x = x < -87.0f ? Number{} - 87.0f : x;
@@ -128,8 +128,8 @@ template <class Number, class Whole> inline Number exponential_below_one(Number 
 }
 inline Lanes exponential_below_one(Lanes x) { return exponential_below_one<Lanes, Wholes>(x); }
 
-// The largest of some numbers, and the sum of e^(x - largest), which are kept if there is a place for them: in whole
-// vectors, with zeros after the last.
+// The maximum of some numbers, and the sum of e^(x - largest). The exponentials are stored in `kept` unless it is null,
+// in whole vectors, with zeros after the last.
 struct Exponentials {
     float largest, sum;
 };
@@ -138,15 +138,14 @@ inline Exponentials exponentials(const float *x, int64_t count, float *kept = nu
     const float least = -__builtin_inff();
     Lanes most = Lanes{} + least, sums{};
     for (int64_t i = 0; i < count; i += LANES) {
-        Lanes each = first_lanes(x + i, count - i, least);
-        most = larger(most, each);
+        most = larger(most, first_lanes(x + i, count - i, least));
     }
     const float largest = most_of(most);
     for (int64_t i = 0; i < count; i += LANES) {
-        Lanes each = exponential_below_one(first_lanes(x + i, count - i, least) - largest);
-        each = ascending() < float(count - i) ? each : Lanes{};
-        sums += each;
-        if (kept) keep(kept + i, each);
+        Lanes y = exponential_below_one(first_lanes(x + i, count - i, least) - largest);
+        y = ascending() < float(count - i) ? y : Lanes{};
+        sums += y;
+        if (kept) keep(kept + i, y);
     }
     return {largest, sum_of(sums)};
 }
@@ -157,7 +156,7 @@ inline void softmax(float *scores, int64_t count) {
     for (int64_t i = 0; i < count; i += LANES) keep(scores + i, lanes(scores + i) * share);
 }
 
-// Each lane's sum plus the products of its own pair of bf16 with the pair of `row`.
+// Adds to each lane's sum the products of the lane's pair of bf16 with the pair of `row`.
 inline Lanes add_bf16(Lanes sum, uint32_t row, Bits weights) {
 #ifdef __AVX512BF16__
     return (Lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(int(row)), (__m512bh)weights);
@@ -167,8 +166,8 @@ inline Lanes add_bf16(Lanes sum, uint32_t row, Bits weights) {
 #endif
 }
 
-// Each lane's sum plus the products of its own four bytes, from -127 to 127, with those of `row`. Every sum is exact.
-// VNNI's instruction takes the bytes of one side without a sign, so there those of `row` come ROW_OFFSET too large.
+// Adds to each lane's sum the products of the lane's four bytes, from -127 to 127, with those of `row`. Sums are exact.
+// VNNI's instruction needs unsigned bytes on one side, so the bytes of `row` are increased by ROW_OFFSET.
 #if defined(__AVX512VNNI__)
 constexpr int32_t ROW_OFFSET = 128;
 inline Wholes add_int8(Wholes sum, uint32_t row, Bits weights) {

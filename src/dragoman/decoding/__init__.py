@@ -1,5 +1,5 @@
-"""Log-probabilities in, hypotheses out; ids only.
+"""Search and sampling over ids, from log-probabilities to hypotheses.
 
-Read `beam` for the search of one request in plain Python, `engine` for that of many, `steppers` for what it needs of a
-model. Knows nothing of text or of training.
+Read `beam` for the search of one request in plain Python, `engine` for that of many, `steppers` for the interface to
+models. This room is independent of text and training.
 """

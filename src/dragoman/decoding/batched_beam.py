@@ -1,4 +1,4 @@
-"""Beams of one width, continued side by side: what `beam` does for one request, as arrays for many."""
+"""Beam search for many requests of the same width at once, as arrays; `beam` defines it for one request."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,13 +7,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from dragoman.decoding.beam import Beam
-from dragoman.decoding.hypothesis import Candidate, Fate, Hypothesis, Outputs, SearchObserver
+from dragoman.decoding.hypothesis import BeamCandidate, CandidateStatus, Hypothesis, Outputs, SearchObserver
 from dragoman.decoding.sampling import draw
-from dragoman.decoding.steppers import Best, Step
+from dragoman.decoding.steppers import StepScores, TopTokens
 from dragoman.errors import DecodeError
 
 Outcome = list[Hypothesis] | Exception
-"""What a request found, best first; or the error that ended it."""
+"""The hypotheses of a request, best first, or the error that ended it."""
 
 _NAN = "the model's outputs are NaN; its weights are damaged or its precision is too low"
 
@@ -22,13 +22,13 @@ class Expansion(NamedTuple):
     """The best C continuations of each of B beams, in order."""
 
     total: Float[np.ndarray, "B C"]
-    parent: Int[np.ndarray, "B C"]  # among the beam's hypotheses
+    parent: Int[np.ndarray, "B C"]  # index among the beam's hypotheses
     token: Int[np.ndarray, "B C"]
     log_prob: Float[np.ndarray, "B C"]  # of the token
 
 
-class Next(NamedTuple):
-    """How rows go on: from which row, by which token, with its log-probability, to which total."""
+class BeamStep(NamedTuple):
+    """One beam step: parent row, token, log-probability and total of every row."""
 
     parent: Int[np.ndarray, "R"]
     token: Int[np.ndarray, "R"]
@@ -36,11 +36,11 @@ class Next(NamedTuple):
     total: Float[np.ndarray, "R"]
 
 
-def expand(total: Float[np.ndarray, "B W"], best: Best) -> Expansion:
-    """Continues W hypotheses of each of B beams by the best tokens of their rows; R = B * W.
+def expand(total: Float[np.ndarray, "B W"], best: TopTokens) -> Expansion:
+    """Continue W hypotheses of each of B beams by the best tokens of their rows; R = B * W.
 
-    `total` holds their log-probabilities so far, minus infinity for an empty place. Returns as many continuations as a
-    search can use: one if W is 1, else 2 W, because W of them may end.
+    `total` holds their log-probabilities so far, minus infinity for an empty row. Returns 1 continuation per beam if W
+    is 1, else 2 W, because W of them may end.
     """
     width, count = total.shape[1], best.token.shape[1]
     if width == 1:
@@ -52,55 +52,55 @@ def expand(total: Float[np.ndarray, "B W"], best: Best) -> Expansion:
 
 
 class BeamBatch:
-    """Beams of one width that all search or all draw. Their rows follow one another in `Outputs`, from `first` on."""
+    """Beams of one width that either all search or all sample. Their rows are consecutive in `Outputs` from `first`."""
 
     def __init__(self, beams: Sequence[Beam], first: int) -> None:
         self.beams, self.first, self.end = beams, first, beams[0].end
-        self.width, self.draws = beams[0].request.kind
+        self.width, self.is_sampling = beams[0].request.kind
         self.rows = slice(first, first + self.width * len(beams))
         self.limits = np.array([beam.request.limit for beam in beams])
-        self._undecided = {b for b, beam in enumerate(beams) if beam.ended}
-        """Beams that may be done before their limit although something lives."""
+        self._undecided = {b for b, beam in enumerate(beams) if beam.finished}
+        """Indices of beams that may be done before their limit although a hypothesis is live."""
         self._stops = [(b, beam.request.stops) for b, beam in enumerate(beams) if beam.request.stops is not None]
         self._live = np.ones(len(beams), np.int64)  # hypotheses of each beam, after a step
         self._outcomes: dict[int, Outcome] = {}
 
     @property
-    def is_usual(self) -> bool:
-        """Whether its next step may be one that a `Step` takes by itself."""
-        return not self.draws and not self._undecided
+    def allows_fast_step(self) -> bool:
+        """True if `StepScores.write_next` may take the next step."""
+        return not self.is_sampling and not self._undecided
 
     @property
     def candidates(self) -> int:
-        """How many tokens of each row a step looks at."""
+        """Number of tokens of a row that a step considers."""
         return 1 if self.width == 1 else 2 * self.width
 
-    def drawn(self, step: Step, outputs: Outputs) -> Best:
-        """The token that each row draws."""
+    def sample(self, step: StepScores, outputs: Outputs) -> TopTokens:
+        """Sample a token for every row."""
         lengths = outputs.lengths[self.rows].tolist()
         uniforms = [beam.request.uniform(length) for beam, length in zip(self.beams, lengths, strict=True)]
         samplings = [beam.request.sampling for beam in self.beams if beam.request.sampling is not None]
         return draw(step, np.arange(self.rows.start, self.rows.stop), samplings, uniforms)
 
-    def advance(self, outputs: Outputs, best: Best, observer: SearchObserver | None) -> Next:
-        """How every row goes on by its best tokens. Hypotheses that end are set aside with their beams.
+    def advance(self, outputs: Outputs, best: TopTokens, observer: SearchObserver | None) -> BeamStep:
+        """Return the next step of every row by its best tokens. Finished hypotheses are added to their beams.
 
-        As many live as the beam is wide, or fewer; then the other rows are empty places.
+        If fewer hypotheses are live than the beam is wide, the remaining rows are empty.
         """
         width = self.width
         expansion = expand(outputs.totals[self.rows].reshape(-1, width), best)
         is_live = (expansion.total > -np.inf) & (expansion.token != self.end)
         is_nan = np.isnan(best.log_prob[:, 0])
         if observer is not None or not is_live[:, :width].all() or is_nan.any():
-            self._set_aside(outputs, expansion, is_live, is_nan, observer)
+            self._collect_finished(outputs, expansion, is_live, is_nan, observer)
         if width > 1:
             return self._keep_best(expansion, is_live)
         self._live = is_live[:, 0]
         parent = np.arange(self.rows.start, self.rows.stop)
-        return Next(parent, expansion.token[:, 0], expansion.log_prob[:, 0], expansion.total[:, 0])
+        return BeamStep(parent, expansion.token[:, 0], expansion.log_prob[:, 0], expansion.total[:, 0])
 
-    def _keep_best(self, expansion: Expansion, is_live: Bool[np.ndarray, "B C"]) -> Next:
-        """The first `width` continuations of each beam that live; after them, empty places."""
+    def _keep_best(self, expansion: Expansion, is_live: Bool[np.ndarray, "B C"]) -> BeamStep:
+        """Return the first `width` live continuations of each beam, followed by empty rows."""
         width, beams = self.width, np.arange(len(is_live))[:, None]
         self._live = np.minimum(is_live.sum(1), width)
         live_first = np.argsort(~is_live, axis=1, kind="stable")[:, :width]
@@ -108,10 +108,10 @@ class BeamBatch:
         token, log_prob, total = expansion.token.take(flat), expansion.log_prob.take(flat), expansion.total.take(flat)
         total[np.arange(width) >= self._live[:, None]] = -np.inf
         parent = self.first + beams * width + expansion.parent.take(flat)
-        return Next(parent.ravel(), token.ravel(), log_prob.ravel(), total.ravel())
+        return BeamStep(parent.ravel(), token.ravel(), log_prob.ravel(), total.ravel())
 
-    def ended(self, outputs: Outputs) -> dict[int, Outcome]:
-        """How the requests ended that ended with this step, which `outputs` has taken in; by ticket."""
+    def finished(self, outputs: Outputs) -> dict[int, Outcome]:
+        """Return the outcomes of requests that finished in this step, keyed by ticket. `outputs` includes the step."""
         closing = (self._live == 0) | (outputs.lengths[self.rows][:: self.width] >= self.limits)
         for b in sorted({*closing.nonzero()[0].tolist(), *self._undecided}):
             beam = self.beams[b]
@@ -122,20 +122,18 @@ class BeamBatch:
         return outcomes
 
     def stopped(self, outputs: Outputs) -> dict[int, Outcome]:
-        """How the requests ended whose output is complete by what it says; by ticket. It looks at no more of an output
-        than its `stops` does.
-        """
+        """Return the outcomes of requests whose `stops` accepts their output, keyed by ticket."""
         complete = [b for b, stops in self._stops if stops(outputs.written(self.first + b))]
         return {self.beams[b].ticket: self.beams[b].result(self.live(b, outputs)) for b in complete}
 
-    def agreed(self, b: int, outputs: Outputs, after: int) -> tuple[int, ...]:
-        """The tokens that every possible result of beam b begins with, those from the place `after` on."""
+    def stable_prefix(self, b: int, outputs: Outputs, after: int) -> tuple[int, ...]:
+        """Return the common prefix of all possible results of beam b, from position `after`."""
         if self.width == 1:
             return tuple(outputs.written(self.first + b)[after:].tolist())
-        return self.beams[b].agreed(self.live(b, outputs))[after:]
+        return self.beams[b].stable_prefix(self.live(b, outputs))[after:]
 
     def live(self, b: int, outputs: Outputs) -> list[Hypothesis]:
-        """The live hypotheses of beam b between two steps, likeliest first."""
+        """Return the live hypotheses of beam b between two steps, likeliest first."""
         first = self.first + b * self.width
         return self._hypotheses(b, outputs, int((outputs.totals[first : first + self.width] > -np.inf).sum()))
 
@@ -143,7 +141,7 @@ class BeamBatch:
         first = self.first + b * self.width
         return [outputs.hypothesis(row) for row in range(first, first + count)]
 
-    def _set_aside(
+    def _collect_finished(
         self,
         outputs: Outputs,
         expansion: Expansion,
@@ -151,7 +149,9 @@ class BeamBatch:
         is_nan: Bool[np.ndarray, "R"],
         observer: SearchObserver | None,
     ) -> None:
-        """Gives each beam the hypotheses that end now. Those that fail, or may write nothing more, have ended."""
+        """Add the hypotheses that end now to their beams, and store the outcome of beams that fail or may not write any
+        further token.
+        """
         fails: Bool[np.ndarray, "B"] = np.any(is_nan.reshape(-1, self.width), axis=1)
         ends: Bool[np.ndarray, "B"] = ~np.all(is_live[:, : self.width], axis=1)
         for b in np.flatnonzero(fails | ends | (observer is not None)).tolist():
@@ -161,9 +161,9 @@ class BeamBatch:
                 continue
             parents = self.live(b, outputs)
             candidates = self._candidates(b, expansion, is_live[b].tolist(), parents)
-            ended = [candidate.hypothesis for candidate in candidates if candidate.fate == "ended"]
-            beam.ended += ended
-            if ended:
+            finished = [candidate.hypothesis for candidate in candidates if candidate.status == "ended"]
+            beam.finished += finished
+            if finished:
                 self._undecided.add(b)
             if not candidates:
                 self._outcomes[beam.ticket] = beam.result(parents)  # the processors forbid every token
@@ -172,20 +172,20 @@ class BeamBatch:
 
     def _candidates(
         self, b: int, expansion: Expansion, is_live: Sequence[bool], parents: Sequence[Hypothesis]
-    ) -> list[Candidate]:
-        """The continuations of beam b, in order, and what becomes of each."""
-        candidates: list[Candidate] = []
+    ) -> list[BeamCandidate]:
+        """Return the continuations of beam b, in order, with their status."""
+        candidates: list[BeamCandidate] = []
         columns = zip(*(part[b].tolist() for part in expansion), strict=True)
         live = 0
         for rank, (total, parent, token, log_prob) in enumerate(columns):
             if total == -np.inf:
                 continue
-            fate: Fate = "dropped"
+            status: CandidateStatus = "dropped"
             if is_live[rank] and live < self.width:
-                fate = "live"
+                status = "live"
                 live += 1
             elif token == self.end and rank < self.width:
-                fate = "ended"
+                status = "ended"
             hypothesis = parents[parent].continued(token, log_prob, total, self.end)
-            candidates.append(Candidate(hypothesis, fate))
+            candidates.append(BeamCandidate(hypothesis, status))
         return candidates

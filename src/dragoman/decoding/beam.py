@@ -1,30 +1,30 @@
-"""Beam search of one request in plain Python: the definition of what `engine` does for many at once, as arrays.
+"""Beam search for one request in plain Python: the definition of what `engine` does for many requests as arrays.
 
-Each step continues the live hypotheses of a request by every token and looks at the best 2 * width continuations in
-order. Those among the first `width` that end are set aside. The first `width` of those that do not end live on. A beam
-of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to the likelier token, then to the lower id.
+A step continues the live hypotheses by every token and considers the best 2 * width continuations in order. Those among
+the first `width` that end are finished. The first `width` of those that do not end stay live. A beam of width 1 is
+greedy search. Exact ties go to the earlier hypothesis, then to the likelier token, then to the lower id.
 """
 
 from collections.abc import Callable, Sequence
 
-from dragoman.decoding.hypothesis import Hypothesis, common_beginning, length_penalty
+from dragoman.decoding.hypothesis import Hypothesis, common_prefix, length_penalty
 from dragoman.decoding.request import Request
 
 Follow = Callable[[tuple[int, ...]], Sequence[float]]
-"""The log-probability of every token after a beginning; minus infinity where it is forbidden."""
+"""A function that returns the log-probability of every token after a prefix; minus infinity for forbidden tokens."""
 
 
 class Beam:
-    """The ended hypotheses of one request, and the live ones, likeliest first, while plain Python searches."""
+    """The finished hypotheses of one request, and, for a search in plain Python, the live ones, likeliest first."""
 
     def __init__(self, request: Request, end: int, ticket: int = 0) -> None:
-        """`ticket` tells the beams of an engine apart."""
+        """Create the beam of a request; `ticket` identifies it in an engine."""
         self.request, self.end, self.ticket = request, end, ticket
         self.live = [Hypothesis()]
-        self.ended: list[Hypothesis] = []
+        self.finished: list[Hypothesis] = []
 
     def search(self, follow: Follow) -> list[Hypothesis]:
-        """What the request finds, best first."""
+        """Return the `n_best` hypotheses of the request, best first."""
         while not self.done(self.live):
             continuations = self.continuations(follow)
             if not continuations:
@@ -33,7 +33,7 @@ class Beam:
         return self.result(self.live)
 
     def continuations(self, follow: Follow) -> list[Hypothesis]:
-        """The best continuations, as many as a step can use: one if the width is 1, else 2 * width, because `width` of
+        """Return the best continuations of the live hypotheses: 1 if the width is 1, else 2 * width, because `width` of
         them may end.
         """
         width = self.request.beam_size
@@ -49,38 +49,40 @@ class Beam:
         ]
 
     def take(self, continuations: Sequence[Hypothesis]) -> None:
-        """Sets aside what has ended, and lets the best of the others live."""
+        """Store the finished hypotheses and keep the best of the rest live."""
         width = self.request.beam_size
-        self.live = [hypothesis for hypothesis in continuations if not hypothesis.ended][:width]
-        self.ended += [hypothesis for hypothesis in continuations[:width] if hypothesis.ended]
+        self.live = [hypothesis for hypothesis in continuations if not hypothesis.finished][:width]
+        self.finished += [hypothesis for hypothesis in continuations[:width] if hypothesis.finished]
 
     def done(self, live: Sequence[Hypothesis]) -> bool:
-        """Whether none of these live hypotheses can change the result; each line gives a reason."""
+        """Return True if none of these live hypotheses can change the result."""
         if not live or len(live[0].tokens) == self.request.limit:
-            return True  # all have ended, or the longest length is reached
+            return True  # all have finished, or the maximum length is reached
         if live[0].tokens and self.request.stops is not None and self.request.stops(live[0].tokens):
-            return True  # it says so itself
+            return True
         return self.settled(live[0].total)
 
     def settled(self, total: float) -> bool:
-        """Whether so many have ended that a live hypothesis of this `total`, the best of them, is not waited for."""
+        """Return True if no live hypothesis, the best of which has this `total`, can still enter the n-best list, or if
+        early stopping applies.
+        """
         request = self.request
-        if request.early_stopping and len(self.ended) >= request.beam_size:
-            return True  # as many have ended as the beam is wide
-        if len(self.ended) < request.n_best:
+        if request.early_stopping and len(self.finished) >= request.beam_size:
+            return True
+        if len(self.finished) < request.n_best:
             return False
         worst = self.best()[-1].score(request.length_penalty)
-        return total / length_penalty(request.limit, request.length_penalty) <= worst  # the best it could become
+        return total / length_penalty(request.limit, request.length_penalty) <= worst  # its best possible score
 
     def best(self) -> list[Hypothesis]:
-        """The best `n_best` of the ended hypotheses by score, the earlier first among equals."""
-        return sorted(self.ended, key=lambda h: -h.score(self.request.length_penalty))[: self.request.n_best]
+        """Return the best `n_best` finished hypotheses by score, the earlier first among equals."""
+        return sorted(self.finished, key=lambda h: -h.score(self.request.length_penalty))[: self.request.n_best]
 
     def result(self, live: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """`n_best` hypotheses, best first: ended ones, followed by live ones only where too few have ended."""
-        ended = self.best()
-        return ended + list(live[: self.request.n_best - len(ended)])
+        """Return `n_best` hypotheses, best first: finished ones, then live ones if too few have finished."""
+        finished = self.best()
+        return finished + list(live[: self.request.n_best - len(finished)])
 
-    def agreed(self, live: Sequence[Hypothesis]) -> tuple[int, ...]:
-        """The tokens that every possible result begins with."""
-        return common_beginning([h.tokens for h in (*self.best()[:1], *live)])
+    def stable_prefix(self, live: Sequence[Hypothesis]) -> tuple[int, ...]:
+        """Return the common prefix of all possible results."""
+        return common_prefix([h.tokens for h in (*self.best()[:1], *live)])

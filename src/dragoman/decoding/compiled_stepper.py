@@ -1,4 +1,4 @@
-"""The decoder in C++ as a `Stepper`: its functions, weights packed once, and rows under way that lie in C++."""
+"""The compiled decoder as a `Stepper`: its C++ functions, the packed weights, and the active rows kept in C++."""
 
 import ctypes
 import math
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dragoman.compiled.libraries import Libraries, Library, Signature, sources
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.decoding.steppers import Best
+from dragoman.decoding.steppers import TopTokens
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import possible_weights
 
@@ -43,11 +43,11 @@ _PREPARED = Libraries(
 )
 
 available = _PREPARED.prepare
-"""Compiles or loads the functions, and returns whether there are any."""
+"""Compile or load the functions; return True if that succeeded."""
 
 
 def functions() -> ctypes.CDLL:
-    """The compiled functions.
+    """Return the compiled functions.
 
     Raises:
         NotCompiled: there is no compiler, or it failed.
@@ -57,20 +57,20 @@ def functions() -> ctypes.CDLL:
     return _PREPARED.loaded["decoder"]
 
 
-_TRIES = 5  # steps with each number of threads
+_TRIES = 5  # steps per number of threads
 _FEW = 8
-"""Rows up to which threads may wait for each other longer than they compute."""
+"""Number of rows up to which threads may wait for each other longer than they compute."""
 _SECONDS = 1.0
-"""For so long, in seconds of steps, the fastest number of threads is kept. Other work on the machine comes and goes,
-and a step whose threads wait for a processor takes many times as long.
+"""Seconds of steps for which the fastest number of threads is used before all are tried again. The load of the machine
+changes, and a step whose threads wait for a processor takes many times longer.
 """
 
 
 class ThreadTuner:
-    """Finds out how many threads make steps of few rows fastest, while they are taken; no result depends on it.
+    """A tuner that measures which number of threads is fastest for steps of few rows; results do not depend on it.
 
-    Such steps take turns with 1, 2, 4 ... threads, up to `most`. The fastest number is kept for a while; then all are
-    tried again. Steps of more rows are computed with `share` threads, if others have theirs; else with `most`.
+    Such steps alternate between 1, 2, 4 ... threads, up to `most`. The fastest number is used for a while; then all are
+    tried again. Steps of more rows use `share` threads, the share of one of several steppers, or `most`.
     """
 
     def __init__(self, most: int, share: int | None = None) -> None:
@@ -84,13 +84,13 @@ class ThreadTuner:
         self._seconds: dict[int, list[float]] = {count: [] for count in counts}
 
     def threads(self, rows: int) -> int:
-        """With how many threads the next step of so many rows is computed."""
+        """Return the number of threads for the next step of `rows` rows."""
         if rows > _FEW:
             return self.share
         return self._best or min(self._seconds, key=lambda count: len(self._seconds[count]))
 
-    def took(self, rows: int, threads: int, seconds: float) -> None:
-        """Learns that a step of so many rows took so many seconds with so many threads."""
+    def record(self, rows: int, threads: int, seconds: float) -> None:
+        """Record the duration of a step of `rows` rows with `threads` threads."""
         if rows > _FEW or self.most == 1:
             return
         if self._best is None:
@@ -104,13 +104,13 @@ class ThreadTuner:
 
 
 FORMATS = ("float32", "bf16", "int8")
-"""The precisions of the weights, as `Format` of products.h numbers them."""
+"""Precisions of the weights, in the order of `Format` in products.h."""
 _ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "geglu")
 _POSITIONS = ("sinusoidal", "learned", "rotary")
 
 
 class _Shape(ctypes.Structure):
-    """What the model looks like: the `Shape` of decoder.cpp."""
+    """The architecture of the model: the `Shape` of decoder.cpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("format", "d_model", "heads", "kv_heads", "d_ff")),
@@ -121,7 +121,7 @@ class _Shape(ctypes.Structure):
 
 
 class _Weight(ctypes.Structure):
-    """One weight, or none: the `Weights` of products.h."""
+    """A weight, or null data if the model lacks it: the `Weights` of products.h."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -131,20 +131,20 @@ class _Weight(ctypes.Structure):
 
 
 class NativeModel:
-    """A packed model. Any number of decoders may share it, each in a thread of its own."""
+    """A packed model. Any number of decoders in different threads may share it."""
 
     def __init__(
         self, config: ModelConfig, weights: Mapping[str, NDArray[np.float32]], precision: str = "float32"
     ) -> None:
-        """`weights` are those of the model by name; where one array is tied to several names, by the first of them. C++
-        packs the matrices, and goes on reading the tables and vectors where they lie.
+        """Pack the model's weights, keyed by name; a tied weight appears under its first name. C++ copies the matrices,
+        but keeps reading tables and vectors from these arrays.
         """
         self.config, self.precision = config, precision
         self.vocabulary = config.target_vocabulary or 0
         names = [name for name, _ in possible_weights(config)]
         tied = {name: weights["output"] for name in names if name.endswith("_embedding.weight")}
         described = (_Weight * len(names))(*(_describe(weights.get(name, tied.get(name))) for name in names))
-        self._kept = weights  # as long as C++ reads them
+        self._kept = weights  # C++ reads them
         self.address = functions().model_open(ctypes.byref(_shape(config, precision)), described)
         if not self.address:
             raise MemoryError("there is no memory for the packed weights")
@@ -152,10 +152,10 @@ class NativeModel:
         self._tuners: dict[tuple[int, int], ThreadTuner] = {}
 
     def __deepcopy__(self, memo: object) -> "NativeModel":
-        return self  # it never changes
+        return self  # immutable
 
     def tuner(self, threads: int, share: int) -> ThreadTuner:
-        """That of all decoders with so many threads."""
+        """Return the thread tuner shared by all decoders with this number of threads."""
         return self._tuners.setdefault((threads, share), ThreadTuner(threads, share))
 
 
@@ -190,35 +190,35 @@ def _shape(config: ModelConfig, precision: str) -> _Shape:
     )
 
 
-class _Search(ctypes.Structure):
-    """The arrays of `Outputs`, and its requests: the `Written` of search.h."""
+class _SearchArrays(ctypes.Structure):
+    """The arrays of `Outputs` and the sizes of the search: the `Written` of search.h."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("tokens", "log_probs", "lengths", "totals", "last", "limits")),
-        *((name, ctypes.c_int64) for name in ("room", "requests", "width", "end")),
+        *((name, ctypes.c_int64) for name in ("capacity", "requests", "width", "end")),
     ]
 
 
 class _Arrays:
-    """The arrays of a search as C++ takes them, described anew only when they have moved."""
+    """A cache of the arrays' description for C++, updated only when an array has moved."""
 
     def __init__(self) -> None:
         self._described: tuple[np.ndarray | None, ...] = (None,) * 6
-        self._search, self.parents = _Search(), np.empty(0, np.int64)
+        self._search, self.parents = _SearchArrays(), np.empty(0, np.int64)
 
-    def describe(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> _Search:
-        outputs.make_room()
+    def describe(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> _SearchArrays:
+        outputs.ensure_capacity()
         arrays = (outputs.tokens, outputs.log_probs, outputs.lengths, outputs.totals, outputs.last, limits)
         if not all(map(is_, arrays, self._described)):
-            rows, room = outputs.tokens.shape
+            rows, capacity = outputs.tokens.shape
             self._described, self.parents = arrays, np.empty(rows, np.int64)
-            self._search = _Search(*map(_address, arrays), room, len(limits), rows // len(limits), end)
+            self._search = _SearchArrays(*map(_address, arrays), capacity, len(limits), rows // len(limits), end)
         return self._search
 
 
-class LogitStep:
-    """A `Step` of logits (R, V), each row with the logarithm of the sum of their exponentials (R). It is written to,
-    and holds until the next step.
+class LogitScores:
+    """A `StepScores` of logits (R, V) and their log-sum-exp (R). The logits are modified in place, and are valid until
+    the next step.
     """
 
     def __init__(
@@ -234,10 +234,10 @@ class LogitStep:
         self.logits[rows] = -np.inf
         self.logits[rows, tokens] = kept
 
-    def best(self, count: int) -> Best:
+    def best(self, count: int) -> TopTokens:
         rows, vocabulary = self.logits.shape
         count = min(count, vocabulary)
-        best = Best(np.empty((rows, count), np.float32), np.empty((rows, count), np.int64))
+        best = TopTokens(np.empty((rows, count), np.float32), np.empty((rows, count), np.int64))
         functions().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
         return best
 
@@ -246,26 +246,26 @@ class LogitStep:
         made = _address(self.logits), _address(self.norms), self.logits.shape[1]
         if not functions().write_next(ctypes.byref(search), *made, _address(parents)):
             return None
-        outputs.has_grown()
+        outputs.count_token()
         return parents
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         return self.logits - self.norms[:, None]
 
-    def of_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "LogitStep":
-        damaged = np.isnan(log_prob).any(1)  # which a search finds out from the norms
-        return LogitStep(log_prob, np.where(damaged, np.float32(np.nan), np.float32(0)))
+    def from_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "LogitScores":
+        damaged = np.isnan(log_prob).any(1)  # a search detects NaN by the norms
+        return LogitScores(log_prob, np.where(damaged, np.float32(np.nan), np.float32(0)))
 
 
 class NativeStepper:
-    """Steps a packed model. It belongs to one thread at a time; others run beside its calls.
+    """A stepper of a packed model. Only one thread at a time may use it; its calls release Python's lock.
 
-    A row's results are the same, to the bit, whatever rows stand beside it. A language model reads its sources when
-    they are admitted.
+    The results of a row are bit for bit the same in any batch. A language model reads its sources when they are
+    admitted.
     """
 
     def __init__(self, model: NativeModel, threads: int = 1, steppers: int = 1) -> None:
-        """So many `steppers` work at a time. They share the threads, but for a step of few rows each tries them all."""
+        """Create one of `steppers` steppers that share these threads; for few rows it may use all of them."""
         self.model, self.rows = model, 0
         self._tuner, self._threads = model.tuner(threads, max(1, threads // steppers)), threads
         self._functions = functions()
@@ -287,18 +287,18 @@ class NativeStepper:
             _done(self._functions.decoder_read(self._decoder, _address(ids), _address(counts)))
         self.rows += len(lengths)
 
-    def advance(self, token: Int[np.ndarray, "R"]) -> LogitStep:
+    def advance(self, token: Int[np.ndarray, "R"]) -> LogitScores:
         if self.rows > len(self._norms):
-            # Fresh memory for every step would cost more than the step.
+            # Allocating memory in every step would cost more than the step.
             self._logits = np.empty((self.rows, self.model.vocabulary), np.float32)
             self._norms = np.empty(self.rows, np.float32)
             self._made = _address(self._logits), _address(self._norms)
-        assert len(token) == self.rows, "every row is fed a token"
+        assert len(token) == self.rows, "every row needs a token"
         self._use_threads(self._tuner.threads(self.rows))
         start = time.perf_counter()
         _done(self._functions.decoder_advance(self._decoder, _address(token), *self._made))
-        self._tuner.took(self.rows, self._threads, time.perf_counter() - start)
-        return LogitStep(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
+        self._tuner.record(self.rows, self._threads, time.perf_counter() - start)
+        return LogitScores(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
 
     def _use_threads(self, count: int) -> None:
         if count != self._threads:
@@ -306,11 +306,11 @@ class NativeStepper:
             self._threads = count
 
     def score(
-        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+        self, sources: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
         self.admit(sources)
         counts = np.array([len(ids) for ids in labels], np.int64)
-        fed, label = (np.fromiter(chain.from_iterable(rows), np.int64) for rows in (given, labels))
+        fed, label = (np.fromiter(chain.from_iterable(rows), np.int64) for rows in (inputs, labels))
         log_probs = np.empty(len(label), np.float32)
         _done(self._functions.decoder_judge(self._decoder, *map(_address, (fed, counts, label, log_probs))))
         self.select(np.empty(0, np.int64))
@@ -322,15 +322,15 @@ class NativeStepper:
 
 
 def _address(array: np.ndarray) -> int:
-    """Where the numbers of an array lie, which must lie side by side."""
+    """Return the address of a contiguous array."""
     assert array.flags.c_contiguous, "C++ reads whole arrays"
     return array.ctypes.data
 
 
 def _done(status: int) -> None:
-    """Raises what a `Status` of decoder.cpp says."""
+    """Raise the error of a `Status` of decoder.cpp."""
     if status == 1:
-        raise MemoryError("there is no memory for the rows under way")
+        raise MemoryError("there is no memory for the active rows")
     if status == 2:
         raise IndexError("a token or a position is beyond those that the model has")
     assert not status, "the compiled decoder failed"

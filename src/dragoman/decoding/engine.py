@@ -1,14 +1,14 @@
-"""The one search: greedy, beam or sampling, over any `Stepper`, for requests that come while others are under way.
+"""Search by greedy decoding, beam search or sampling over any `Stepper`; requests can join while others are active.
 
     engine = Engine(stepper, start=2, end=3)
     ticket = engine.admit(Request([2, 17, 25, 3], limit=20, beam_size=4))
     while engine.busy:
         for result in engine.step(): ...
 
-A request leaves as soon as it is done, and waiting ones enter in its place. What a request finds does not depend on the
-others, even if they fail: it is what `beam` finds for it alone, in plain Python. Only an error at a step itself ends
-all requests under way. An engine belongs to one thread; others reach it through its `Inbox`, which several engines, a
-`WorkerPool`, may share.
+A request leaves as soon as it is done, and waiting requests take its place. The result of a request does not depend on
+other requests, even if they fail: it equals the result of `beam` in plain Python. Only an error of the step itself ends
+all active requests. An engine belongs to one thread; other threads use its `Inbox`, which the engines of a `WorkerPool`
+share.
 """
 
 import itertools
@@ -22,16 +22,16 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.batched_beam import BeamBatch, Next, Outcome
+from dragoman.decoding.batched_beam import BeamBatch, BeamStep, Outcome
 from dragoman.decoding.beam import Beam
 from dragoman.decoding.hypothesis import Hypothesis, Outputs, SearchObserver
 from dragoman.decoding.processors import LogitsProcessor
 from dragoman.decoding.request import Request
-from dragoman.decoding.steppers import Best, Step, Stepper
+from dragoman.decoding.steppers import Stepper, StepScores, TopTokens
 from dragoman.errors import Interrupted
 
 _REFILL = 0.75
-"""Waiting requests enter when no more than this part of the room is taken: a few together are read faster than one."""
+"""Waiting requests enter when at most this share of the capacity is used: encoding several at once is faster."""
 
 
 class Waiting(NamedTuple):
@@ -42,27 +42,27 @@ class Waiting(NamedTuple):
 
 
 class Inbox:
-    """Where requests wait, and are cancelled, from any thread, for any number of engines.
+    """A queue of requests for any number of engines. Any thread can add and cancel requests.
 
-    Of those that are added between two takings, that with the largest `room` enters first, after all before them. The
-    first takings, as many as there are `takers`, leave the others their share. Otherwise the first taker would get all
-    of a few requests, and the others would have nothing to do.
+    Requests that are added between two calls of `take` queue in the order of their `row_tokens`, largest first, after
+    all earlier ones. The first `engines` calls of `take` return at most an equal share, so that the first engine does
+    not take all of a few requests.
     """
 
-    def __init__(self, takers: int = 1) -> None:
-        self._shares, self._tickets = takers, itertools.count()
+    def __init__(self, engines: int = 1) -> None:
+        self._shares, self._tickets = engines, itertools.count()
         self._added: list[Waiting] = []
         self._waiting: deque[Waiting] = deque()
         self._lock = Lock()
         self._open: set[int] = set()  # tickets of requests that have not ended
         self.cancelled: set[int] = set()
-        """Tickets that an engine has under way; it drops them before its next step."""
+        """Tickets of active requests that their engine will drop before its next step."""
 
     def __bool__(self) -> bool:
         return bool(self._added or self._waiting)
 
     def add(self, request: Request) -> int:
-        """Lets a request wait; returns its ticket, the only one of this number."""
+        """Add a request to the queue; return its unique ticket."""
         with self._lock:
             ticket = next(self._tickets)
             self._open.add(ticket)
@@ -70,7 +70,7 @@ class Inbox:
         return ticket
 
     def cancel(self, ticket: int) -> None:
-        """Forgets a request that waits or is under way. For a ticket that has ended it does nothing."""
+        """Cancel a waiting or active request; do nothing if it has finished."""
         with self._lock:
             if ticket not in self._open:
                 return
@@ -83,24 +83,24 @@ class Inbox:
                 self._open.discard(ticket)
 
     def close(self, tickets: Iterable[int]) -> None:
-        """Notes that these requests have ended, cancelled or not."""
+        """Mark these requests as finished, cancelled or not."""
         with self._lock:
             self._open.difference_update(tickets)
             self.cancelled.difference_update(tickets)
 
     def take(self, rows: int, longest: int, batch_tokens: int) -> list[Waiting]:
-        """Those that enter beside so many `rows`, the longest of which has so many tokens: rows times the longest stay
-        within `batch_tokens`, but where there is no row, one request always enters.
+        """Take requests to join `rows` active rows of at most `longest` tokens, so that rows times longest stays within
+        `batch_tokens`. Without active rows, one request is always taken.
         """
         with self._lock:
-            self._waiting.extend(sorted(self._added, key=lambda waiting: -waiting.request.room))
+            self._waiting.extend(sorted(self._added, key=lambda waiting: -waiting.request.row_tokens))
             self._added.clear()
             share = math.ceil(len(self._waiting) / max(1, self._shares))
             self._shares -= 1
             entering: list[Waiting] = []
             while self._waiting and len(entering) < share:
                 request = self._waiting[0].request
-                longest, rows = max(longest, request.room), rows + request.beam_size
+                longest, rows = max(longest, request.row_tokens), rows + request.beam_size
                 if rows * longest > batch_tokens and rows > request.beam_size:
                     break
                 entering.append(self._waiting.popleft())
@@ -108,35 +108,35 @@ class Inbox:
 
 
 class Result(NamedTuple):
-    """How the request with this ticket ended."""
+    """The outcome of the request with this ticket."""
 
     ticket: int
     outcome: Outcome
 
     @property
     def hypotheses(self) -> list[Hypothesis]:
-        """What the request found, best first.
+        """The hypotheses of the request, best first.
 
         Raises:
-            Exception: the request failed by this error: its log-probabilities are NaN (DecodeError), memory is full.
+            Exception: the error of a failed request, such as NaN log-probabilities (DecodeError) or a full memory.
         """
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
 
 
-class Grown(NamedTuple):
-    """The tokens that every possible result of a request under way begins with."""
+class StablePrefix(NamedTuple):
+    """The common prefix of all possible results of an active request."""
 
     tokens: tuple[int, ...]
 
 
 class Engine:
-    """Searches for any number of requests at once, one token a step.
+    """A search for any number of requests at once, one token per step.
 
-    A request holds `beam_size` rows. Requests of one kind hold neighbouring rows, so that each kind is expanded as a
-    rectangle. `start` is the token that the decoder is fed first, and `end` the one that ends a hypothesis. The rows
-    under way, times the largest `room` among their requests, stay within `batch_tokens`, but one request always enters.
+    A request holds `beam_size` rows. Requests of the same kind hold consecutive rows, so that a kind is expanded as one
+    array. `start` is the first input of the decoder, and `end` the token that ends a hypothesis. The number of active
+    rows times the largest `row_tokens` stays within `batch_tokens`, but a single request is always admitted.
     """
 
     def __init__(
@@ -149,91 +149,91 @@ class Engine:
         observer: SearchObserver | None = None,
         inbox: Inbox | None = None,
     ) -> None:
-        """Engines that share an inbox take from it what each has room for."""
+        """Create an engine; engines that share an inbox take requests from it according to their capacity."""
         self.stepper, self.start, self.end = stepper, start, end
         self.batch_tokens, self.observer = batch_tokens, observer
         self.inbox = inbox if inbox is not None else Inbox()
-        self._beams: list[Beam] = []  # under way, by kind; their rows follow one another
+        self._beams: list[Beam] = []  # active, by kind; their rows are consecutive
         self._batches: list[BeamBatch] = []
         self._processors: list[tuple[LogitsProcessor, Int[np.ndarray, "Q"], float]] = []  # for these rows, until a step
         self._outputs, self._now = Outputs(), 0
 
     @property
     def busy(self) -> bool:
-        """Whether any request waits or is under way."""
+        """True if a request is waiting or active."""
         return bool(self.inbox or self._beams)
 
     @property
-    def under_way(self) -> list[int]:
-        """Tickets of the requests that hold rows."""
+    def active(self) -> list[int]:
+        """Tickets of the active requests, which hold rows."""
         return [beam.ticket for beam in self._beams]
 
     def admit(self, request: Request) -> int:
-        """Takes in a request, which enters at a later `step`, in the order of the `Inbox`; returns its ticket."""
+        """Add a request to the inbox, from which a later `step` takes it; return its ticket."""
         return self.inbox.add(request)
 
     def cancel(self, ticket: int) -> None:
-        """Forgets a request and frees its rows at once. For a finished ticket it does nothing."""
+        """Cancel a request and free its rows immediately; do nothing if it has finished."""
         self.inbox.cancel(ticket)
         self._drop_cancelled()
 
-    def agreed(self, ticket: int, after: int = 0) -> tuple[int, ...]:
-        """The tokens that every possible result of a request begins with, those from the place `after` on; none while
-        it waits.
-        """
+    def stable_prefix(self, ticket: int, after: int = 0) -> tuple[int, ...]:
+        """Return the common prefix of a request's possible results from position `after`; empty while it waits."""
         for batch in self._batches:
             for b, beam in enumerate(batch.beams):
                 if beam.ticket == ticket:
-                    return batch.agreed(b, self._outputs, after)
+                    return batch.stable_prefix(b, self._outputs, after)
         return ()
 
     def run(self) -> Iterator[Result]:
-        """Steps until no request is left; yields how each ended, in that order."""
+        """Run steps until no request is left; yield results as requests finish."""
         while self.busy:
             yield from self.step()
 
-    def watch(self, ticket: int) -> Iterator[Result | Grown]:
-        """The same, and after each step how far the request with this ticket has grown."""
+    def watch(self, ticket: int) -> Iterator[Result | StablePrefix]:
+        """Run like `run`, and also yield after each step the stable prefix of the request with this ticket."""
         while self.busy:
             yield from self.step()
-            if tokens := self.agreed(ticket):
-                yield Grown(tokens)
+            if tokens := self.stable_prefix(ticket):
+                yield StablePrefix(tokens)
 
     def step(self) -> list[Result]:
-        """Writes one more token in every row; returns the requests that ended with it.
+        """Write one token in every row; return the results of requests that finished.
 
-        A request whose log-probabilities are NaN fails and leaves, and so does one that the stepper cannot admit; the
-        others go on. An error at the step itself ends every request under way, but none that waits.
+        A request fails alone if its log-probabilities are NaN or the stepper cannot admit it. An error of the step
+        itself ends all active requests, but no waiting ones.
 
         Raises:
-            Interrupted: a signal asked to stop, whose handler raises this.
+            Interrupted: raised by the handler of a signal.
         """
         if self.inbox.cancelled:
             self._drop_cancelled()
-        results = self._enter()
+        results = self._admit_waiting()
         if self._beams:
             try:
                 results += self._advance()
             except Interrupted:
                 raise
             except Exception as error:
-                results += [Result(ticket, error) for ticket in self.under_way]
+                results += [Result(ticket, error) for ticket in self.active]
                 self._keep(lambda _: False)
         if results:
             self.inbox.close(result.ticket for result in results)
         return results
 
     def _drop_cancelled(self) -> None:
-        dropped = self.inbox.cancelled.intersection(self.under_way)
+        dropped = self.inbox.cancelled.intersection(self.active)
         if dropped:
             self._keep(lambda beam: beam.ticket not in dropped)
             self.inbox.close(dropped)
 
-    def _enter(self) -> list[Result]:
-        """Lets waiting requests in, once enough of the room is free; returns those that the stepper cannot admit."""
+    def _admit_waiting(self) -> list[Result]:
+        """Admit waiting requests if there is enough capacity; return the failures of those that the stepper cannot
+        admit.
+        """
         if not self.inbox:
             return []
-        longest = max((beam.request.room for beam in self._beams), default=0)
+        longest = max((beam.request.row_tokens for beam in self._beams), default=0)
         rows = len(self._outputs)
         if rows * longest > self.batch_tokens * _REFILL:
             return []
@@ -241,8 +241,8 @@ class Engine:
         return self._admit([Beam(request, self.end, ticket) for ticket, request in taken])
 
     def _admit(self, entering: list[Beam]) -> list[Result]:
-        """Gives new requests to the stepper, and rows to those that it admits. Where several fail together, each is
-        tried alone, so that none fails by another. Returns those that failed.
+        """Admit new requests to the stepper and assign rows to them; return failures. If several fail together, they
+        are tried separately, so that only the faulty ones fail.
         """
         if not entering:
             return []
@@ -251,19 +251,19 @@ class Engine:
         except Interrupted:
             raise
         except Exception as error:
-            self.stepper.select(np.arange(len(self._outputs)))  # it may have taken some of them in
+            self.stepper.select(np.arange(len(self._outputs)))  # it may have admitted some of them
             if len(entering) == 1:
                 return [Result(entering[0].ticket, error)]
             return [failed for beam in entering for failed in self._admit([beam])]
-        self._give_rows(entering)
+        self._assign_rows(entering)
         return []
 
-    def _give_rows(self, entering: list[Beam]) -> None:
-        """Gives each new request, which the stepper has admitted to one row, as many rows as its beam is wide. The
-        first holds the empty hypothesis, the others are empty places. Then all rows are put in order by kind.
+    def _assign_rows(self, entering: list[Beam]) -> None:
+        """Expand every new request, which the stepper has admitted to one row, to `beam_size` rows, of which the first
+        holds the empty hypothesis and the rest are empty. Then order all rows by kind.
         """
         row = len(self._outputs)
-        self._outputs.enter([self.start if beam.request.start is None else beam.request.start for beam in entering])
+        self._outputs.add_rows([self.start if beam.request.start is None else beam.request.start for beam in entering])
         holders = [(beam, list(rows)) for beam, rows in self._rows()]
         for beam in entering:
             holders.append((beam, [row] * beam.request.beam_size))
@@ -276,7 +276,7 @@ class Engine:
             self._outputs.select(order)
             is_copy = order[1:] == order[:-1]
             self._outputs.totals[1:][is_copy] = -np.inf
-        self._go_on_with([beam for beam, _ in holders])
+        self._set_active([beam for beam, _ in holders])
 
     def _advance(self) -> list[Result]:
         outputs = self._outputs
@@ -285,45 +285,45 @@ class Engine:
             if self._now < until:
                 processor(step, rows, outputs)
         self._now += 1
-        if self._is_usual:
+        if self._allows_fast_step:
             batch = self._batches[0]
             parent = step.write_next(outputs, batch.limits, self.end)
             if parent is not None:
-                return self._leave(batch.stopped(outputs), parent, moves=batch.width > 1)
+                return self._release(batch.stopped(outputs), parent, moves=batch.width > 1)
         return self._write(step)
 
     @property
-    def _is_usual(self) -> bool:
-        """Whether the step may be taken all at once: nobody watches, and all requests are of one kind."""
-        return self.observer is None and len(self._batches) == 1 and self._batches[0].is_usual
+    def _allows_fast_step(self) -> bool:
+        """True if `StepScores.write_next` may take the step: there is no observer, and only one kind of request."""
+        return self.observer is None and len(self._batches) == 1 and self._batches[0].allows_fast_step
 
-    def _write(self, step: Step) -> list[Result]:
-        """Continues every request, and keeps the rows of those that go on."""
+    def _write(self, step: StepScores) -> list[Result]:
+        """Continue every request, and keep the rows of unfinished ones."""
         outputs = self._outputs
         parts = [batch.advance(outputs, best, self.observer) for batch, best in self._best(step)]
-        following = parts[0] if len(parts) == 1 else Next(*map(np.concatenate, zip(*parts, strict=True)))
+        following = parts[0] if len(parts) == 1 else BeamStep(*map(np.concatenate, zip(*parts, strict=True)))
         moves = any(batch.width > 1 for batch in self._batches)
         if moves:
             outputs.select(following.parent)
         outputs.append(following.token, following.log_prob, following.total)
-        outcomes = {ticket: outcome for batch in self._batches for ticket, outcome in batch.ended(outputs).items()}
-        return self._leave(outcomes, following.parent, moves)
+        outcomes = {ticket: outcome for batch in self._batches for ticket, outcome in batch.finished(outputs).items()}
+        return self._release(outcomes, following.parent, moves)
 
-    def _best(self, step: Step) -> Iterator[tuple[BeamBatch, Best]]:
-        """What the rows of each batch may go on with: the best tokens for a search, the one drawn for a sample."""
-        searching = [batch.candidates for batch in self._batches if not batch.draws]
+    def _best(self, step: StepScores) -> Iterator[tuple[BeamBatch, TopTokens]]:
+        """Yield the candidates of each batch: the best tokens for a search, the sampled token for a sample."""
+        searching = [batch.candidates for batch in self._batches if not batch.is_sampling]
         best = step.best(max(searching)) if searching else None
         for batch in self._batches:
-            if batch.draws or best is None:
-                yield batch, batch.drawn(step, self._outputs)
+            if batch.is_sampling or best is None:
+                yield batch, batch.sample(step, self._outputs)
             elif len(self._batches) == 1:
                 yield batch, best
             else:
-                yield batch, Best(*(part[batch.rows, : batch.candidates] for part in best))
+                yield batch, TopTokens(*(part[batch.rows, : batch.candidates] for part in best))
 
-    def _leave(self, outcomes: dict[int, Outcome], parent: Int[np.ndarray, "R"], moves: bool) -> list[Result]:
-        """Lets the requests go that ended so. `parent` says from which row of the stepper each row of the outputs goes
-        on: from another than its own only if the step `moves` rows.
+    def _release(self, outcomes: dict[int, Outcome], parent: Int[np.ndarray, "R"], moves: bool) -> list[Result]:
+        """Remove the finished requests and return their results. `parent` holds the stepper's row for every row of the
+        outputs, which differs from the row itself only if the step `moves` rows.
         """
         if len(outcomes) == len(self._beams):
             self._keep(lambda _: False)
@@ -334,27 +334,27 @@ class Engine:
         return [Result(ticket, outcome) for ticket, outcome in outcomes.items()]
 
     def _rows(self) -> Iterator[tuple[Beam, range]]:
-        """Each request under way and its rows."""
+        """Yield every active request and its rows."""
         first = 0
         for beam in self._beams:
             yield beam, range(first, first + beam.request.beam_size)
             first += beam.request.beam_size
 
     def _keep(self, stays: Callable[[Beam], bool], parent: Int[np.ndarray, "R"] | None = None) -> None:
-        """Goes on with the requests that stay, and drops the rows of the others. `parent` says from which row of the
-        stepper each row goes on; None: from its own.
+        """Keep the requests that stay, and drop the rows of the others. `parent` holds the stepper's row for every row;
+        None if they are the same.
         """
         rows = np.array([row for beam, rows in self._rows() if stays(beam) for row in rows], np.int64)
         self.stepper.select(rows if parent is None else parent[rows])
         self._outputs.select(rows)
-        self._go_on_with([beam for beam in self._beams if stays(beam)])
+        self._set_active([beam for beam in self._beams if stays(beam)])
 
-    def _go_on_with(self, beams: list[Beam]) -> None:
-        """Makes these the requests under way, by kind, and notes which rows each processor is for, and how long."""
+    def _set_active(self, beams: list[Beam]) -> None:
+        """Set the active requests, ordered by kind, and determine the rows and the last step of every processor."""
         self._beams, self._batches, self._processors = beams, [], []
         first = 0
-        for _, alike in itertools.groupby(beams, key=lambda beam: beam.request.kind):
-            self._batches.append(BeamBatch(list(alike), first))
+        for _, same_kind in itertools.groupby(beams, key=lambda beam: beam.request.kind):
+            self._batches.append(BeamBatch(list(same_kind), first))
             first = self._batches[-1].rows.stop
         rows_with: dict[tuple[LogitsProcessor, ...], list[int]] = {}  # most requests share their processors
         for beam, rows in self._rows():
@@ -370,34 +370,34 @@ class Engine:
                 self._processors.append((processor, rows, self._now + left))
 
 
-class Search(Protocol):
-    """What answers requests: engines of one's own, a `WorkerPool`, or an engine that is shared with others."""
+class Searcher(Protocol):
+    """A service that answers requests: a `WorkerPool`, or an engine that several clients share."""
 
     def run(self, requests: Sequence[Request]) -> Generator[Result]:
-        """How each request ended, as they end; a ticket is the request's place in `requests`."""
+        """Yield results as requests finish; a ticket is the request's index in `requests`."""
         ...
 
-    def watch(self, requests: Sequence[Request]) -> Generator[Result | Grown]:
-        """The same, and after each step how far the first request has grown."""
+    def watch(self, requests: Sequence[Request]) -> Generator[Result | StablePrefix]:
+        """Run like `run`, and also yield after each step the stable prefix of the first request."""
         ...
 
 
 class WorkerPool:
-    """Searches for many requests by engines that share one inbox, each in a thread of its own. What a request finds
-    depends neither on the others nor on the engine that takes it, so a pool finds what one engine finds.
+    """Engines in several threads that share one inbox. The result of a request depends neither on other requests nor on
+    its engine, so a pool returns the same results as one engine.
 
-    Threads are enough where a stepper computes outside of Python: only bookkeeping waits for its turn.
+    Threads suffice if the stepper computes outside of Python: only bookkeeping needs Python's lock.
     """
 
     def __init__(self, workers: int, engine: Callable[[Inbox], Engine]) -> None:
-        """`engine` makes an engine that takes from this inbox."""
+        """Create the engines; `engine` returns an engine for an inbox."""
         self.inbox = Inbox(workers)
         self._engines = [engine(self.inbox) for _ in range(workers)]
 
     def run(self, requests: Sequence[Request]) -> Generator[Result]:
-        """How each request ended, as they end; a ticket is the request's place in `requests`.
+        """Yield results as requests finish; a ticket is the request's index in `requests`.
 
-        Who stops asking stops the engines. What goes wrong outside of their steps is raised here, once they have
+        Closing the generator stops the workers. Errors outside of a step are raised here, once the workers have
         stopped.
         """
         tickets = [self.inbox.add(request) for request in requests]
@@ -436,8 +436,8 @@ class WorkerPool:
             for thread in threads:
                 thread.join()
 
-    def watch(self, requests: Sequence[Request]) -> Generator[Result | Grown]:
-        """The same as `run` by the first engine alone, and how far the first request has grown after each step."""
+    def watch(self, requests: Sequence[Request]) -> Generator[Result | StablePrefix]:
+        """Run like `run`, with the first engine only, and also yield the stable prefix of the first request."""
         for request in requests:
             self.inbox.add(request)
         yield from self._engines[0].watch(0)

@@ -1,4 +1,4 @@
-"""Models in PyTorch that step: they show everything to an observer, take any projection, and run on any device."""
+"""A stepper for PyTorch models. It supports observers, any kind of projection and any device."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -9,17 +9,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.decoding.steppers import Best
+from dragoman.decoding.steppers import TopTokens
 from dragoman.model.cache import Cache
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
 
-_ROWS = 512  # of logits at a time, to bound the memory of large vocabularies
+_ROWS = 512  # rows of logits at a time, to limit the memory for large vocabularies
 
 
-class TensorStep:
-    """A `Step` whose log-probabilities (R, V) lie where the model does. It is written to."""
+class TensorScores:
+    """A `StepScores` of log-probabilities (R, V) on the device of the model. They are modified in place."""
 
     def __init__(self, log_prob: Float[Tensor, "R V"]) -> None:
         self.log_prob = log_prob
@@ -36,48 +36,49 @@ class TensorStep:
         self.log_prob[where] = kept
 
     @torch.inference_mode()
-    def best(self, count: int) -> Best:
+    def best(self, count: int) -> TopTokens:
         value, token = best_tokens(self.log_prob, min(count, self.log_prob.size(1)))
-        return Best(value.cpu().numpy(), token.cpu().numpy())
+        return TopTokens(value.cpu().numpy(), token.cpu().numpy())
 
     def write_next(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> None:
-        return None  # PyTorch knows no shorter way
+        return None  # there is no fast path in PyTorch
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         return self.log_prob.cpu().numpy()
 
-    def of_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "TensorStep":
-        return TensorStep(torch.from_numpy(log_prob))
+    def from_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "TensorScores":
+        return TensorScores(torch.from_numpy(log_prob))
 
     def _here(self, numbers: Int[np.ndarray, "..."]) -> Int[Tensor, "..."]:
         return torch.from_numpy(numbers).to(self.log_prob.device)
 
 
 def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """The best `count` tokens of each row in order, the lower id first among equals; `topk` alone takes any of them."""
+    """Return the best `count` tokens of each row in order, the lower id first among equals, which `topk` does not
+    ensure.
+    """
     if count == 1:
-        return log_prob.max(dim=1, keepdim=True)  # the first of equals, as documented
+        return log_prob.max(dim=1, keepdim=True)  # returns the first of equals
     value, token = log_prob.topk(min(count + 1, log_prob.size(1)))
-    # Reading a value back is free on a processor. On a GPU it would wait, and sorting is quick there.
+    # On a CPU, testing for ties is cheap. On a GPU it would synchronise, and sorting is fast there.
     if log_prob.device.type == "cpu" and not (value[:, 1:] == value[:, :-1]).any():
         return value[:, :count], token[:, :count]
     value, token = value[:, :count], token[:, :count]
-    edge = value[:, -1:]  # topk took any of those that equal the last
-    above = ~(value <= edge)  # as NaN is
+    edge = value[:, -1:]  # topk chose arbitrary tokens among those equal to the last
+    above = ~(value <= edge)  # includes NaN
     id_ = torch.arange(log_prob.size(1), device=log_prob.device)
     lowest = torch.where(log_prob == edge, -id_, -log_prob.size(1)).topk(count).indices
-    place = torch.arange(count, device=log_prob.device) - above.sum(1, keepdim=True)
-    token = torch.where(above, token, lowest.gather(1, place.clamp(min=0)))
+    rank = torch.arange(count, device=log_prob.device) - above.sum(1, keepdim=True)
+    token = torch.where(above, token, lowest.gather(1, rank.clamp(min=0)))
     token, order = token.sort(dim=1)
     value, order = value.gather(1, order).sort(dim=1, descending=True, stable=True)
     return value, token.gather(1, order)
 
 
 class ModelStepper:
-    """Steps a model through its cache. Log-probabilities are float32, whatever the weights are.
+    """A stepper of a model with a cache. Log-probabilities are float32 for any precision of the weights.
 
-    The observer is shown what the model computes for all rows under way. A language model reads its sources when they
-    are admitted.
+    The observer receives the tensors of all active rows. A language model reads its sources when they are admitted.
     """
 
     def __init__(self, model: EncoderDecoder | LanguageModel, observer: Observer | None = None) -> None:
@@ -94,22 +95,22 @@ class ModelStepper:
         source = self._joined(sources)
         if isinstance(self.model, EncoderDecoder):
             memory = self.model.encode(source, packing, observer=self.observer)
-            fresh = self.model.start(memory, packing)
+            new = self.model.start(memory, packing)
         else:
-            fresh = self.model.start(len(sources))
+            new = self.model.start(len(sources))
             if packing.tokens:
-                self.model.decode(source, packing, fresh, observer=self.observer)
+                self.model.decode(source, packing, new, observer=self.observer)
         if self.cache is None or not self.cache.rows:
-            self.cache = fresh
+            self.cache = new
         else:
-            self.cache.join(fresh)
+            self.cache.join(new)
 
     @torch.inference_mode()
-    def advance(self, token: Int[np.ndarray, "R"]) -> TensorStep:
-        assert self.cache is not None, "a row is admitted before it advances"
+    def advance(self, token: Int[np.ndarray, "R"]) -> TensorScores:
+        assert self.cache is not None, "admit rows before advancing"
         packing = Packing.even(len(token), 1, self.device)
         hidden = self.model.decode(torch.from_numpy(token).to(self.device), packing, self.cache, observer=self.observer)
-        return TensorStep(self.model.project(hidden).float().log_softmax(-1))
+        return TensorScores(self.model.project(hidden).float().log_softmax(-1))
 
     @torch.inference_mode()
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
@@ -118,17 +119,17 @@ class ModelStepper:
 
     @torch.inference_mode()
     def score(
-        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+        self, sources: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
-        assert isinstance(self.model, EncoderDecoder), "a translation is scored with its source"
-        of_sources = Packing.of([len(source) for source in sources], self.device)
-        of_targets = Packing.of([len(ids) for ids in labels], self.device)
-        source, fed, label = (self._joined(rows) for rows in (sources, given, labels))
-        keys = self.model.cross_keys(self.model.encode(source, of_sources), of_sources)
-        hidden = self.model.decode(fed, of_targets, keys)
+        assert isinstance(self.model, EncoderDecoder), "scoring needs a model with a source"
+        source_packing = Packing.of([len(source) for source in sources], self.device)
+        target_packing = Packing.of([len(ids) for ids in labels], self.device)
+        source, fed, label = (self._joined(rows) for rows in (sources, inputs, labels))
+        keys = self.model.cross_keys(self.model.encode(source, source_packing), source_packing)
+        hidden = self.model.decode(fed, target_packing, keys)
         log_probs = [
-            self.model.project(rows).float().log_softmax(-1).gather(1, some[:, None])[:, 0]
-            for rows, some in zip(hidden.split(_ROWS), label.split(_ROWS), strict=True)
+            self.model.project(rows).float().log_softmax(-1).gather(1, chosen[:, None])[:, 0]
+            for rows, chosen in zip(hidden.split(_ROWS), label.split(_ROWS), strict=True)
         ]
         return torch.cat(log_probs).cpu().numpy()
 

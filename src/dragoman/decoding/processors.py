@@ -1,7 +1,7 @@
-"""Logits processors: each is a small object that forbids some tokens at a step.
+"""Logits processors: small objects that forbid some tokens in a step.
 
-It leaves the other log-probabilities as they are, so that scores stay those of the model. So processors may be applied
-in any order.
+They leave the other log-probabilities unchanged, so that scores remain those of the model. They can therefore be
+applied in any order.
 """
 
 import codecs
@@ -14,59 +14,62 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.decoding.steppers import Step
+from dragoman.decoding.steppers import StepScores
 
 
 @runtime_checkable
 class LogitsProcessor(Protocol):
+    """A rule that forbids tokens depending on the output so far."""
+
     @property
     def until(self) -> float:
-        """Tokens of a row after which the processor changes nothing more of it; infinite: it always may."""
+        """Length of a row from which the processor has no effect on it; infinite if it always may have one."""
         ...
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
-        """Forbids in `step` what these rows may not write next, after what they have written in `outputs`."""
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        """Forbid in `step` the tokens that must not follow the output of these rows in `outputs`."""
         ...
 
 
 class Ban:
-    """Forbids some tokens everywhere."""
+    """A processor that always forbids some tokens."""
 
     until = math.inf
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self.tokens = np.array(tokens, np.int64)
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         step.forbid(rows[:, None], self.tokens)
 
 
 class MinimumLength:
-    """Forbids the end symbol before `length` tokens are written."""
+    """A processor that forbids the end symbol before `length` tokens are written."""
 
     def __init__(self, length: int, end: int) -> None:
         self.until, self.end = length, np.array(end)
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         step.forbid(rows[outputs.lengths[rows] < self.until], self.end)
 
 
 class NotBlank:
-    """Forbids an output that is blank as a text, whatever its tokens: two bytes may spell a no-break space.
+    """A processor that forbids outputs whose text is blank, even if its tokens are not: two bytes may spell a no-break
+    space.
 
-    Before the first visible character there is no end symbol. The first token may be blank, such as the space that some
-    vocabularies set before a rare letter; no later one makes the blank longer.
+    The end symbol is forbidden before the first visible character. The first token may be blank, such as the space that
+    some vocabularies set before a rare letter; later tokens may not extend the blank.
     """
 
-    until = 5  # a blank token, three that each begin a character further, and one that makes it visible
+    until = 5  # a blank token, three bytes that continue a character, and one that completes it
 
     def __init__(self, spellings: Sequence[bytes], end: int, is_blank: Callable[[str], bool]) -> None:
-        """`spellings` are what each token adds to the text, in UTF-8."""
+        """Prepare for a vocabulary; `spellings` holds the UTF-8 bytes that each token adds to the text."""
         self.spellings, self.end, self.is_blank = spellings, np.array(end), is_blank
         self._is_open: Bool[np.ndarray, "V"] = np.array([self._may_be_blank(spelled) for spelled in spellings])
         self._forbidden = lru_cache(1_024)(self._find_forbidden)
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         lengths = outputs.lengths[rows]
         step.forbid(rows[lengths == 0], self.end)
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
@@ -77,13 +80,13 @@ class NotBlank:
             step.forbid(np.array([[row]]), self._forbidden(written))
 
     def _may_be_blank(self, spelled: bytes) -> bool:
-        """Whether a token may be part of a blank output: it is blank, or goes on with a character."""
+        """Return True if a token may be part of a blank output: it is blank, or continues a character."""
         if spelled.strip()[:1].isalnum():
-            return False  # most tokens, quickly
+            return False  # the fast path for most tokens
         return b"\x80" <= spelled[:1] < b"\xc0" or self.is_blank(_begin_characters(spelled)[0])
 
     def _find_forbidden(self, written: bytes) -> Int[np.ndarray, "N"]:
-        """The tokens that may not follow what is written."""
+        """Return the tokens that may not follow these bytes."""
         text, begun = _begin_characters(written)
         if not self.is_blank(text):
             return np.empty(0, np.int64)
@@ -96,20 +99,20 @@ class NotBlank:
 
 
 def _begin_characters(spelled: bytes) -> tuple[str, bytes]:
-    """The characters of a text in UTF-8, and the bytes at its end that begin another."""
+    """Return the complete characters of UTF-8 bytes, and the trailing bytes of an incomplete one."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return decoder.decode(spelled), decoder.getstate()[0]
 
 
 class NoRepeatedNgram:
-    """Forbids a run of `size` tokens that the row has written before (Paulus et al. 2018)."""
+    """A processor that forbids an n-gram of `size` tokens that the row has written before (Paulus et al. 2018)."""
 
     until = math.inf
 
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         rows = rows[outputs.lengths[rows] >= self.size]
         if not len(rows):
             return
@@ -123,13 +126,13 @@ class NoRepeatedNgram:
 
 
 class ForcedPrefix:
-    """Allows one token at a time until `prefix` is written, and then none of some tokens as the next one."""
+    """A processor that forces a prefix token by token, and then forbids some tokens as the next one."""
 
     def __init__(self, prefix: Sequence[int], not_next: Sequence[int] = ()) -> None:
         self.prefix, self.not_next = np.array(prefix, np.int64), np.array(not_next, np.int64)
         self.until = len(prefix) + bool(len(not_next))
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         lengths = outputs.lengths[rows]
         step.forbid(rows[lengths == len(self.prefix)][:, None], self.not_next)
         rows, lengths = rows[lengths < len(self.prefix)], lengths[lengths < len(self.prefix)]
@@ -137,8 +140,8 @@ class ForcedPrefix:
 
 
 class EachOnce:
-    """Allows some tokens of a kind once each, and no other of that kind. While one of them is missing, the output ends
-    only where nothing is likelier than its end.
+    """A processor that allows some tokens of a kind once each, and forbids the others of that kind. While one of them
+    is missing, the end symbol is forbidden unless it is the likeliest token.
     """
 
     until = math.inf
@@ -147,7 +150,7 @@ class EachOnce:
         self.tokens, self.end = np.array(tokens, np.int64), np.array(end)
         self.others = np.setdiff1d(kind, tokens)
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         lengths = outputs.lengths[rows]
         tokens = outputs.tokens[rows, : lengths.max()]  # (Q, T)
         tokens = np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, -1)

@@ -1,7 +1,7 @@
-"""Draws tokens by their probabilities: temperature, the likeliest k, and the nucleus (Holtzman et al. 2020).
+"""Sampling of tokens with temperature, top k and top p, the nucleus (Holtzman et al. 2020).
 
-What is drawn is a pure function of the log-probabilities, the `Sampling`, the source and the position, so it depends
-neither on other requests nor on when a request comes.
+The sampled token is a pure function of the log-probabilities, the `Sampling`, the source and the position, so it does
+not depend on other requests or on time.
 """
 
 import hashlib
@@ -12,30 +12,30 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from dragoman.decoding.steppers import Best, Step
+from dragoman.decoding.steppers import StepScores, TopTokens
 from dragoman.errors import DecodeError
 
 _LIKELIEST = 64
-"""So many tokens of a row are put in order at first; all of them only where the draw lies beyond."""
+"""Number of top tokens to sort first; the whole row is sorted only if the sample falls outside them."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. First `top_k`, then `top_p` of what is left says from which tokens.
+    """Settings of sampling. `top_k` is applied first, then `top_p` to the remaining tokens.
 
     Raises:
-        DecodeError: a value that no draw can have.
+        DecodeError: a value is out of range.
     """
 
     temperature: float = 1.0
-    """Log-probabilities are divided by it; above 0. Lower than 1 favours likely tokens."""
+    """Divisor of log-probabilities; above 0. Values below 1 favour likely tokens."""
     top_k: int | None = None
-    """Only so many of the likeliest tokens are drawn; None: any."""
+    """Number of likeliest tokens to sample from; None: all."""
     top_p: float = 1.0
-    """Only the fewest likeliest tokens whose probabilities reach this sum are drawn, above 0, at most 1."""
+    """Sample only from the fewest likeliest tokens whose probabilities reach this sum, above 0, at most 1."""
     seed: int = 1
     sample: int = 0
-    """Which of the samples of one request this is; each is drawn independently of the others."""
+    """Index among the samples of one request, which are independent of each other."""
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < math.inf:
@@ -52,8 +52,8 @@ class Sampling:
                 raise DecodeError(f"{name} must be from 0 to 2^63 - 1, but is {value}")
 
     def uniform(self, source: bytes, position: int) -> float:
-        """A number from 0 to 1, without 1, for the token at this position of the output for a source, which is given by
-        its `source_hash`: random bits of a counter (Philox).
+        """Return a random number in [0, 1) for the token at this position of the output for a source, identified by its
+        `source_hash`; computed by the counter-based generator Philox.
         """
         key = np.array([self.seed, self.sample], np.uint64)
         counter = np.array([position, *np.frombuffer(source, "<u8")], np.uint64)
@@ -62,22 +62,24 @@ class Sampling:
 
 
 def source_hash(ids: Sequence[int]) -> bytes:
-    """24 bytes that tell one source from another."""
+    """Return a hash of 24 bytes that identifies a source."""
     return hashlib.blake2b(np.array(ids, "<i8").tobytes(), digest_size=24).digest()
 
 
-def draw(step: Step, rows: Int[np.ndarray, "Q"], samplings: Sequence[Sampling], uniforms: Sequence[float]) -> Best:
-    """One token for each of these rows. The likeliest comes first, the lower id first among equals, and the token drawn
-    is the one at which the sum of the probabilities first exceeds the row's uniform number.
+def draw(
+    step: StepScores, rows: Int[np.ndarray, "Q"], samplings: Sequence[Sampling], uniforms: Sequence[float]
+) -> TopTokens:
+    """Sample a token for each of these rows: with the likeliest tokens first, the lower id first among equals, the
+    token at which the cumulative probability first exceeds the row's uniform number.
 
-    A row in which every token is forbidden, or a log-probability is NaN, gives a token that is so itself.
+    A row in which every token is forbidden, or a log-probability is NaN, returns such a token.
     """
     log_probs = step.log_probs()[rows]
-    likeliest = Best(*(part[rows] for part in step.best(_LIKELIEST)))
+    likeliest = TopTokens(*(part[rows] for part in step.best(_LIKELIEST)))
     token = np.empty((len(rows), 1), np.int64)
     for i, (sampling, uniform) in enumerate(zip(samplings, uniforms, strict=True)):
         token[i] = _draw(log_probs[i], likeliest.log_prob[i], likeliest.token[i], sampling, uniform)
-    return Best(np.take_along_axis(log_probs, token, 1), token)
+    return TopTokens(np.take_along_axis(log_probs, token, 1), token)
 
 
 def _draw(
@@ -87,46 +89,47 @@ def _draw(
     sampling: Sampling,
     uniform: float,
 ) -> int:
-    """The token that one row draws. Its likeliest tokens, in order, are enough for most draws."""
+    """Sample a token for one row. Its likeliest tokens, in order, are enough in most cases."""
     best = float(likeliest[0])
     if not best > -np.inf:
         return int(token[0])
-    allowed = min(sampling.top_k or len(log_prob), len(log_prob))  # so many tokens may be drawn
+    allowed = min(sampling.top_k or len(log_prob), len(log_prob))  # number of tokens to sample from
     weights = _weigh(likeliest[:allowed], best, sampling)
-    everything: float | None = None
+    total: float | None = None
     if allowed <= len(likeliest):
-        everything = float(weights.sum())
+        total = float(weights.sum())
     elif sampling.top_k is None:
-        everything = float(_weigh(log_prob, best, sampling).sum())
-    if everything is not None:
-        place = _place(weights.cumsum(), everything, sampling.top_p, uniform)
-        if place is not None:
-            return int(token[place])
+        total = float(_weigh(log_prob, best, sampling).sum())
+    if total is not None:
+        rank = _rank(weights.cumsum(), total, sampling.top_p, uniform)
+        if rank is not None:
+            return int(token[rank])
 
-    # The draw lies beyond the likeliest; or the sum over the best `top_k` is known only when all tokens are in order.
+    # The sample is not among the likeliest; or the sum over the best `top_k` is known only after sorting all tokens.
     order = np.argsort(-log_prob, kind="stable")[:allowed]
-    reached = _weigh(log_prob[order], best, sampling).cumsum()
-    if everything is None:
-        everything = float(reached[-1])
-    place = _place(reached, everything, sampling.top_p, uniform)
-    return int(order[-1] if place is None else order[place])
+    cumulative = _weigh(log_prob[order], best, sampling).cumsum()
+    if total is None:
+        total = float(cumulative[-1])
+    rank = _rank(cumulative, total, sampling.top_p, uniform)
+    return int(order[-1] if rank is None else order[rank])
 
 
 def _weigh(x: Float[np.ndarray, "N"], best: float, sampling: Sampling) -> Float[np.ndarray, "N"]:
-    """How likely tokens are beside the best, at this temperature."""
+    """Return the probabilities of tokens relative to the best, at this temperature."""
     return np.exp((x - best).astype(np.float64) / sampling.temperature)
 
 
-def _place(reached: Float[np.ndarray, "C"], everything: float, top_p: float, uniform: float) -> int | None:
-    """At which of the likeliest tokens the sum first exceeds the uniform number; None if that lies after them.
+def _rank(cumulative: Float[np.ndarray, "C"], total: float, top_p: float, uniform: float) -> int | None:
+    """Return the rank at which the cumulative weight first exceeds the uniform number; None if it is beyond these
+    tokens.
 
-    `reached` are the sums of their weights, `everything` the sum over all tokens that may be drawn.
+    `total` is the sum of the weights of all tokens to sample from.
     """
-    mass = everything
+    mass = total
     if top_p < 1:
-        last = int(np.searchsorted(reached, top_p * everything))
-        if last == len(reached):
+        last = int(np.searchsorted(cumulative, top_p * total))
+        if last == len(cumulative):
             return None
-        mass = float(reached[last])
-    place = int(np.searchsorted(reached, uniform * mass, side="right"))
-    return place if place < len(reached) else None
+        mass = float(cumulative[last])
+    rank = int(np.searchsorted(cumulative, uniform * mass, side="right"))
+    return rank if rank < len(cumulative) else None

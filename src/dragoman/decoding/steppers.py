@@ -1,4 +1,4 @@
-"""What a search needs of any model, which it never sees itself; models that step as one, and texts beyond a context."""
+"""The interface of a search to its model, and steppers for ensembles and for texts longer than a context."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from dragoman.decoding.hypothesis import Outputs
 
 
-class Best(NamedTuple):
+class TopTokens(NamedTuple):
     """The likeliest tokens of each row in order, the lower id first among equals."""
 
     log_prob: Float[np.ndarray, "R C"]
@@ -18,56 +18,54 @@ class Best(NamedTuple):
 
 
 @runtime_checkable
-class Step(Protocol):
-    """The log-probability of every token in each of R rows, wherever it lies."""
+class StepScores(Protocol):
+    """The log-probability of every token in each of R rows, on any device."""
 
     def forbid(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> None:
-        """Sets log-probabilities to minus infinity, and leaves the others as they are. The arrays fit each other, as in
-        `array[rows, tokens]`.
-        """
+        """Set log-probabilities to minus infinity. The index arrays broadcast as in `array[rows, tokens]`."""
         ...
 
     def allow_only(self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q"]) -> None:
-        """Forbids all tokens of each of these rows but one."""
+        """Forbid all tokens of each of these rows except one."""
         ...
 
-    def best(self, count: int) -> Best:
-        """The best `count` tokens of each row, or all if there are fewer. NaN anywhere in a row is seen in it."""
+    def best(self, count: int) -> TopTokens:
+        """Return the best `count` tokens of each row, or all if there are fewer; a NaN in a row is among them."""
         ...
 
     def write_next(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
-        """Writes the best next token of every row, for B requests of equally many rows, if this can be done at once and
-        nothing ends by it: no hypothesis, no request at its limit, none with NaN. Returns from which row each row goes
-        on; None if it did nothing.
+        """Write the best next token of every row, for B requests with the same number of rows, and return the parent
+        row of every row. Do nothing and return None if this stepper has no such fast path, a hypothesis would end, a
+        request would reach its limit, or a value is NaN.
         """
         ...
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
-        """All log-probabilities, float32."""
+        """Return all log-probabilities as float32."""
         ...
 
-    def of_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "Step":
-        """Another step of this kind, with these log-probabilities."""
+    def from_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "StepScores":
+        """Return a new object of this type with these log-probabilities."""
         ...
 
 
 @runtime_checkable
 class Stepper(Protocol):
-    """R rows under way, each one hypothesis of one source. The source of a language model is the beginning of its text.
+    """R active rows, each a hypothesis of one source. The source of a language model is the beginning of its text.
 
-    It returns log-probabilities rather than logits, so that an ensemble can average them.
+    A step returns log-probabilities rather than logits, so that an ensemble can average them.
     """
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        """Adds one new row for each source, after the rows under way."""
+        """Add a row for each source, after the active rows."""
         ...
 
-    def advance(self, token: Int[np.ndarray, "R"]) -> Step:
-        """Takes in each row's next token, the start symbol first; returns what may follow."""
+    def advance(self, token: Int[np.ndarray, "R"]) -> StepScores:
+        """Append each row's next token, the start symbol first; return the scores of the following tokens."""
         ...
 
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
-        """Keeps these rows, in this order; a row may be named twice or not at all."""
+        """Keep these rows, in this order; rows may repeat or be left out."""
         ...
 
 
@@ -76,17 +74,17 @@ class ScoringStepper(Stepper, Protocol):
     """A stepper of a translation model, which also scores given targets."""
 
     def score(
-        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+        self, sources: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
-        """The log-probability of each label of each target in turn: that of what follows the tokens that the decoder is
-        `given` up to its place. No row is under way before and after.
+        """Return the log-probability of every label, target by target, given the decoder's `inputs` up to its position.
+        There must be no active rows.
         """
         ...
 
 
 class EnsembleStepper:
-    """Steps models of one vocabulary side by side. What follows has the mean of the probabilities that they give it
-    (Sutskever et al. 2014, section 3.6), so the order of the models changes nothing but the last bit.
+    """A stepper of several models with the same vocabulary. The probability of a token is the mean of the models'
+    probabilities (Sutskever et al. 2014, section 3.6), so the order of the models affects at most the last bit.
     """
 
     def __init__(self, steppers: Sequence[ScoringStepper]) -> None:
@@ -96,33 +94,33 @@ class EnsembleStepper:
         for stepper in self.steppers:
             stepper.admit(sources)
 
-    def advance(self, token: Int[np.ndarray, "R"]) -> Step:
+    def advance(self, token: Int[np.ndarray, "R"]) -> StepScores:
         steps = [stepper.advance(token) for stepper in self.steppers]
-        return steps[0].of_log_probs(_log_mean([step.log_probs() for step in steps]))
+        return steps[0].from_log_probs(_log_mean([step.log_probs() for step in steps]))
 
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
         for stepper in self.steppers:
             stepper.select(row)
 
     def score(
-        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+        self, sources: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
-        return _log_mean([stepper.score(sources, given, labels) for stepper in self.steppers])
+        return _log_mean([stepper.score(sources, inputs, labels) for stepper in self.steppers])
 
 
 def _log_mean(log_probs: Sequence[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "..."]:
-    """The logarithm of the mean probability; NaN where one of them is NaN."""
+    """Return the logarithm of the mean probability; NaN if any value is NaN."""
     with np.errstate(invalid="ignore"):
         return np.logaddexp.reduce(np.stack(log_probs)) - np.float32(math.log(len(log_probs)))
 
 
 class TextStepper:
-    """Steps a language model over texts longer than its context. A source is the beginning of a text, without its last
-    token, which is the first that the row is fed.
+    """A stepper of a language model for texts longer than its context. A source is the beginning of a text without its
+    last token, which is the first input of the row.
 
-    A row sees at most `context` tokens, as many as the model was trained on. When it has seen so many, the newer half
-    of them is read again as if a text began there, and the row goes on after it. So what follows a token depends on its
-    own row alone. None: a row sees all of its text.
+    A row sees at most `context` tokens, the length that the model was trained on. When the context is full, the newer
+    half of it is read again as if a text began there, and the row continues after it. Scores therefore depend only on
+    the row itself. With None, a row sees its whole text.
     """
 
     def __init__(self, stepper: Stepper, context: int | None = None) -> None:
@@ -136,8 +134,8 @@ class TextStepper:
         self.stepper.admit(seen)
         self._seen += seen
 
-    def advance(self, token: Int[np.ndarray, "R"]) -> Step:
-        self._make_room()
+    def advance(self, token: Int[np.ndarray, "R"]) -> StepScores:
+        self._shorten_full_rows()
         for seen, new in zip(self._seen, token.tolist(), strict=True):
             seen.append(new)
         return self.stepper.advance(token)
@@ -146,8 +144,8 @@ class TextStepper:
         self.stepper.select(row)
         self._seen = [list(self._seen[number]) for number in row.tolist()]
 
-    def _make_room(self) -> None:
-        """Lets the rows that are full begin anew with the newer half of their context."""
+    def _shorten_full_rows(self) -> None:
+        """Restart full rows with the newer half of their context."""
         if self.context is None:
             return
         full = [row for row, seen in enumerate(self._seen) if len(seen) == self.context]
@@ -162,5 +160,5 @@ class TextStepper:
 
 
 def _last(tokens: Sequence[int], count: int | None) -> list[int]:
-    """The last `count` of some tokens; None: all."""
+    """Return the last `count` tokens; None: all."""
     return list(tokens if count is None else tokens[max(0, len(tokens) - count) :])

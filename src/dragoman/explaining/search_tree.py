@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from dragoman.decoding.hypothesis import Candidate, Hypothesis
+from dragoman.decoding.hypothesis import BeamCandidate, Hypothesis
 from dragoman.decoding.request import Request
 from dragoman.explaining.record import Node, Search
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -15,17 +15,17 @@ class Candidates:
     """An observer that keeps every candidate of every search, step by step, by ticket."""
 
     def __init__(self) -> None:
-        self.steps: defaultdict[int, list[Sequence[Candidate]]] = defaultdict(list)
+        self.steps: defaultdict[int, list[Sequence[BeamCandidate]]] = defaultdict(list)
 
     def tensor(self, site: str, value: Tensor) -> None:
         """The model is watched elsewhere."""
 
-    def candidates(self, ticket: int, candidates: Sequence[Candidate]) -> None:
+    def candidates(self, ticket: int, candidates: Sequence[BeamCandidate]) -> None:
         self.steps[ticket].append(candidates)
 
 
 def search_tree(
-    steps: Sequence[Sequence[Candidate]], best: Hypothesis, request: Request, tokenizer: Tokenizer, chosen: bool
+    steps: Sequence[Sequence[BeamCandidate]], best: Hypothesis, request: Request, tokenizer: Tokenizer, chosen: bool
 ) -> Search:
     """The tree of one search from the candidates of its steps; `best` is what it found."""
     numbers: dict[tuple[int, ...], int] = {}
@@ -43,7 +43,7 @@ def search_tree(
                     log_prob=hypothesis.log_probs[-1],
                     total=hypothesis.total,
                     fate=fate,
-                    reason=reasons.of(Candidate(hypothesis, fate), rank),
+                    reason=reasons.of(BeamCandidate(hypothesis, fate), rank),
                     score=hypothesis.score(request.length_penalty) if fate == "ended" else None,
                 )
             )
@@ -62,14 +62,14 @@ def search_tree(
 class _Reasons:
     """Why the hypotheses of one search did not win."""
 
-    def __init__(self, steps: Sequence[Sequence[Candidate]], best: Hypothesis, request: Request) -> None:
+    def __init__(self, steps: Sequence[Sequence[BeamCandidate]], best: Hypothesis, request: Request) -> None:
         self.best, self.request = best, request
         self.steps = [step for step in steps if step]  # the last is empty where the rules forbid every token
         self.forbidden = len(self.steps) < len(steps)
         self.winning = {best.tokens[:end] for end in range(1, len(best.tokens) + 1)}
-        self.continued = {each.hypothesis.tokens[:-1] for step in steps for each in step if each.fate != "dropped"}
+        self.continued = {each.hypothesis.tokens[:-1] for step in steps for each in step if each.status != "dropped"}
 
-    def of(self, candidate: Candidate, rank: int) -> str:
+    def of(self, candidate: BeamCandidate, rank: int) -> str:
         """The reason of the candidate with this rank in its step, counted from 1; empty for what won."""
         hypothesis, fate = candidate
         if hypothesis.tokens in self.winning:
@@ -87,10 +87,10 @@ class _Reasons:
 
     def _dropped(self, hypothesis: Hypothesis, rank: int) -> str:
         width = self.request.beam_size
-        if hypothesis.ended:
+        if hypothesis.finished:
             return f"dropped: it ended, but as candidate {rank} of its step, and only the first {width} may end"
         step = self.steps[len(hypothesis.tokens) - 1]
-        last = min(each.hypothesis.total for each in step if each.fate == "live")
+        last = min(each.hypothesis.total for each in step if each.status == "live")
         return (
             f"dropped: its total {hypothesis.total:.4f} is {last - hypothesis.total:.4f} below {last:.4f}, "
             f"the last of the {width} that were kept"
@@ -98,7 +98,7 @@ class _Reasons:
 
     def _stopped(self) -> str:
         """Why the search ended while hypotheses lived."""
-        ended, width = sum(each.fate == "ended" for step in self.steps for each in step), self.request.beam_size
+        ended, width = sum(each.status == "ended" for step in self.steps for each in step), self.request.beam_size
         if self.forbidden:
             return "the rules forbid every further token"
         if len(self.steps) == self.request.limit:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.scoring import alike
+from dragoman.decoding.scoring import similar_batches
 from dragoman.inference.segments import Piece, Segment
 from dragoman.model.config import ModelConfig
 from dragoman.surface.sentences import join, one_line
@@ -171,7 +171,9 @@ def align(
         ForcedText(framing.source(segment.ids), framing.target(tokens[:-1]), list(tokens))
         for (_, tokens), segment in different
     ]
-    for batch in alike([text.source or () for text in texts], [text.target for text in texts], tokens_at_once):
+    for batch in similar_batches(
+        [text.source or () for text in texts], [text.target for text in texts], tokens_at_once
+    ):
         for number, weights in zip(batch, cross_weights(model, [texts[i] for i in batch]), strict=True):
             (text, tokens), segment = different[number]
             before = len(framing.source_before) + segment.tags

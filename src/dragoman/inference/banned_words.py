@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int
 
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.decoding.steppers import Step
+from dragoman.decoding.steppers import StepScores
 from dragoman.surface.words import BYTES, begins_in_word, is_byte, is_in_word, joins_word
 from dragoman.tokenizing.tokenizer import Tokenizer
 
@@ -74,7 +74,7 @@ class BannedWords:
         self.after = lru_cache(1_024)(self._find_forbidden)
         """What may not follow a tail."""
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         for tail, those in self.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
             step.forbid(np.array(those)[:, None], self.after(tail).anywhere)
 
@@ -175,7 +175,7 @@ class NoBannedEnd:
     def __init__(self, words: BannedWords, limit: int) -> None:
         self.words, self.until = words, limit
 
-    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+    def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         rows = rows[outputs.lengths[rows] == self.until - 1]
         if not len(rows):
             return

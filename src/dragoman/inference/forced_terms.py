@@ -147,7 +147,7 @@ class TermWriter:
         for gap in gaps:
             read, count = gap.draft.segment.read, len(places_of_words(gap.before))
             hypotheses = [hypothesis for _ in range(2 * len(gap.earlier)) for hypothesis in next(searched)]
-            texts = [self._text(hypothesis) for hypothesis in hypotheses if not hypothesis.ended]
+            texts = [self._text(hypothesis) for hypothesis in hypotheses if not hypothesis.finished]
             ends = [places_of_words(text)[:count] for text in texts]
             cut = [text[: end[-1][1]] for text, end in zip(texts, ends, strict=True) if len(end) == count]
             for form in terms.forms[gap.number]:

@@ -227,7 +227,7 @@ class Generator:
             with self._computing():
                 done = engine.step()
                 written = done[0].hypotheses[0] if done else None
-            tokens = written.tokens[text.tokens :] if written else engine.agreed(ticket, text.tokens)
+            tokens = written.tokens[text.tokens :] if written else engine.stable_prefix(ticket, text.tokens)
             if new := text.grow(tokens, final=written is not None):
                 yield new
             if written:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from dragoman.brief import brief
 from dragoman.data.batching import LabelledBatch
-from dragoman.decoding.scoring import portions
+from dragoman.decoding.scoring import batch_by_tokens
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
 from dragoman.inference.runtime import Runtime, computing, refuse_other_family
@@ -51,7 +51,7 @@ def logits_of(model: EncoderModel, rows: Iterable[Row], framing: Framing) -> Ite
     """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host. Memory holds one batch
     of rows, which may be made as they are asked for.
     """
-    for batch in portions(rows, lambda row: len(row.ids) + framing.source_symbols, BATCH_TOKENS):
+    for batch in batch_by_tokens(rows, lambda row: len(row.ids) + framing.source_symbols, BATCH_TOKENS):
         yield from _read(model, batch, framing)
 
 

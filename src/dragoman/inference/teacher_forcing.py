@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.decoding.scoring import portions
+from dragoman.decoding.scoring import batch_by_tokens
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import Backend
 from dragoman.model.observer import Observer
@@ -103,7 +103,7 @@ def teacher_force(
 
 def passes(texts: Sequence[ForcedText]) -> Iterator[list[ForcedText]]:
     """The texts in order, as many at a time as one pass takes, so that memory does not grow with their number."""
-    return portions(texts, lambda text: len(text.source or []) + len(text.target), PASS_TOKENS)
+    return batch_by_tokens(texts, lambda text: len(text.source or []) + len(text.target), PASS_TOKENS)
 
 
 @torch.inference_mode()

@@ -261,7 +261,7 @@ class Writer:
         translated = segments.translated
         least = DOUBTFUL_LOG_PROB if options.doubtful_below is None else options.doubtful_below
         flags: dict[Flag, bool] = {
-            "truncated": not all(part.ended for part in parts),
+            "truncated": not all(part.finished for part in parts),
             "repetition": any(repeats(one.ids, part.tokens) for one, part in zip(translated, parts, strict=True)),
             "doubtful": any(part.total < least * len(part.tokens) for part in parts),
             "cleaned": cleaned > 0,

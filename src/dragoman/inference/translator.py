@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from dragoman.decoding.engine import Engine, Inbox, Result, Search, WorkerPool
+from dragoman.decoding.engine import Engine, Inbox, Result, Searcher, WorkerPool
 from dragoman.decoding.hypothesis import Hypothesis, SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
@@ -92,7 +92,7 @@ class Translator:
         search: what answers its requests beside those of others; None: it searches by itself.
     """
 
-    search: Search | None = None
+    search: Searcher | None = None
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Translator:
         """The model in PyTorch."""
         return self.runtime.model
 
-    def sharing(self, search: Search) -> "Translator":
+    def sharing(self, search: Searcher) -> "Translator":
         """The same translator, whose requests this search answers beside those of others."""
         other = copy.copy(self)
         other.search = search
@@ -220,7 +220,7 @@ class Translator:
                 if not left[number]:
                     yield number, [_joined(ended.pop(ticket) for ticket in drawn) for drawn in tickets[number]]
 
-    def _searching(self, options: SearchOptions, requests: int) -> Search:
+    def _searching(self, options: SearchOptions, requests: int) -> Searcher:
         """The search that is shared with others, or one of its own for so many requests."""
         if self.search is not None:
             return self.search

@@ -137,7 +137,7 @@ class _Line:
         wide = self._options.searching(beam_size=BEGINNINGS, n_best=BEGINNINGS, terms=())
         narrow = wide.but(beam_size=1, n_best=1)
         firsts = [each for each in self._found([(segment, ids)], wide, 1) if len(each.tokens) > len(ids)]
-        begun = [(segment, each.tokens) for each in firsts if not each.ended]
+        begun = [(segment, each.tokens) for each in firsts if not each.finished]
         enough = len(places_of_words(before)) + 1  # a word is whole when another one follows it
         wholes = self._found(
             begun, narrow, LONGEST, lambda ids: len(places_of_words(self._shown(segment, list(ids)))) > enough
@@ -227,7 +227,7 @@ class _Line:
         text, number = shown[-1], len(places_of_words(before))
         places = places_of_words(text)
         goes_on = text.startswith(before) and places[:number] == places_of_words(before)
-        if not goes_on or len(places) <= number + (not whole.ended):
+        if not goes_on or len(places) <= number + (not whole.finished):
             return None
         begin, end = places[number]
         if _is_kept(segment.form, text, begin):

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from threading import Condition, Lock, Thread
 from typing import NamedTuple
 
-from dragoman.decoding.engine import Engine, Grown, Inbox, Result, Waiting
+from dragoman.decoding.engine import Engine, Inbox, Result, StablePrefix, Waiting
 from dragoman.decoding.request import Request
 from dragoman.errors import Error
 from dragoman.serving.limits import Refused
@@ -39,7 +39,7 @@ class Job:
         self.deadline = time.monotonic() + seconds
         self.share = SHARE
         """The part of the engine's room that it may hold."""
-        self.events: SimpleQueue[tuple[int, Result | Grown] | Refused] = SimpleQueue()
+        self.events: SimpleQueue[tuple[int, Result | StablePrefix] | Refused] = SimpleQueue()
         """What became of its requests: the place of each and the event; or why none will be answered."""
         self.refused: Refused | None = None
 
@@ -125,7 +125,7 @@ class FairInbox(Inbox):
             ]:
                 line = min(lines, key=lambda line: line.room)
                 ticket, request = line.waiting[0]
-                rows, longest = rows + request.beam_size, max(longest, request.room)
+                rows, longest = rows + request.beam_size, max(longest, request.row_tokens)
                 entered += _room(request)
                 if rows > request.beam_size and rows * longest > batch_tokens:
                     break
@@ -138,7 +138,7 @@ class FairInbox(Inbox):
 
 
 def _room(request: Request) -> int:
-    return request.beam_size * request.room
+    return request.beam_size * request.row_tokens
 
 
 def _may_enter(line: _Line, most: float) -> bool:
@@ -169,7 +169,7 @@ class SharedSearch:
         """Requests that have not ended."""
         return len(self._asked)
 
-    def events(self, requests: Sequence[Request], job: Job, watched: bool) -> Generator[Result | Grown]:
+    def events(self, requests: Sequence[Request], job: Job, watched: bool) -> Generator[Result | StablePrefix]:
         """How each request ended, as they end; a ticket is the request's place in `requests`. If `watched`, also how
         far the first has grown, after each step. Who stops asking cancels the rest.
 
@@ -229,12 +229,12 @@ class SharedSearch:
     def _work(self) -> None:
         engine = self._make(self._inbox)
         while not self._stopped:
-            seen, under_way = self._changes, engine.under_way
+            seen, under_way = self._changes, engine.active
             try:
                 results = engine.step()
-                broke = None if engine.under_way else next(filter(None, map(_break, results)), None)
+                broke = None if engine.active else next(filter(None, map(_break, results)), None)
             except Exception as error:
-                lost = {*under_way, *engine.under_way, *self._inbox.entered}
+                lost = {*under_way, *engine.active, *self._inbox.entered}
                 results, broke = [Result(ticket, error) for ticket in lost], error
                 self._inbox.close(lost)
             self.tokens += len(under_way)
@@ -246,7 +246,7 @@ class SharedSearch:
             self._hand_out(engine, results)
             if results:
                 self._wake()
-            elif not (under_way or engine.under_way):
+            elif not (under_way or engine.active):
                 with self._changed:
                     self._changed.wait_for(lambda seen=seen: self._changes != seen)
 
@@ -270,12 +270,12 @@ class SharedSearch:
                     asked.job.events.put((asked.place, result))
             watched = [(ticket, self._asked[ticket]) for ticket in self._watched]
         for ticket, asked in watched:
-            if tokens := engine.agreed(ticket):
-                asked.job.events.put((asked.place, Grown(tokens)))
+            if tokens := engine.stable_prefix(ticket):
+                asked.job.events.put((asked.place, StablePrefix(tokens)))
 
 
 class JobSearch(NamedTuple):
-    """A shared search as one job sees it: a `Search`.
+    """A shared search as one job sees it: a `Searcher`.
 
     Raises:
         Refused: the job was cancelled, took too long, or the server stops.
@@ -289,7 +289,7 @@ class JobSearch(NamedTuple):
         with closing(self.shared.events(requests, self.job, watched=False)) as events:
             yield from (event for event in events if isinstance(event, Result))
 
-    def watch(self, requests: Sequence[Request]) -> Generator[Result | Grown]:
+    def watch(self, requests: Sequence[Request]) -> Generator[Result | StablePrefix]:
         """The same, and after each step how far the first request has grown."""
         return self.shared.events(requests, self.job, watched=True)
 
