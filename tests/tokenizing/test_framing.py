@@ -185,8 +185,8 @@ def test_positions_bound_what_is_left_beside_the_symbols(tokenizers: Tokenizers)
 
 
 def test_padding_is_never_seen_unless_it_frames_a_text() -> None:
-    assert Framing().never_seen == PADDING
-    assert Framing(source_before=(), target_start=PADDING).never_seen is None
+    assert Framing().unused_id == PADDING
+    assert Framing(source_before=(), target_start=PADDING).unused_id is None
 
 
 def test_no_other_file_puts_symbols_around_a_sentence() -> None:

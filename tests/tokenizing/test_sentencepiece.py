@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_marian import ENGLISH, pieces_of, sentencepiece, spm
 
 from dragoman.errors import MissingExtra, TokenizerError
-from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, beside
+from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, model_path
 from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizers import Tokenizers, load_tokenizer
 
@@ -130,7 +130,7 @@ def test_a_damaged_table_is_refused(
 def test_a_damaged_model_is_refused(content: bytes, tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     tokenizer.save(path)
-    beside(path).write_bytes(content)
+    model_path(path).write_bytes(content)
     with pytest.raises(TokenizerError, match="SentencePiece"):
         load_tokenizer(path)
 

@@ -84,7 +84,7 @@ class EmbeddingSpace:
         first_piece = tokenizer.size - len(tokenizer.vocabulary.pieces)
         texts = (id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_)))
         self.entries = [id_ for id_ in texts if id_ not in tokenizer.placeholders.values()]
-        self.unused = self._unused(framing.never_seen)
+        self.unused = self._unused(framing.unused_id)
         self._entry_of = {self.shown[id_]: id_ for id_ in self.entries}
 
     def __repr__(self) -> str:
@@ -136,15 +136,15 @@ class EmbeddingSpace:
         similarity = (self.unit[one] * self.unit[other]).sum(-1)
         return Chance(similarity.mean().item(), similarity.quantile(0.95).item())
 
-    def _unused(self, never_seen: int | None) -> frozenset[int]:
+    def _unused(self, unused_id: int | None) -> frozenset[int]:
         """The ids whose vectors lie close to that of a symbol that the model never sees; none without such a symbol.
 
         Where the table also is the pre-softmax matrix, training pushes all rows that it never uses in one direction
         (Land and Bartolo 2024, "Fishing for Magikarp"). Elsewhere they stay random, and none is found.
         """
-        if never_seen is None:
+        if unused_id is None:
             return frozenset()
-        similarity = self.unit @ self.unit[never_seen]
+        similarity = self.unit @ self.unit[unused_id]
         least = max(_WITH_PADDING, 4 / math.sqrt(self.table.size(1)))  # four standard deviations of random directions
         ids = (similarity > least).nonzero().flatten().tolist()
         return frozenset(id_ for id_ in ids if not self.tokenizer.is_special(id_))

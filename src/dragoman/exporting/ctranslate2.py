@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.exporting.portable_tokenizer import names, portable, tokenizer_obstacles
-from dragoman.exporting.proof import Ids, Proof, never_written, prove
+from dragoman.exporting.proof import Ids, Proof, prove, suppressed_ids
 from dragoman.exporting.translate_script import text_rules
 from dragoman.files import write_file
 from dragoman.inference.options import SearchOptions
@@ -190,7 +190,7 @@ class Exported:
         self.source_ids, self.target_ids = (
             {name: id_ for id_, name in enumerate(side)} for side in (self.source, self.target)
         )
-        self.never = [[self.target[id_]] for id_ in never_written(stored.tokenizers, stored.files.framing)]
+        self.never = [[self.target[id_]] for id_ in suppressed_ids(stored.tokenizers, stored.files.framing)]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[self.source_ids.get(token, UNKNOWN) for token in self.cut(text)] for text in texts]

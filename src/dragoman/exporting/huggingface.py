@@ -16,7 +16,7 @@ import torch
 from dragoman.config import check
 from dragoman.errors import ConfigError, optional
 from dragoman.exporting.portable_tokenizer import came_from_marian, portable, tokenizer_obstacles
-from dragoman.exporting.proof import Ids, Proof, never_written, prove
+from dragoman.exporting.proof import Ids, Proof, prove, suppressed_ids
 from dragoman.exporting.translate_script import load_transformers
 from dragoman.files import write_file
 from dragoman.inference.options import DRAWS, SearchOptions
@@ -81,7 +81,7 @@ def export_huggingface(stored: StoredModel, folder: Path, texts: Sequence[str]) 
     write_json(folder / GENERATION, form.generation)
     write_file(folder / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
     form.write_tokenizers(folder)
-    never = never_written(stored.tokenizers, stored.files.framing)
+    never = suppressed_ids(stored.tokenizers, stored.files.framing)
     return prove(stored, Exported(folder, form.rows, never), texts, "transformers"), form.notes
 
 
@@ -150,7 +150,7 @@ def own_form(stored: StoredModel, options: SearchOptions) -> Form:
         "max_length": longest,
         "length_penalty": 1.0,
         "early_stopping": True,
-        "suppress_tokens": never_written(stored.tokenizers, framing),
+        "suppress_tokens": suppressed_ids(stored.tokenizers, framing),
         **symbols,
     }
 

@@ -94,7 +94,7 @@ def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
     as they are in the other toolkit.
     """
     framing = translator.framing
-    ban = Ban(never_written(translator.tokenizers, translator.framing))
+    ban = Ban(suppressed_ids(translator.tokenizers, translator.framing))
     requests = [Request(source, len(source) + _EXTRA, processors=(ban,)) for source in sources]
     engine = translator.engine(translator.options)
     tickets = [engine.admit(request) for request in requests]
@@ -103,11 +103,11 @@ def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
     return [row[:-1] if row[-1:] == [framing.target_end] else row for row in rows]
 
 
-def never_written(tokenizers: Tokenizers, framing: Framing) -> list[int]:
+def suppressed_ids(tokenizers: Tokenizers, framing: Framing) -> list[int]:
     """The ids that no translation may hold: the unknown symbol, every special symbol but the end, and placeholders,
     which only our own search asks for.
     """
-    return sorted({*framing.never_written, tokenizers.target.unknown, *tokenizers.target.placeholders.values()})
+    return sorted({*framing.suppressed_ids, tokenizers.target.unknown, *tokenizers.target.placeholders.values()})
 
 
 def _compare_sources(translator: Translator, exported: Exported, texts: Sequence[str], where: str) -> None:

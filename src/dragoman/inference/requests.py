@@ -100,7 +100,7 @@ class RequestBuilder:
     def _processors(self, options: SearchOptions) -> list[LogitsProcessor]:
         """What no segment may write."""
         unknown = [] if options.allow_unknown else [self.tokenizers.target.unknown]
-        processors: list[LogitsProcessor] = [Ban([*self.framing.never_written, *unknown])]
+        processors: list[LogitsProcessor] = [Ban([*self.framing.suppressed_ids, *unknown])]
         if options.minimum_length:
             processors.append(MinimumLength(options.minimum_length, self.framing.target_end))
         if options.no_repeat_ngram is not None:

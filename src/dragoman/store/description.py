@@ -62,7 +62,7 @@ class _Config(Settings):
     @pydantic.model_validator(mode="after")
     def _symbols_are_tokens(self) -> "_Config":
         if self.framing is not None:
-            self.framing.refuse_unknown(self.model.source_vocabulary, self.model.target_vocabulary)
+            self.framing.check_ids(self.model.source_vocabulary, self.model.target_vocabulary)
         return self
 
 

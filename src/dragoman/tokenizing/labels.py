@@ -1,4 +1,4 @@
-"""The labels that a classifier or tagger chooses among, in the order of their ids: `labels.json` in a model folder."""
+"""The labels of a classifier or tagger, in the order of their ids: `labels.json` in a model folder."""
 
 import hashlib
 import json
@@ -14,16 +14,16 @@ from dragoman.serialization import write_json
 from dragoman.text.labels import is_bio
 
 FORMAT = 1
-"""Of `labels.json`."""
+"""Format number of `labels.json`."""
 FILE = "labels.json"
 
 
 class Labels(Settings):
-    """The labels of one task, and the temperature that calibrates their probabilities."""
+    """Labels of one task, with the temperature that calibrates their probabilities."""
 
     format: Literal[1] = FORMAT
     task: Literal["classify", "tag"]
-    """Whether a text has one label, or each of its words has one."""
+    """One label per text, or one per word."""
     names: tuple[str, ...] = pydantic.Field(min_length=2, max_length=2**16 - 1)
     """In the order of their ids."""
     temperature: float = pydantic.Field(default=1.0, ge=0.001, lt=1_000)
@@ -39,17 +39,17 @@ class Labels(Settings):
 
     @property
     def size(self) -> int:
-        """The number of labels C."""
+        """Return the number of labels C."""
         return len(self.names)
 
     @property
     def bio(self) -> bool:
-        """Whether the labels mark the entities of words, in the BIO scheme."""
+        """Return True if the labels mark entities in the BIO scheme."""
         return self.task == "tag" and is_bio(self.names)
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256, in hexadecimal, of what decides the ids of labels."""
+        """Return the SHA-256, in hexadecimal, of everything that determines the ids."""
         return hashlib.sha256(json.dumps([self.task, *self.names]).encode()).hexdigest()
 
     @cached_property
@@ -57,7 +57,7 @@ class Labels(Settings):
         return {name: number for number, name in enumerate(self.names)}
 
     def id_of(self, name: str) -> int:
-        """The id of a label.
+        """Return the id of a label.
 
         Raises:
             DataError: there is no such label.
@@ -68,10 +68,10 @@ class Labels(Settings):
         return self._ids[name]
 
     def save(self, folder: Path) -> None:
-        """Writes `labels.json`."""
+        """Write `labels.json`."""
         write_json(folder / FILE, self.model_dump(mode="json"))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Reads what `save` wrote."""
+        """Read a file that `save` wrote."""
         return read_json_as(folder / FILE, cls, FORMAT)

@@ -1,8 +1,8 @@
-"""Where text is cut before a vocabulary is applied, and how words become a line of text again.
+"""Pre-tokenization: rules that split text before a vocabulary is applied, and that join words into a line again.
 
 There are two patterns for the library's engine, one set of joining rules, and spaCy's rules as an extra. An elided word
-keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t`). A placeholder always stands alone.
-Nothing is merged across these cuts.
+keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t`). A placeholder is always a piece of
+its own. Nothing is merged across these cuts.
 """
 
 import re
@@ -17,17 +17,17 @@ _ENDING = r"['’](?i:s|t|d|m|ll|re|ve)(?![\p{L}\p{M}])"
 
 
 def _patterns(alone: str) -> tuple[str, str]:
-    """Where subwords and words are cut. Each character of the class `alone` is a piece of its own."""
+    """Return the patterns of subwords and of words. Each character of the class `alone` is a piece of its own."""
     elision = rf"(?!{_ENDING})['’](?=[\p{{L}}\p{{N}}{alone}])"
 
-    # Every character is in exactly one match, and a word includes the space before it, so that the pieces joined give
-    # the text back. Digits stand alone, so that numbers are copied digit by digit and not learnt by heart.
+    # Every character is in exactly one match, and a word includes the space before it, so joining the pieces gives the
+    # text back. Digits are single pieces, so that numbers are copied digit by digit instead of memorised.
     subwords = (
         rf"{_ENDING}| ?[\p{{L}}\p{{M}}]+(?:{elision})?| ?\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}{alone}]+|\s+(?!\S)|\s+"
     )
 
-    # Numbers, hyphenated words, abbreviations with dots and years as in '90 stay whole. Each punctuation mark is a word
-    # of its own. Spaces are dropped.
+    # Numbers, hyphenated words, abbreviations with dots and years such as '90 are kept whole. Each punctuation mark is
+    # a word. Spaces are dropped.
     words = (
         rf"{_ENDING}|['’]\p{{N}}+s?|\p{{L}}(?:\.\p{{L}})+(?!\p{{L}})\.?"
         rf"|[\p{{L}}\p{{M}}\p{{N}}]+(?:-[\p{{L}}\p{{M}}\p{{N}}]+|(?<=\p{{N}})[.,:/]\p{{N}}+)*(?:{elision})?"
@@ -37,14 +37,14 @@ def _patterns(alone: str) -> tuple[str, str]:
 
 
 OLDER_SUBWORD_PATTERN, OLDER_WORD_PATTERN = _patterns("")
-"""Those of vocabularies without placeholders."""
+"""Patterns of vocabularies without placeholders."""
 SUBWORD_PATTERN, WORD_PATTERN = _patterns(rf"\x{{{ord(PLACEHOLDERS[0]):X}}}-\x{{{ord(PLACEHOLDERS[-1]):X}}}")
 
-# Before a lone space or line end between two words no rule above looks across the cut.
+# At a single space or line end between two words, no rule above looks across the cut.
 SPACE_BETWEEN_WORDS, GAP_BETWEEN_WORDS = re.compile(r"(?<=\S)(?= \S)"), re.compile(r"(?<=\S)(?=[ \n]\S)")
 
 _LONGEST = 4_000_000
-"""Characters of running text without a space, after which it is cut all the same."""
+"""Running text without a space is cut after this many characters."""
 
 _NO_SPACE_BEFORE = frozenset(",.;:!?…%°)]}»”’'。，、！？；：）】」』")
 _NO_SPACE_AFTER = frozenset("([{«“‘¿¡$£#@（【「『")
@@ -56,7 +56,7 @@ Split = Callable[[str], list[tuple[str, int]]]
 
 
 def is_word(text: str) -> bool:
-    """Whether `SUBWORD_PATTERN` takes a text for one word: letters and their marks, and the apostrophe of an elision.
+    """Return True if `SUBWORD_PATTERN` takes a text as one word: letters, their marks, the apostrophe of an elision.
 
     >>> [is_word(text) for text in ("città", "हिन्दी", "l'", "x1", "'", "")]
     [True, True, True, False, False, False]
@@ -67,35 +67,37 @@ def is_word(text: str) -> bool:
 
 
 def cut_running(text: Iterable[str], length: int, between: re.Pattern[str]) -> Iterator[str]:
-    """A text, given in any parts, in pieces of at least so many characters, cut where `between` matches; joined, they
-    are the text. A piece of `_LONGEST` characters is cut where it ends, so memory holds one part and one such piece.
+    """Yield the text, given in parts, as pieces of at least `length` characters, cut where `between` matches.
+
+    Joined, the pieces give the text. A piece of `_LONGEST` characters is cut anywhere, so memory holds at most one part
+    and one such piece.
 
     >>> [*cut_running(["two b", "y two"], 4, SPACE_BETWEEN_WORDS)]
     ['two by', ' two']
     """
-    held, longest = "", max(length, _LONGEST)
+    rest, longest = "", max(length, _LONGEST)
     for part in text:
-        held, first, searched = held + part, 0, max(length, len(held) - 2)  # a match looks at what comes next
-        while len(held) - first > length:
-            found = between.search(held, searched, first + longest + 1)
-            if found is None and len(held) - first <= longest:
+        rest, start, searched = rest + part, 0, max(length, len(rest) - 2)  # a match looks at what comes next
+        while len(rest) - start > length:
+            match = between.search(rest, searched, start + longest + 1)
+            if match is None and len(rest) - start <= longest:
                 break
-            cut = found.start() if found else first + longest
-            yield held[first:cut]
-            first, searched = cut, cut + length
-        held = held[first:]
-    yield held
+            cut = match.start() if match else start + longest
+            yield rest[start:cut]
+            start, searched = cut, cut + length
+        rest = rest[start:]
+    yield rest
 
 
 def join_words(words: Iterable[str]) -> str:
-    """A line of text from words and punctuation, with spaces where print has them.
+    """Join words and punctuation marks into a line, with spaces as in print.
 
     >>> join_words(["Ciao", ",", "l'", "uomo", "disse", ":", '"', "come", "stai", "?", '"'])
     'Ciao, l\\'uomo disse: "come stai?"'
     """
     text, glued, quoted = "", True, False
     for word in words:
-        closes = word in _NO_SPACE_BEFORE or not may_stand_apart(word) or (word == '"' and quoted)
+        closes = word in _NO_SPACE_BEFORE or not may_follow_space(word) or (word == '"' and quoted)
         if not glued and not closes:
             text += " "
         text += word
@@ -105,14 +107,16 @@ def join_words(words: Iterable[str]) -> str:
     return text
 
 
-def may_stand_apart(word: str) -> bool:
-    """Whether a space may stand before a word: not before the ending of another, as in `don` + `'t`."""
+def may_follow_space(word: str) -> bool:
+    """Return False if the word is the ending of another, such as `'t` in `don` + `'t`."""
     return _SUFFIX.fullmatch(word) is None
 
 
 @cache
 def spacy_split(language: str) -> Split:
-    """spaCy's rules for `language`: text -> words, each with the position of its first character. Downloads nothing.
+    """Return spaCy's rules for `language`: text -> words with the positions of their first characters.
+
+    Nothing is downloaded.
 
     Raises:
         MissingExtra: spaCy is not installed.

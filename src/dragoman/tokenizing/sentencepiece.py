@@ -1,8 +1,8 @@
-"""Text to ids and back by a model of the SentencePiece library (Kudo and Richardson 2018), as Marian's models bring it.
+"""Tokenizer around a model of the SentencePiece library (Kudo and Richardson 2018), as used by Marian's models.
 
-The library cuts a text into pieces, and a table says which id each piece has: after the four special symbols, in the
-table's order. Pieces that the table does not hold are unknown. The library's model is kept as its bytes are, in a file
-beside `tokenizer.json` that ends in `.spm`.
+The library cuts a text into pieces, and a table assigns their ids: after the four special symbols, in the table's
+order. Pieces that are not in the table are unknown. The library's model is stored unchanged in a `.spm` file next to
+`tokenizer.json`.
 """
 
 import hashlib
@@ -22,24 +22,24 @@ from dragoman.tokenizing.special_tokens import UNKNOWN, Specials
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode, word_around
 
 FORMAT = 1
-"""Of the file of pieces."""
+"""Format number of the file of pieces."""
 LARGEST_MODEL_BYTES = 1 << 26
-"""A model of a quarter of a million pieces takes a tenth of it."""
+"""Ten times the size of a model with a quarter of a million pieces."""
 _SPACE = "▁"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _LANGUAGE = re.compile(r">>\S+?<<")
-"""What Marian's models into several languages want before a text: `>>ita<<` names one."""
+"""Tag that Marian's models with several target languages expect before a text, such as `>>ita<<`."""
 
 
 class SentencePieces(Settings):
-    """The table of pieces: the content of `tokenizer.json` beside a model of SentencePiece."""
+    """Table of pieces: the content of `tokenizer.json` next to a SentencePiece model."""
 
     format: Literal[1] = FORMAT
     kind: Literal["sentencepiece"] = "sentencepiece"
     specials: Specials = Specials(unknown="<unk>", padding="<pad>", start="<s>", end="</s>")
     """Names of the special symbols."""
     pieces: tuple[str, ...]
-    """In the order of the ids, after the special symbols."""
+    """Pieces in the order of their ids, after the special symbols."""
 
     @pydantic.model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -49,16 +49,16 @@ class SentencePieces(Settings):
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A model of the SentencePiece library and its table of ids, used like any other `Tokenizer`.
+    """Tokenizer with a SentencePiece model and its table of ids.
 
-    The library normalises a text before it cuts it; above all, several spaces in a row become one. What that changes
-    does not come back when the ids are decoded.
+    The library normalises a text before it cuts it, for example several spaces become one; decoding does not undo
+    this.
     """
 
     kind = "sentencepiece"
 
     def __init__(self, vocabulary: SentencePieces, model: bytes) -> None:
-        """`model` is the content of a `.spm` file."""
+        """Build the tokenizer; `model` is the content of a `.spm` file."""
         self.vocabulary, self.model = vocabulary, model
         self._processor = _processor(model)
         first = len(vocabulary.specials.names)
@@ -69,7 +69,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.size = len(self._spelling)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, on all cores at once."""
+        """Return the ids of each text; uses all cores."""
         cut = [self._split_language(text) for text in texts]
         rows = self._processor.encode([text for _, text in cut], out_type=str)
         return [
@@ -78,73 +78,74 @@ class SentencePieceTokenizer(Tokenizer):
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, without special symbols. Bytes that are no character become U+FFFD."""
+        """Return the text of ids, without special symbols. Bytes that are no character become U+FFFD."""
         spelled = b"".join(self._spelling[i] for i in ids if not self.is_special(i))
         return spelled.decode(errors="replace").strip()
 
     def unknown_words(self, text: str, ids: Sequence[int] | None = None) -> list[str]:
-        """The words of `text` with a piece that has no id, each once. The text's `ids` save time."""
+        """Return the distinct words of `text` with a piece that has no id. Passing the text's `ids` saves time."""
         if ids is not None and UNKNOWN not in ids:
             return []
-        found = (word_around(text, first, last) for piece, first, last in self._pieces(text) if piece == UNKNOWN)
-        return list(dict.fromkeys(found))
+        words = (word_around(text, first, last) for piece, first, last in self._pieces(text) if piece == UNKNOWN)
+        return list(dict.fromkeys(words))
 
     def normalise(self, text: str) -> str:
-        """The form in which the library cuts `text`."""
+        """Return `text` as the library normalises it before cutting."""
         language, text = self._split_language(text)
         normal: str = self._processor.normalize(text)
         return "".join((*language, normal)).replace(_SPACE, " ").strip()
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256, in hexadecimal, of everything that decides the ids of a text."""
+        """Return the SHA-256, in hexadecimal, of everything that determines the ids of a text."""
         table = json.dumps(self.vocabulary.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(table.encode() + self.model).hexdigest()
 
     def save(self, path: Path | str) -> None:
-        """Writes the table at `path`, and the library's model beside it."""
+        """Write the table to `path`, and the library's model next to it."""
         content = self.vocabulary.model_dump(mode="json")
         write_file(path, json.dumps(content, ensure_ascii=False) + "\n")
-        write_file(beside(path), self.model)
+        write_file(model_path(path), self.model)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Reads what `save` wrote."""
+        """Read the files that `save` wrote."""
         vocabulary = read_json_as(path, SentencePieces, FORMAT, error=TokenizerError)
-        return cls(vocabulary, read_model(beside(path)))
+        return cls(vocabulary, read_model(model_path(path)))
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:
-        """Each id of `text`, with the positions of its first character and of the one after its last."""
+        """Return the ids of `text`, each with its first character position and the one after its last."""
         language, rest = self._split_language(text)
-        ahead = len(text) - len(rest)
-        found: Any = self._processor.encode(rest, return_type="offset_mapping")
-        marked = [(self._table.get(name, UNKNOWN), 0, ahead) for name in language]
-        return marked + [
-            (self._table.get(piece, UNKNOWN), ahead + first, ahead + last)
-            for piece, (first, last) in zip(found["pieces"], found["offsets"], strict=True)
+        start = len(text) - len(rest)
+        encoded: Any = self._processor.encode(rest, return_type="offset_mapping")
+        tag = [(self._table.get(name, UNKNOWN), 0, start) for name in language]
+        return tag + [
+            (self._table.get(piece, UNKNOWN), start + first, start + last)
+            for piece, (first, last) in zip(encoded["pieces"], encoded["offsets"], strict=True)
         ]
 
-    def shares_ids(self, other: Tokenizer) -> bool:
-        """Whether a piece has the same id in both."""
-        return isinstance(other, SentencePieceTokenizer) and self.vocabulary == other.vocabulary
+    def shares_ids(self, tokenizer: Tokenizer) -> bool:
+        """Return True if every piece has the same id in both tokenizers."""
+        return isinstance(tokenizer, SentencePieceTokenizer) and self.vocabulary == tokenizer.vocabulary
 
     def _split_language(self, text: str) -> tuple[list[str], str]:
-        """The piece that names the target language, where a text begins with one, and the rest of the text, which is
-        Unicode.
+        """Split off the target-language piece at the start of a text, if there is one.
+
+        The text is checked to be Unicode.
         """
         with only_unicode([text]):
             text.encode()
-        found = _LANGUAGE.match(text)
-        return ([found[0]], text[found.end() :]) if found and found[0] in self._table else ([], text)
+        tag = _LANGUAGE.match(text)
+        return ([tag[0]], text[tag.end() :]) if tag and tag[0] in self._table else ([], text)
 
 
-def beside(path: Path | str) -> Path:
-    """The file of the library's model that belongs to this file of pieces."""
+def model_path(path: Path | str) -> Path:
+    """Return the path of the library's model that belongs to this file of pieces."""
     return Path(path).with_suffix(".spm")
 
 
 def read_model(path: Path) -> bytes:
-    """The bytes of a model of the library.
+    """Read a model of the library as bytes.
 
     Raises:
         TokenizerError: the file is missing or far too large.
@@ -162,15 +163,15 @@ def _processor(model: bytes) -> Any:
         from sentencepiece import SentencePieceProcessor
     processor = SentencePieceProcessor()
     try:
-        known = bool(model) and processor.LoadFromSerializedProto(model) and processor.get_piece_size() > 0
+        loaded = bool(model) and processor.LoadFromSerializedProto(model) and processor.get_piece_size() > 0
     except RuntimeError:
-        known = False
-    if not known:
-        raise TokenizerError("the bytes are no model of SentencePiece; take the .spm file from where it was made")
+        loaded = False
+    if not loaded:
+        raise TokenizerError("the bytes are not a SentencePiece model; copy the .spm file again from where it was made")
     return processor
 
 
 def _spelled(piece: str) -> bytes:
-    """What a piece stands for in a text, as UTF-8."""
+    """Return the UTF-8 bytes that a piece stands for."""
     byte = _BYTE.fullmatch(piece)
     return bytes([int(byte[1], 16)]) if byte else piece.replace(_SPACE, " ").encode()

@@ -1,8 +1,6 @@
-"""The four special symbols: their ids, fixed for every vocabulary, and the names they are shown under.
+"""Special symbols: their fixed ids, their display names, and the framing of sources and targets with them.
 
-They come before the pieces of every vocabulary and are not in the library's model, so that no text can spell them.
-
-Which special symbols stand around the two sides of a pair: the one place that says so.
+They come before the pieces of every vocabulary and are not in the library's model, so no text can spell them.
 """
 
 from collections.abc import Sequence
@@ -15,30 +13,30 @@ from dragoman.config import Settings
 
 UNKNOWN, PADDING, START, END = range(4)
 SYMBOLS = 4
-"""The number of special symbols, and so the id of the first token that is none."""
+"""Number of special symbols, and therefore the id of the first ordinary token."""
 MOST_AROUND = 16
-"""Most symbols around a source; models have two or three."""
+"""Maximum number of symbols around a source; models have two or three."""
 MASK = PADDING
-"""Stands for a hidden word. Rows of tokens are never padded, so an encoder alone has no other use for this symbol, and
-a model of any family can start it without another vocabulary.
+"""Symbol for a masked word. Rows of tokens are never padded, so an encoder-only model has no other use for the padding
+symbol, and it can start from a model of any family with the same vocabulary.
 """
 
 
 class Specials(Settings):
-    """How the special symbols are shown. These are only names: text that looks like one of them stays text."""
+    """Display names of the special symbols. Text that looks like one of them is still text."""
 
     unknown: str = "[UNK]"
-    """Stands for a word that a vocabulary of words does not hold."""
+    """A word that is not in a word vocabulary."""
     padding: str = "[PAD]"
-    """Fills up short sentences where a rectangle is needed."""
+    """Fills up short sentences where a rectangular batch is needed."""
     start: str = "[SOS]"
-    """Marks the beginning of a sentence."""
+    """Start of a sentence."""
     end: str = "[EOS]"
-    """Marks the end of a sentence."""
+    """End of a sentence."""
 
     @property
     def names(self) -> tuple[str, str, str, str]:
-        """The four names, in the order of their ids."""
+        """Return the four names in the order of their ids."""
         return self.unknown, self.padding, self.start, self.end
 
     @pydantic.model_validator(mode="after")
@@ -50,9 +48,10 @@ class Specials(Settings):
 
 @dataclass(frozen=True)
 class Framing:
-    """The symbols that a model expects around sources and targets, as ids.
+    """Ids of the symbols that a model expects around sources and targets.
 
-    The default is the paper's way. Models of Marian are fed the padding symbol first and see no start of a source:
+    The default follows the paper. The decoder of Marian's models starts from the padding symbol, and their sources have
+    no start symbol:
 
     >>> marian = Framing(source_before=(), target_start=PADDING)
     >>> marian.source([7, 8]), marian.target([7, 8]), marian.labels([7, 8])
@@ -62,58 +61,57 @@ class Framing:
     source_before: tuple[int, ...] = (START,)
     source_after: tuple[int, ...] = (END,)
     target_start: int = START
-    """What the decoder is fed before the first token."""
+    """Symbol that the decoder reads before the first token."""
     target_end: int = END
-    """What the decoder writes after the last token."""
+    """Symbol that the decoder writes after the last token."""
 
     def source(self, ids: Sequence[int]) -> list[int]:
-        """A source as the encoder reads it."""
+        """Return a source as the encoder reads it."""
         return [*self.source_before, *ids, *self.source_after]
 
     def target(self, ids: Sequence[int]) -> list[int]:
-        """A target as the decoder reads it."""
+        """Return a target as the decoder reads it."""
         return [self.target_start, *ids]
 
     def labels(self, ids: Sequence[int]) -> list[int]:
-        """A target as the decoder should write it."""
+        """Return a target as the decoder should write it."""
         return [*ids, self.target_end]
 
     @property
     def padding(self) -> int:
-        """What fills up a rectangle in other toolkits; here rows are never padded."""
+        """Return the id that other toolkits pad with; rows here are never padded."""
         return PADDING
 
     @property
     def source_symbols(self) -> int:
-        """How many symbols are added to a source."""
+        """Return the number of symbols added to a source."""
         return len(self.source_before) + len(self.source_after)
 
     @property
     def target_symbols(self) -> int:
-        """How many symbols are added to a target, as the decoder reads it or as it should write it."""
+        """Return the number of symbols added to a target, as input or as labels of the decoder."""
         return 1
 
     @property
-    def never_written(self) -> tuple[int, ...]:
-        """Symbols that no translation holds; whether it may hold the unknown symbol is for a search to say."""
+    def suppressed_ids(self) -> tuple[int, ...]:
+        """Return the symbols that no translation may contain; the search decides about the unknown symbol."""
         return tuple(sorted({PADDING, START, self.target_start} - {UNKNOWN, self.target_end}))
 
     @property
-    def never_seen(self) -> int | None:
-        """The padding symbol, which a model neither reads nor writes; None where it frames a text."""
-        around = {*self.source_before, *self.source_after, self.target_start, self.target_end}
-        return None if PADDING in around else PADDING
+    def unused_id(self) -> int | None:
+        """Return the padding symbol if the model neither reads nor writes it, else None."""
+        framing = {*self.source_before, *self.source_after, self.target_start, self.target_end}
+        return None if PADDING in framing else PADDING
 
-    def refuse_unknown(self, source_size: int | None, target_size: int | None) -> None:
-        """Refuses symbols that are not in vocabularies of these sizes, and more than a model needs; None if a size is
-        not known.
+    def check_ids(self, source_size: int | None, target_size: int | None) -> None:
+        """Check that all symbols are in vocabularies of these sizes (None if unknown), and that they are not too many.
 
         Raises:
-            ValueError: one is not, or there are too many.
+            ValueError: a symbol is not in its vocabulary, or there are too many.
         """
         if self.source_symbols > MOST_AROUND:
             raise ValueError(
-                f"framing puts {self.source_symbols:,} symbols around a source; {MOST_AROUND} are the most"
+                f"framing puts {self.source_symbols:,} symbols around a source; at most {MOST_AROUND} are allowed"
             )
         sides = (
             ("source", (*self.source_before, *self.source_after), source_size),
@@ -128,4 +126,3 @@ class Framing:
 
 DEFAULT_FRAMING = Framing()
 MARIAN_FRAMING = Framing(source_before=(), target_start=PADDING)
-"""That of Marian's models."""

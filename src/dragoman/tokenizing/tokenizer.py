@@ -1,13 +1,11 @@
-"""Text to ids and back: words, or pieces of words, over the `tokenizers` library.
+"""Tokenizer: text to ids of words or subwords and back, with the `tokenizers` library.
 
-Ids begin with the special symbols. In `bpe`, `unigram` and `character`, 256 bytes follow, which spell characters
-never seen in training, so that nothing is unknown. Then come the library's pieces. Symbols and bytes are not in the
-library's model: `[EOS]`, `</s>` or `<0x0A>` typed by a person is text like any other.
+The special symbols have the first ids. In `bpe`, `unigram` and `character`, 256 byte ids follow; they spell characters
+never seen in training, so nothing is unknown. The library's pieces come last. Symbols and bytes are not in the
+library's model: `[EOS]`, `</s>` or `<0x0A>` typed by a person is ordinary text.
 
-Text is brought to Unicode's normal form C (`byte_bpe` keeps every byte); case is kept. `decode(encode(text))` is
-`normalise(text)` for the subword kinds, spaces and line ends included; the word kinds put spaces by rule.
-
-Words as pieces, each word apart, so that its label stays with the piece that it begins with.
+Text is converted to Unicode normal form C (`byte_bpe` keeps every byte); case is kept. `decode(encode(text))` equals
+`normalise(text)` for the subword kinds, spaces and line ends included; the word kinds insert spaces by rule.
 """
 
 import hashlib
@@ -34,7 +32,7 @@ from dragoman.tokenizing.pretokenizing import (
     WORD_PATTERN,
     cut_running,
     join_words,
-    may_stand_apart,
+    may_follow_space,
     spacy_split,
 )
 from dragoman.tokenizing.special_tokens import SYMBOLS, UNKNOWN
@@ -42,17 +40,17 @@ from dragoman.tokenizing.vocabulary import FORMAT, WHOLE_WORDS, Vocabulary, buil
 
 _FIRST_PIECE = SYMBOLS + 256
 _RUNNING = 1_000_000
-"""Characters of running text that are encoded at a time."""
+"""Number of characters of running text to encode at a time."""
 _PUNCTUATION = string.punctuation + "«»“”‘’…¿¡–—"
 
 
 class Tokenizer:
-    """One vocabulary and its rules, made by `learn_tokenizer` or `load`. It never changes.
+    """Immutable tokenizer with one vocabulary, made by `learn_tokenizer` or `load`.
 
     Attributes:
         size: number of ids V, special symbols included.
-        placeholders: the id of each placeholder; none if the vocabulary was learnt without them.
-        target_languages: the id of each piece that asks a model for a language, by the name that stands in it.
+        placeholders: the id of each placeholder; empty if the vocabulary was learned without them.
+        target_languages: the ids of the target-language tags, by the language names in them.
     """
 
     unknown = UNKNOWN
@@ -66,27 +64,29 @@ class Tokenizer:
         self._split = spacy_split(vocabulary.language) if self.kind == "spacy" and vocabulary.language else None
         self._spells = self.kind in ("bpe", "unigram", "character")
         self._adds_space = self.kind in ("bpe", "unigram")
-        known = [spelling(self.kind, piece) for piece in vocabulary.pieces]
-        self._nothing = len(known)
+        spellings = [spelling(self.kind, piece) for piece in vocabulary.pieces]
+        self._nothing = len(spellings)
         first = _FIRST_PIECE if self._spells else SYMBOLS
-        self._id_of = [*range(first, first + len(known)), UNKNOWN]
+        self._id_of = [*range(first, first + len(spellings)), UNKNOWN]
         if vocabulary.pieces[: len(PLACEHOLDERS)] == PLACEHOLDERS:
             self.placeholders = dict(zip(PLACEHOLDERS, self._id_of, strict=False))
         self._spelling = [name.encode() for name in vocabulary.specials.names]
         self._spelling += [bytes([value]) for value in range(256)] if self._spells else []
-        self._spelling += known
+        self._spelling += spellings
         self.size = len(self._spelling)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without start and end."""
+        """Return the ids of a text, without start and end symbols."""
         return self.encode_batch([text])[0]
 
     def encode_running(self, text: str | Iterable[str]) -> Iterator[list[int]]:
-        """The ids of a long text, which may be given in parts, piece by piece; joined, they are those of `encode`,
-        which takes 100 bytes and more of memory for each character. For tokenizers that keep every space.
+        """Yield the ids of a long text piece by piece; joined, they equal those of `encode`.
+
+        `encode` needs at least 100 bytes of memory per character. The text may be given in parts. Requires a tokenizer
+        that keeps every space.
 
         Raises:
-            TokenizerError: millions of characters without a space; byte by byte they can be cut, in whole words not.
+            TokenizerError: there are millions of characters without a space, which this kind cannot cut.
         """
         parts = [text] if isinstance(text, str) else text
         for number, piece in enumerate(cut_running(parts, _RUNNING, GAP_BETWEEN_WORDS)):
@@ -95,20 +95,20 @@ class Tokenizer:
             elif piece.startswith(" "):
                 yield self.encode(piece[1:])  # the library puts the space back
             elif piece.startswith("\n"):
-                yield self.encode(piece)[1:]  # and here it put one before a line end
+                yield self.encode(piece)[1:]  # the library put a space before the line end
             else:
                 raise TokenizerError(
                     f"the text has millions of characters without a space or line end, which kind = {self.kind!r} "
-                    "cannot cut; take byte_bpe or character"
+                    "cannot cut; use byte_bpe or character"
                 )
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, on all cores at once."""
+        """Return the ids of each text; uses all cores."""
         with only_unicode(texts):
             split = self._split
             inputs = [[word for word, _ in split(text)] for text in texts] if split else texts
-            found = self._library.encode_batch_fast(inputs, is_pretokenized=bool(split), add_special_tokens=False)
-        rows, id_of = [encoding.ids for encoding in found], self._id_of
+            encodings = self._library.encode_batch_fast(inputs, is_pretokenized=bool(split), add_special_tokens=False)
+        rows, id_of = [encoding.ids for encoding in encodings], self._id_of
         if not self._spells:
             return [[id_of[i] for i in row] for row in rows]
         return [
@@ -117,7 +117,7 @@ class Tokenizer:
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, without special symbols, except that the unknown one appears by its name.
+        """Return the text of ids. Special symbols are left out, except that the unknown symbol appears by its name.
 
         Bytes that are no character, which a model may write, become U+FFFD.
         """
@@ -128,138 +128,137 @@ class Tokenizer:
         return text.removeprefix(" ") if self._adds_space else text
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Each id as a person reads it: a space is `▁`, a placeholder `[word 1]`, unprintable text its bytes, as in
-        `<0x0A>`."""
+        """Return a readable form of each id: a space is `▁`, a placeholder `[word 1]`, unprintable bytes `<0x0A>`."""
         return [_readable(self._spelling[i]) for i in ids]
 
     def spelling(self, id_: int) -> bytes:
-        """What one id stands for in a text, as UTF-8; the name of a special symbol."""
+        """Return the UTF-8 bytes that an id stands for, or the name of a special symbol."""
         return self._spelling[id_]
 
     def spells_characters(self, id_: int) -> bool:
-        """Whether an id stands for whole characters; it may be unknown, or bytes of a character."""
+        """Return True if an id stands for whole characters, and is neither unknown nor part of a character."""
         return id_ != UNKNOWN and "\ufffd" not in self._spelling[id_].decode(errors="replace")
 
     @property
     def whole_words(self) -> bool:
-        """Whether each id is a word or a punctuation mark, around which spaces stand by rule."""
+        """Return True if each id is a word or punctuation mark, with spaces inserted by rule."""
         return self.kind in WHOLE_WORDS
 
     def spelling_in_line(self, id_: int) -> bytes:
-        """What one id adds to a line: its spelling, and before a word the space that may stand there."""
+        """Return what an id adds to a line: its spelling, after a space if it is a word that may follow one."""
         spelled = self._spelling[id_]
-        return b" " + spelled if self.whole_words and may_stand_apart(spelled.decode()) else spelled
+        return b" " + spelled if self.whole_words and may_follow_space(spelled.decode()) else spelled
 
     def is_special(self, id_: int) -> bool:
-        """Whether an id is a special symbol, and no part of a text."""
+        """Return True if an id is a special symbol."""
         return id_ < SYMBOLS
 
     def is_text(self, id_: int) -> bool:
-        """Whether an id stands for a part of a text, as what stands for an unknown word does too."""
+        """Return True if an id stands for text; the unknown symbol does."""
         return id_ == UNKNOWN or not self.is_special(id_)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """The characters of `text` that each id of `encode(text)` stands for, as (first, last + 1).
+        """Return the span of characters of `text`, as (first, last + 1), for each id of `encode(text)`.
 
-        Bytes that spell one character share its place, and in a `unigram` those of a run of unseen characters do too.
+        The bytes of one character share its span; in a `unigram`, so do the bytes of a run of unseen characters.
         """
         return [(first, last) for _, first, last in self._pieces(text)]
 
     def unknown_words(self, text: str, ids: Sequence[int] | None = None) -> list[str]:
-        """The words of `text` that the vocabulary does not hold, each once. The text's `ids`, if they are known, save
-        time.
+        """Return the distinct words of `text` that are not in the vocabulary. Passing the text's `ids` saves time.
 
-        In subwords: the words with a character that training saw never or too rarely. `byte_bpe` knows all words.
+        For subwords, these are the words with a character that training saw never or too rarely. `byte_bpe` knows all
+        words.
         """
         if ids is not None and min(ids, default=_FIRST_PIECE) >= (_FIRST_PIECE if self._spells else SYMBOLS):
             return []
         pieces = self._pieces(text)
         if self._spells:
             spelled = [(first, last) for piece, first, last in pieces if piece < _FIRST_PIECE]
-            found = (word_around(text, first, last) for first, last in spelled if not text[first:last].isspace())
+            words = (word_around(text, first, last) for first, last in spelled if not text[first:last].isspace())
         else:
-            found = (text[first:last] for piece, first, last in pieces if piece == UNKNOWN)
-        return list(dict.fromkeys(found))
+            words = (text[first:last] for piece, first, last in pieces if piece == UNKNOWN)
+        return list(dict.fromkeys(words))
 
     def normalise(self, text: str) -> str:
-        """The form of `text` that `decode(encode(text))` gives back."""
+        """Return the form of `text` that `decode(encode(text))` gives back."""
         with only_unicode([text]):
             return text if self.kind == "byte_bpe" else normalizers.NFC().normalize_str(text)
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256, in hexadecimal, of everything that decides the ids of a text."""
+        """Return the SHA-256, in hexadecimal, of everything that determines the ids of a text."""
         canonical = json.dumps(self.vocabulary.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
-    def shares_ids(self, other: "Tokenizer") -> bool:
-        """Whether a piece has the same id in both."""
-        return self is other
+    def shares_ids(self, tokenizer: "Tokenizer") -> bool:
+        """Return True if every piece has the same id in both tokenizers."""
+        return self is tokenizer
 
     def save(self, path: Path | str) -> None:
-        """Writes one JSON file, atomically."""
+        """Write one JSON file, atomically."""
         content = self.vocabulary.model_dump(mode="json")
         lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items())
         write_file(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Reads what `save` wrote. Every part is checked, and nothing is executed."""
+        """Read a file that `save` wrote. Every part is checked, and nothing is executed."""
         advice = "dragoman train-tokenizer makes tokenizers"
         return cls(read_json_as(path, Vocabulary, FORMAT, error=TokenizerError, advice=advice))
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:
-        """Each id of `text`, with the positions of its first character and of the one after its last."""
+        """Return the ids of `text`, each with its first character position and the one after its last."""
         with only_unicode([text]):
             if self._split:
                 words = self._split(text)
                 ids = self._library.encode([word for word, _ in words], is_pretokenized=True).ids
-                return [(self._id_of[i], place, place + len(word)) for i, (word, place) in zip(ids, words, strict=True)]
+                return [(self._id_of[i], start, start + len(word)) for i, (word, start) in zip(ids, words, strict=True)]
             encoding = self._library.encode(text, add_special_tokens=False)
         if self._spells:
-            return self._spelled(text, encoding.ids, _covering(text, encoding.offsets))
-        places = encoding.offsets if self.kind == "byte_bpe" else _covering(text, encoding.offsets)
-        return [(self._id_of[i], *place) for i, place in zip(encoding.ids, places, strict=True)]
+            return self._spelled(text, encoding.ids, _extended(text, encoding.offsets))
+        spans = encoding.offsets if self.kind == "byte_bpe" else _extended(text, encoding.offsets)
+        return [(self._id_of[i], *span) for i, span in zip(encoding.ids, spans, strict=True)]
 
-    def _spelled(self, text: str, ids: list[int], places: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-        """Puts bytes in the place of unseen characters. The space before the first word stands for no character."""
+    def _spelled(self, text: str, ids: list[int], spans: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
+        """Replace unseen characters by their bytes. The space before the first word has an empty span."""
         normal = self.normalise(text)
         in_normal = self._library.encode(normal, add_special_tokens=False).offsets
         if self._adds_space and ids and self._spelling[self._id_of[ids[0]]] == b" ":
-            places = [(0, 0), *places[1:]]
+            spans = [(0, 0), *spans[1:]]
         pieces = []
-        for i, place, (first, last) in zip(ids, places, in_normal, strict=True):
+        for i, span, (first, last) in zip(ids, spans, in_normal, strict=True):
             unseen = normal[first:last].encode() if i == self._nothing else None
             written = [self._id_of[i]] if unseen is None else [SYMBOLS + value for value in unseen]
-            pieces += [(piece, *place) for piece in written]
+            pieces += [(piece, *span) for piece in written]
         return pieces
 
 
 @contextmanager
 def only_unicode(texts: Sequence[str]) -> Iterator[None]:
-    """Explains why the library refuses `texts`.
+    """Replace the library's error about invalid Unicode by ours, which names the character.
 
     Raises:
-        TokenizerError: a text holds half a surrogate pair.
+        TokenizerError: a text contains half a surrogate pair.
     """
     try:
         yield
     except (TypeError, UnicodeEncodeError):
         for text in texts:
-            if found := re.search("[\ud800-\udfff]", text):
+            if half := re.search("[\ud800-\udfff]", text):
                 raise TokenizerError(
-                    f"character {found.start() + 1} of {text[:60]!r} is half of a surrogate pair "
-                    f"(U+{ord(found[0]):04X}) and no character; read the text as UTF-8"
+                    f"character {half.start() + 1} of {text[:60]!r} is half of a surrogate pair "
+                    f"(U+{ord(half[0]):04X}) and no character; read the text as UTF-8"
                 ) from None
         raise
 
 
-def _covering(text: str, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Extends places to the next one, except for spaces: the library's end before a mark that it joined to a letter."""
-    following = chain((first for first, _ in places[1:]), [len(text)])
+def _extended(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Extend each span to the next one, spaces excluded: the library's end before a mark that it joined to a letter."""
+    following = chain((first for first, _ in spans[1:]), [len(text)])
     return [
         (first, max(last, first + len(text[first:start].rstrip())))
-        for (first, last), start in zip(places, following, strict=False)
+        for (first, last), start in zip(spans, following, strict=False)
     ]
 
 
@@ -274,7 +273,7 @@ def _readable(spelled: bytes) -> str:
 
 
 def word_around(text: str, first: int, last: int) -> str:
-    """The word, without punctuation, around the characters from `first` to `last`."""
+    """Return the word, without punctuation, around the characters from `first` to `last`."""
     begin = max((space.end() for space in re.finditer(r"\s", text[:first])), default=0)
     space = re.compile(r"\s").search(text, last)
     word = text[begin : space.start() if space else None]
@@ -290,8 +289,9 @@ _CUT = pre_tokenizers.Sequence(
 
 
 def split_words(text: str) -> list[tuple[str, int]]:
-    """The words and punctuation marks of a text, as the word tokenizer cuts it, and where each begins. In scripts
-    without spaces every character is a word.
+    """Split a text into words and punctuation marks with their start positions, as the word tokenizer does.
+
+    In scripts without spaces every character is a word.
 
     >>> split_words("The dog barks.")
     [('The', 0), ('dog', 4), ('barks', 8), ('.', 13)]
@@ -303,6 +303,6 @@ def split_words(text: str) -> list[tuple[str, int]]:
 
 
 def encode_words(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[list[list[int]]]:
-    """The ids of each word of each sentence; a word without any is unknown."""
+    """Return the ids of each word of each sentence; a word without ids is unknown."""
     ids = [row or [UNKNOWN] for row in tokenizer.encode_batch([*chain.from_iterable(sentences)])]
     return [ids[first:last] for first, last in pairwise(accumulate(map(len, sentences), initial=0))]

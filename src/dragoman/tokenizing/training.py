@@ -1,9 +1,9 @@
-"""Learns a vocabulary from text: `learn_tokenizer` for one, `learn_tokenizers` for both sides of a translation,
-`train_tokenizer` for the two sides of parallel text or prepared data, saved in a folder.
+"""Training of vocabularies: `learn_tokenizer` for one, `learn_tokenizers` for both sides of a translation, and
+`train_tokenizer` for parallel text or prepared data, saved in a folder.
 
-Texts are read once, from any iterator; memory grows only with the number of different words. The same texts give the
-same vocabulary of words, BPE or byte-level BPE. Unigram training sums in an order of its own and may differ in a few
-pieces, so a run is reproducible only from its saved tokenizer.
+Texts are read once, from any iterator; memory grows only with the number of distinct words. The same texts give the
+same vocabulary of words, BPE or byte-level BPE. Unigram training sums in no fixed order and may differ in a few pieces,
+so a run is reproducible only from its saved tokenizer.
 """
 
 import json
@@ -39,51 +39,51 @@ log = logging.getLogger(__name__)
 _BYTES = 256
 _CHUNK = 1_000
 _NO_LIMIT = 2**31 - 1
-# The library keeps every character it meets. We drop rare ones afterwards, and these spare pieces fill the gap.
+# The library keeps every character of the text. We drop rare ones afterwards, and these spare pieces fill the gap.
 _SPARE = 2_000
 
 
 class TokenizerSettings(Settings):
-    """How text becomes ids."""
+    """Settings of the tokenizer."""
 
     kind: Kind = "bpe"
-    """`bpe` and `unigram` cut words into pieces and spell in bytes what they never saw; `character` takes single
-    characters and spells others in bytes; `byte_bpe` works on bytes alone (with vocabulary_size = 260: one id a byte);
-    `word` takes whole words, `spacy` whole words by spaCy's rules (needs the extra `spacy`)."""
+    """`bpe` and `unigram` cut words into pieces and spell unseen characters in bytes; `character` uses single
+    characters and spells unseen ones in bytes; `byte_bpe` uses bytes only (with vocabulary_size = 260: one id per
+    byte); `word` uses whole words, `spacy` whole words by spaCy's rules (needs the extra `spacy`)."""
     vocabulary_size: int | None = pydantic.Field(default=None, le=1_000_000)
-    """Number of ids at most, special symbols, bytes and placeholders included. Unless given: 8,000, and no limit for
-    whole words and for characters."""
+    """Maximum number of ids, special symbols, bytes and placeholders included. Default: 8,000; no limit for whole words
+    and for characters."""
     minimum_frequency: int = pydantic.Field(default=2, ge=1)
-    """How often a word, a character or a merge must occur in the training text to be learnt."""
+    """Minimum count of a word, a character or a merge in the training text."""
     joint: bool = True
-    """One vocabulary for both sides. Unless given: false for whole words."""
+    """Share one vocabulary between both sides. Default: false for whole words, else true."""
     specials: Specials = Specials()
     """Names of the special symbols."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _derive(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
+    def _derive(cls, settings: Any) -> Any:
+        if not isinstance(settings, dict):
+            return settings
         sizes: dict[Any, dict[str, Any]] = {kind: {"joint": False} for kind in WHOLE_WORDS} | {"character": {}}
-        derived = sizes.get(str(given.get("kind")), {"vocabulary_size": 8_000})
-        return {**derived, **{key: value for key, value in given.items() if value is not None}}
+        derived = sizes.get(str(settings.get("kind")), {"vocabulary_size": 8_000})
+        return {**derived, **{key: value for key, value in settings.items() if value is not None}}
 
     @pydantic.model_validator(mode="after")
     def _possible(self) -> Self:
         parts = {"special symbols": SYMBOLS, **_reserved(self.kind)}
         least = sum(parts.values())
         if self.vocabulary_size is not None and self.vocabulary_size < least:
-            held = ", ".join(f"{count} {name}" for name, count in parts.items())
+            counts = ", ".join(f"{count} {name}" for name, count in parts.items())
             raise ValueError(
-                f"tokenizer.vocabulary_size must be at least {least} ({held}) for kind {self.kind!r}, but is "
+                f"tokenizer.vocabulary_size must be at least {least} ({counts}) for kind {self.kind!r}, but is "
                 f"{self.vocabulary_size}"
             )
         return self
 
 
 def _reserved(kind: Kind) -> dict[str, int]:
-    """What a vocabulary holds whatever the text is, besides the special symbols."""
+    """Return the number of ids, by name, that every vocabulary of this kind contains, without the special symbols."""
     spelled = {} if kind in WHOLE_WORDS else {"bytes": _BYTES}
     return spelled if kind == "byte_bpe" else {**spelled, "placeholders": len(PLACEHOLDERS)}
 
@@ -94,23 +94,23 @@ def learn_tokenizer(
     progress: Progress = silent,
     language: str | None = None,
 ) -> Tokenizer:
-    """Learns one vocabulary. It records `language` (a code such as "it"), which spaCy's rules need.
+    """Learn one vocabulary. It records `language` (a code such as "it"), which spaCy's rules need.
 
     Raises:
         TokenizerError: there is no text, or it is not Unicode.
-        ConfigError: spaCy's rules are asked for without a language.
+        ConfigError: the kind is `spacy`, but no language is given.
     """
     settings = settings or TokenizerSettings()
     if settings.kind == "spacy" and language is None:
         raise ConfigError("kind = 'spacy' needs one language, such as 'it', and joint = false")
     with progress.track("learn the vocabulary", unit="lines") as advance:
         reading = _Reading(texts, advance)
-        learnt = _learn(reading, settings, language)
+        learned = _learn(reading, settings, language)
     rules = {"kind": settings.kind, "pattern": PATTERNS[settings.kind][0], "language": language}
-    tokenizer = Tokenizer(Vocabulary(**rules, specials=settings.specials, **learnt))
+    tokenizer = Tokenizer(Vocabulary(**rules, specials=settings.specials, **learned))
     if settings.vocabulary_size and tokenizer.size < settings.vocabulary_size:
-        found, wanted = f"{tokenizer.size:,}", f"{settings.vocabulary_size:,}"
-        log.info("the text gives a vocabulary of %s, fewer than the %s asked for", found, wanted)
+        size, limit = f"{tokenizer.size:,}", f"{settings.vocabulary_size:,}"
+        log.info("the text gives a vocabulary of %s, fewer than the %s requested", size, limit)
     return tokenizer
 
 
@@ -120,18 +120,18 @@ def learn_tokenizers(
     progress: Progress = silent,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Tokenizers:
-    """Learns the vocabulary of both sides. Each call of `pairs` returns all sentence pairs, from the first."""
+    """Learn the vocabularies of both sides. Each call of `pairs` returns all sentence pairs from the start."""
     settings = settings or TokenizerSettings()
     if settings.joint:
-        both = learn_tokenizer(chain.from_iterable(pairs()), settings, progress)
-        return Tokenizers(both, both)
+        shared = learn_tokenizer(chain.from_iterable(pairs()), settings, progress)
+        return Tokenizers(shared, shared)
     source = learn_tokenizer((source for source, _ in pairs()), settings, progress, languages[0])
     target = learn_tokenizer((target for _, target in pairs()), settings, progress, languages[1])
     return Tokenizers(source, target)
 
 
 class _Reading:
-    """Passes texts on in chunks, and counts their characters."""
+    """Iterator over texts in chunks that counts their characters."""
 
     def __init__(self, texts: Iterable[str], advance: Advance) -> None:
         self._texts = texts
@@ -151,23 +151,23 @@ class _Reading:
 
 
 def _learn(reading: _Reading, settings: TokenizerSettings, language: str | None) -> dict[str, Any]:
-    """The parts of a `Vocabulary` that come from the text, and the placeholders before its pieces."""
+    """Return the learned fields of a `Vocabulary`, with the placeholders before its pieces."""
     kind, minimum = settings.kind, settings.minimum_frequency
     limit = (settings.vocabulary_size or _NO_LIMIT) - SYMBOLS
     if kind == "byte_bpe":
         return _learn_byte_bpe(reading, limit, minimum)
     limit -= sum(_reserved(kind).values())
     if kind == "bpe":
-        learnt = _learn_bpe(reading, limit, minimum)
+        learned = _learn_bpe(reading, limit, minimum)
     elif kind == "unigram":
-        learnt = _learn_unigram(reading, limit, minimum)
+        learned = _learn_unigram(reading, limit, minimum)
     elif kind == "character":
-        learnt = _learn_characters(reading, limit, minimum)
+        learned = _learn_characters(reading, limit, minimum)
     else:
         split = spacy_split(language) if kind == "spacy" and language else None
         chunks = ([word for text in chunk for word, _ in split(text)] for chunk in reading) if split else reading
-        learnt = _learn_words(chunks, kind, limit, minimum)
-    return {**learnt, "pieces": (*PLACEHOLDERS, *learnt["pieces"])}
+        learned = _learn_words(chunks, kind, limit, minimum)
+    return {**learned, "pieces": (*PLACEHOLDERS, *learned["pieces"])}
 
 
 def _learn_words(chunks: Iterable[list[str]], kind: Kind, limit: int, minimum: int) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _learn_byte_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, An
 
 
 def _learn_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
-    """Characters come first, frequent ones before rare ones, then merges in the order in which they were learnt."""
+    """Learn characters, sorted by frequency, followed by merges in the order in which they were learned."""
     trainer = trainers.BpeTrainer(vocab_size=limit + _SPARE, min_frequency=minimum, show_progress=False)
     trained = _trained("bpe", trainer, reading)
     pieces, count = _in_order(trained["vocab"]), reading.characters
@@ -212,19 +212,22 @@ def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any
         if type(error) is not Exception:  # the library raises nothing narrower
             raise
         raise TokenizerError(
-            f"a unigram vocabulary holds each of the {len(+reading.characters):,} characters of the text, but "
-            f"tokenizer.vocabulary_size leaves room for {limit:,}; raise it, or take kind = 'bpe'"
+            f"a unigram vocabulary contains each of the {len(+reading.characters):,} characters of the text, but "
+            f"tokenizer.vocabulary_size leaves room for {limit:,}; raise it, or use kind = 'bpe'"
         ) from error
     alphabet = {*_frequent(scored, reading.characters, minimum)}
     kept = tuple(piece for piece in scored if piece in alphabet or len(piece) > 1)
-    # The library sums in an order of its own, so further decimals mean nothing.
-    # A placeholder stands alone between two cuts, so its score decides nothing.
+    # The library sums in no fixed order, so further decimals mean nothing.
+    # A placeholder is always a piece of its own, so its score has no effect.
     scores = (*(0.0 for _ in PLACEHOLDERS), *(round(scored[piece], 6) for piece in kept))
     return {"pieces": kept, "scores": scores}
 
 
 def _trained(kind: Kind, trainer: trainers.Trainer, chunks: Iterable[list[str]]) -> dict[str, Any]:
-    """What the library learnt, in its own format. spaCy's words come one by one, so that no rule cuts them again."""
+    """Train the library and return its model as plain values.
+
+    spaCy's words are passed one by one, so that no rule cuts them again.
+    """
     library = build_library(kind)
     library.train_from_iterator(chunks, trainer)
     return json.loads(library.to_str())["model"]
@@ -235,13 +238,13 @@ def _in_order(numbers: dict[str, int]) -> tuple[str, ...]:
 
 
 def _frequent(pieces: Iterable[str], count: Counter[str], minimum: int) -> Iterator[str]:
-    """The single characters that occur often enough, and the space, which is added to every text."""
+    """Yield the single characters that occur at least `minimum` times, and the space, which is added to every text."""
     single = (piece for piece in pieces if len(piece) == 1 and piece not in PLACEHOLDERS)
     return (piece for piece in single if piece == " " or minimum <= count[piece])
 
 
 class TokenizerResult(NamedTuple):
-    """The tokenizers of both sides, their folder, and the first pair that they learnt from."""
+    """Tokenizers of both sides, their folder, and the first pair of the training text."""
 
     folder: Path
     tokenizers: Tokenizers
@@ -256,15 +259,15 @@ def train_tokenizer(
     progress: Progress | bool = True,
     **changes: Any,
 ) -> TokenizerResult:
-    """Learns a vocabulary for both sides of `data`, and saves the tokenizers in a new `folder`.
+    """Learn vocabularies for both sides of `data`, and save the tokenizers in a new `folder`.
 
-    `data` is the address of parallel text, read as `reading` says, or a folder of prepared data. `changes` are other
+    `data` is the address of parallel text, read as `reading` says, or a folder of prepared data. `changes` override
     `settings`, as in `vocabulary_size=4000`.
 
     Raises:
         DataError: the text cannot be read, or `folder` exists already.
         TokenizerError: there is no text, or it is not Unicode.
-        ConfigError: spaCy's rules are asked for without a known language.
+        ConfigError: the kind is `spacy`, but the language is not known.
     """
     settings = (settings or TokenizerSettings()).but(**changes)
     with new_folder(folder) as aside:
@@ -277,8 +280,9 @@ def train_tokenizer(
 def _training_text(
     data: Address, settings: ReadingSettings
 ) -> tuple[Callable[[], Iterator[tuple[str, str]]], tuple[str, str]]:
-    """What gives the pairs of parallel text, or of the training split of prepared data, at each call from the first on;
-    and the languages.
+    """Return a function that iterates over the training pairs from the start, and the languages.
+
+    The pairs are parallel text, or the training split of prepared data.
     """
     if isinstance(data, str) and (Path(data) / REPORT).is_file():
         report = read_report(data)

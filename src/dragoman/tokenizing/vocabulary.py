@@ -1,7 +1,7 @@
-"""What a tokenizer has learnt, as `tokenizer.json` holds it, and the `tokenizers` library built from it.
+"""The learned vocabulary as stored in `tokenizer.json`, and the `tokenizers` library's tokenizer built from it.
 
-The file holds the pieces and how they are put together, and nothing executable. All rules are built here, so that a
-foreign file is refused by name before the library sees it.
+The file contains pieces, merges and scores, and nothing executable. All rules are built here, so an invalid file is
+rejected with a clear message before the library sees it.
 """
 
 from typing import Literal, Self
@@ -22,7 +22,7 @@ from dragoman.tokenizing.special_tokens import Specials
 
 Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe", "character"]
 WHOLE_WORDS: tuple[Kind, ...] = ("word", "spacy")
-"""Kinds whose ids are words and punctuation marks; they differ only in who cuts the text."""
+"""Kinds whose ids are words and punctuation marks; they differ only in how the text is split."""
 FORMAT = 1
 _SUBWORDS = (SUBWORD_PATTERN, OLDER_SUBWORD_PATTERN)
 PATTERNS: dict[Kind, tuple[str | None, ...]] = {
@@ -33,32 +33,31 @@ PATTERNS: dict[Kind, tuple[str | None, ...]] = {
     "byte_bpe": (OLDER_SUBWORD_PATTERN,),
     "character": _SUBWORDS,
 }
-"""Where each kind may cut text; new vocabularies take the first."""
+"""Patterns by which each kind may cut text; new vocabularies use the first."""
 
-# The library needs a piece for unknown text. Normal form C turns this character into another one, so that no
-# normalised text can spell it.
+# The library needs a piece for unknown text. Normal form C replaces this character, so no normalised text contains it.
 NOTHING = "\u2000"
 
 
 class Vocabulary(Settings):
-    """The content of a tokenizer file."""
+    """Content of a tokenizer file."""
 
     format: Literal[1] = FORMAT
-    """Number of the file's format."""
+    """Format number of the file."""
     kind: Kind
-    """Which rules apply."""
+    """Kind of tokenizer, which selects the rules."""
     language: LanguageTag | None = None
-    """Code of the language, which spaCy's rules need."""
+    """Code of the language, needed by spaCy's rules."""
     specials: Specials = Specials()
     """Names of the special symbols."""
     pattern: str | None
-    """Where text is cut, as a regular expression; None for spaCy."""
+    """Regular expression by which text is cut; None for spaCy."""
     pieces: tuple[str, ...]
-    """What was learnt, in the order of the ids, after the special symbols and bytes."""
+    """Learned pieces in the order of their ids, after the special symbols and bytes."""
     merges: tuple[tuple[str, str], ...] = ()
-    """Byte-pair encoding: the pairs of pieces that become one, in the order in which they do."""
+    """Byte-pair encoding: pairs of pieces to merge, in order."""
     scores: tuple[float, ...] = ()
-    """Unigram: the logarithm of each piece's probability."""
+    """Unigram: log-probability of each piece."""
 
     @pydantic.model_validator(mode="after")
     def _sound(self) -> Self:
@@ -85,7 +84,7 @@ class Vocabulary(Settings):
 
 
 def build_library(kind: Kind, vocabulary: Vocabulary | None = None) -> tokenizers.Tokenizer:
-    """The library's tokenizer by our rules for `kind`, with a vocabulary or ready to learn one.
+    """Build the library's tokenizer with our rules for `kind`, from a vocabulary or ready to learn one.
 
     The piece for unknown text comes last; `byte_bpe` has none, because it knows every byte.
     """
@@ -101,7 +100,7 @@ def build_library(kind: Kind, vocabulary: Vocabulary | None = None) -> tokenizer
 
 
 def spelling(kind: Kind, piece: str) -> bytes:
-    """The UTF-8 bytes that a piece stands for."""
+    """Return the UTF-8 bytes that a piece stands for."""
     return bytes(BYTE_LEVEL[character] for character in piece) if kind == "byte_bpe" else piece.encode()
 
 
@@ -131,7 +130,7 @@ def _cut(kind: Kind, pattern: Regex) -> pre_tokenizers.PreTokenizer:
 
 
 def _byte_level() -> dict[str, int]:
-    """The library's characters for bytes: printable ones stand for themselves, the rest start at U+0100."""
+    """Return the library's characters for bytes: printable bytes map to themselves, the rest start at U+0100."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [value for value in range(256) if value not in printable]
     return {chr(value): value for value in printable} | {chr(256 + n): value for n, value in enumerate(rest)}
