@@ -16,7 +16,7 @@ import torch
 from command_line import command_line, figures_file
 
 from dragoman.compiled import kernels
-from dragoman.evaluating.speed import Spread
+from dragoman.evaluating.speed import MedianRange
 from dragoman.memory import keep_freed_memory
 from dragoman.model.attention_backends import BACKENDS, AttentionContext, Backend
 from dragoman.model.packing import Packing
@@ -64,7 +64,7 @@ def main() -> None:
         for causal in (True, False):
             found = [ratios(length, options.tokens, dtype, causal, options.rounds) for length in LENGTHS]
             for way in found[0]:
-                spreads = [Spread.of(each[way]) for each in found]
+                spreads = [MedianRange.from_values(each[way]) for each in found]
                 line = "".join(f"{spread.median:>7.2f}" for spread in spreads)
                 print(f"{precision:<10}{'causal' if causal else 'whole':<8}{way:<10}{line}")
                 results += [

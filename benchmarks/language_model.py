@@ -26,7 +26,7 @@ from peers.worker import TextRun
 from training import take_turns
 
 from dragoman.data.encoding import encode_text
-from dragoman.evaluating.speed import Spread
+from dragoman.evaluating.speed import MedianRange
 from dragoman.serialization import write_json
 from dragoman.system import describe, gemm_rate, machine
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
@@ -44,7 +44,7 @@ def encode(text: Path, folder: Path, window: int) -> int:
     return tokenizer.size
 
 
-def measure(run: TextRun, precision: Precision, rounds: int) -> tuple[list[Entry], Spread]:
+def measure(run: TextRun, precision: Precision, rounds: int) -> tuple[list[Entry], MedianRange]:
     """Everyone's turns, and the roof in the same rounds."""
     starting = [each for each in entrants(OURS, precision) if each.variant == "modern"] + entrants(PEER, precision)
     roofs: list[float] = []
@@ -58,7 +58,7 @@ def measure(run: TextRun, precision: Precision, rounds: int) -> tuple[list[Entry
     entries = take_turns(starting, run, "keep", run.batches, rounds, left_out, look_at_the_roof)
     if left_out:
         raise SystemExit(f"error: {next(iter(left_out.values()))}")
-    return entries, Spread.of(roofs)
+    return entries, MedianRange.from_values(roofs)
 
 
 def told(entries: Sequence[Entry], fastest: Entry) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def told(entries: Sequence[Entry], fastest: Entry) -> list[dict[str, Any]]:
 
 
 def row(found: dict[str, Any]) -> list[str]:
-    speed, ratio = Spread(**found["tokens_per_second"]), Spread(**found["ratio"])
+    speed, ratio = MedianRange(**found["tokens_per_second"]), MedianRange(**found["ratio"])
     return [
         found["model"],
         f"{found['parameters']:,}",

@@ -37,7 +37,7 @@ from peers.runtimes import Contender, Way
 from peers.servers import Held, Server, ways
 
 import dragoman
-from dragoman.evaluating.speed import Latency, Spread
+from dragoman.evaluating.speed import Latency, MedianRange
 from dragoman.formats.lines import read_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import options_of
@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
     load: str
     server: str
-    per_second: Spread
+    per_second: MedianRange
     latency_ms: Latency
     statuses: dict[int, int]
     characters: float
@@ -86,8 +86,8 @@ class Row(NamedTuple):
         return cls(
             load,
             server,
-            Spread.of([turn.per_second for turn in turns]),
-            Latency.of([seconds for turn in turns for seconds in turn.seconds]),
+            MedianRange.from_values([turn.per_second for turn in turns]),
+            Latency.from_seconds([seconds for turn in turns for seconds in turn.seconds]),
             dict(statuses),
             statistics.fmean(turn.characters for turn in turns),
         )
@@ -151,7 +151,7 @@ def alone(options: argparse.Namespace, beam_size: int, texts: Sequence[str]) -> 
     engine.turn(texts[:16], beam_size, alone=True)
     turn = engine.turn(texts, beam_size, alone=True)
     engine.leave()
-    return Latency.of(turn.seconds)
+    return Latency.from_seconds(turn.seconds)
 
 
 def overload(server: Server, sentences: Sentences, seconds: float, chance: random.Random) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def rush(answers: Sequence[Answer], seconds: float) -> dict[str, Any]:
         "refused": statuses[503],
         "lost": statuses[LOST],
         "others": len(answers) - statuses[200] - statuses[503] - statuses[LOST],
-        "served_ms": Latency.of(by_status[200])._asdict() if by_status[200] else None,
-        "refused_ms": Latency.of(by_status[503])._asdict() if by_status[503] else None,
+        "served_ms": Latency.from_seconds(by_status[200])._asdict() if by_status[200] else None,
+        "refused_ms": Latency.from_seconds(by_status[503])._asdict() if by_status[503] else None,
     }
 
 
@@ -227,7 +227,9 @@ async def document(server: Server, sentences: Sentences) -> dict[str, Any]:
     beside = await closed_loop(server.port, sentences.requests(1000), 1, lambda: not task.done())
     answer = await task
     connection.leave()
-    before, during = (Latency.of([each.seconds for each in found if each.status == 200]) for found in (free, beside))
+    before, during = (
+        Latency.from_seconds([each.seconds for each in found if each.status == 200]) for found in (free, beside)
+    )
     return {
         "document": {"status": answer.status, "seconds": answer.seconds},
         "free_ms": before._asdict(),

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
 from dragoman.data.encoding import encode_corpus
-from dragoman.evaluating.speed import Spread
+from dragoman.evaluating.speed import MedianRange
 from dragoman.model.transformer import build_model
 from dragoman.system import describe, gemm_rate, machine
 from dragoman.text.prepare import prepare_data
@@ -80,7 +80,7 @@ def measure(
     entries = take_turns(starting, run, allocator, run.batches, rounds, left_out, look_at_the_roof)
     batches = run.load()
     work = {preset: flops(build_model(run.shape.config(preset)), batches) for preset in ("paper", "modern")}
-    return Contest(run.shape.size, precision, allocator, heats, entries, Spread.of(roofs[1:]), work)
+    return Contest(run.shape.size, precision, allocator, heats, entries, MedianRange.from_values(roofs[1:]), work)
 
 
 def run_heats(

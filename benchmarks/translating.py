@@ -36,7 +36,7 @@ from dragoman.errors import Error
 from dragoman.evaluating.metrics import score
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.significance import compare_outputs
-from dragoman.evaluating.speed import Latency, Spread
+from dragoman.evaluating.speed import Latency, MedianRange
 from dragoman.system import describe, gemm_rate, machine
 
 SEARCHES = {"greedy": 1, "beam 4": 4}
@@ -55,7 +55,7 @@ class Row:
     search: str
     settings: dict[str, str]
     """For a file and for one sentence."""
-    tokens_per_second: Spread
+    tokens_per_second: MedianRange
     latency_ms: Latency
     bleu: float
     chrf: float
@@ -64,7 +64,7 @@ class Row:
     equal: int
     lines: int
     megabytes: float
-    to_ctranslate2: dict[str, Spread]
+    to_ctranslate2: dict[str, MedianRange]
     """The speed of a file over CTranslate2's, and the time of one sentence over CTranslate2's."""
 
 
@@ -144,8 +144,8 @@ class Race:
                 way=way.name,
                 search=search,
                 settings={FILE: way.settings, ONE: other.settings},
-                tokens_per_second=Spread.of([turn.tokens_per_second for turn in turns]),
-                latency_ms=Latency.of([seconds for turn in calls for seconds in turn.seconds]),
+                tokens_per_second=MedianRange.from_values([turn.tokens_per_second for turn in turns]),
+                latency_ms=Latency.from_seconds([seconds for turn in calls for seconds in turn.seconds]),
                 bleu=scores["bleu"].value,
                 chrf=scores["chrf"].value,
                 p_value=1.0 if texts == plain else compared["bleu"].p_value,
@@ -160,14 +160,14 @@ class Race:
 
 def ratios(
     turns: Sequence[Turn], calls: Sequence[Turn], rival_turns: Sequence[Turn], rival_calls: Sequence[Turn]
-) -> dict[str, Spread]:
+) -> dict[str, MedianRange]:
     """The speed of a file over the rival's, and the median time of one sentence over the rival's, within each round."""
     speeds = [own.tokens_per_second / other.tokens_per_second for own, other in zip(turns, rival_turns, strict=False)]
     times = [
         statistics.median(own.seconds) / statistics.median(other.seconds)
         for own, other in zip(calls, rival_calls, strict=False)
     ]
-    return {FILE: Spread.of(speeds), ONE: Spread.of(times)}
+    return {FILE: MedianRange.from_values(speeds), ONE: MedianRange.from_values(times)}
 
 
 def export(model: Path, folder: Path) -> dict[str, Path]:

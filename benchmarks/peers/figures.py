@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.evaluating.speed import Spread
+from dragoman.evaluating.speed import MedianRange
 from dragoman.training.optimiser import Precision
 from peers.entrants import OURS, Entrant
 from peers.worker import Turn
@@ -26,8 +26,8 @@ class Entry(NamedTuple):
     turns: list[Turn]
 
     @property
-    def speed(self) -> Spread:
-        return Spread.of([turn.tokens_per_second for turn in self.turns])
+    def speed(self) -> MedianRange:
+        return MedianRange.from_values([turn.tokens_per_second for turn in self.turns])
 
     @property
     def peak_memory_bytes(self) -> int:
@@ -38,10 +38,10 @@ class Entry(NamedTuple):
         """Whether the loss on the same few batches fell, so that what is timed is training."""
         return self.turns[-1].loss < self.warm_up.loss
 
-    def against(self, other: "Entry") -> Spread:
+    def against(self, other: "Entry") -> MedianRange:
         """How many times as fast, round by round, so that a busy minute slows both."""
         pairs = zip(self.turns, other.turns, strict=True)
-        return Spread.of([ours.tokens_per_second / theirs.tokens_per_second for ours, theirs in pairs])
+        return MedianRange.from_values([ours.tokens_per_second / theirs.tokens_per_second for ours, theirs in pairs])
 
 
 class Contest(NamedTuple):
@@ -52,7 +52,7 @@ class Contest(NamedTuple):
     allocator: str
     heats: list[Heat]
     entries: list[Entry]
-    roof: Spread
+    roof: MedianRange
     work: dict[str, float]
     """FLOP of a token, by preset."""
 

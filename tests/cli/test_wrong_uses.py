@@ -28,7 +28,7 @@ WRONG = [
     ("translate RUN one two --item 1", "TEXT and --item were given; translate takes one of", 2),
     ("translate RUN my.toml", "TEXT my.toml is the name of a file; give --input my.toml for the lines in it", 2),
     ("translate RUN --item 7", "--item must be from 1 to 6, the size of the test set, but is 7", 2),
-    ("translate RUN/best --item 1", "has no test set of its own, because it is not a run folder", 2),
+    ("translate RUN/best --item 1", "has no test set, because it is not a run folder", 2),
     ("translate RUN text --set train.steps=5", "unknown setting train; known here: decode", 2),
     ("translate RUN text --device cuda", "device cuda was asked for, but torch finds none here", 2),
     ("prepare-data empty.tsv --folder new", "empty.tsv is empty", 2),

@@ -14,7 +14,7 @@ from dragoman.evaluating.baselines import (
     tag_baselines,
 )
 from dragoman.evaluating.label_metrics import marks_ends
-from dragoman.evaluating.labels_evaluation import ahead_of, evaluate_labels, judge_baselines
+from dragoman.evaluating.labels_evaluation import compare_with_better, evaluate_labels, judge_baselines
 from dragoman.tokenizing.labels import Labels
 
 TEXTS = [
@@ -57,7 +57,7 @@ def test_without_scikit_learn_the_svm_is_left_out_and_the_extra_named(monkeypatc
     with caplog.at_level(logging.WARNING):
         assert list(classify_baselines(TEXTS, TEXTS)) == [MAJORITY]
     assert caplog.messages == [
-        f"the baseline {SVM} is left out: scikit-learn is not installed: pip install 'dragoman[baselines]'"
+        f"the baseline {SVM} is skipped: scikit-learn is not installed: pip install 'dragoman[baselines]'"
     ]
 
 
@@ -105,7 +105,7 @@ def test_only_baselines_that_are_ahead_of_the_model_are_compared_with_it():
     model = evaluate_labels(labels, gold, weak, system="model", test="test.csv", sha256="5" * 64)
     baselines = judge_baselines(model, {"strong": gold, "as good": weak, "blind": ["place"] * 100}, samples=0)
     assert [each.scores["accuracy"].value for each in baselines] == [100, model.scores["accuracy"].value, 50]
-    (found,) = ahead_of(model, baselines)
+    (found,) = compare_with_better(model, baselines)
     assert str(found).startswith("strong is better than model by 17.0 accuracy (p ")
 
 

@@ -257,7 +257,7 @@ def test_obvious_faults_are_counted(test_set):
 
 
 def test_a_translator_with_line_breaks_in_its_output_is_refused(test_set):
-    with pytest.raises(DataError, match="translation 1 holds a line break"):
+    with pytest.raises(DataError, match="translation 1 contains a line break"):
         evaluate(Dictionary({"the cat sat": "il gatto\nsedeva"}), test_set, samples=0)
 
 

@@ -92,7 +92,9 @@ def test_scores_are_those_of_scikit_learn():
     for row, expected in zip(label_rows(rows(gold), rows(found)), zip(*columns, strict=True), strict=True):
         assert (row.precision, row.recall, row.f1) == pytest.approx(tuple(100 * value for value in expected[:3]))
         assert row.gold == expected[3]
-    assert Confusion.of(rows(gold), rows(found)).counts.tolist() == metrics.confusion_matrix(gold, found).tolist()
+    assert (
+        Confusion.from_labels(rows(gold), rows(found)).counts.tolist() == metrics.confusion_matrix(gold, found).tolist()
+    )
 
 
 def test_a_validation_with_many_rows_and_labels_takes_little_memory():
@@ -226,8 +228,8 @@ def test_sentences_without_entities_score_nothing_and_break_nothing():
 @pytest.mark.parametrize(
     ("gold", "found", "message"),
     [
-        (["a", "b"], ["a"], "1 found rows of labels cannot be scored against 2 gold ones"),
-        ([["a"], ["b"]], [["a"], ["b", "b"]], "row 2 of the test set has 1 labels, but 2 were found"),
+        (["a", "b"], ["a"], "1 predicted rows of labels cannot be scored against 2 gold rows"),
+        ([["a"], ["b"]], [["a"], ["b", "b"]], "row 2 of the test set has 1 labels, but 2 were predicted"),
         ([], [], "there is nothing to score"),
         ([[]], [[]], "there is nothing to score"),
     ],
@@ -238,7 +240,7 @@ def test_labels_that_do_not_fit_are_refused(gold, found, message):
 
 
 def test_a_table_of_few_labels_is_the_whole_matrix():
-    table = confusion_table(Confusion.of(rows("aabbc"), rows("abbbb")))
+    table = confusion_table(Confusion.from_labels(rows("aabbc"), rows("abbbb")))
     assert table.headings == ("gold, found as", "a", "b", "c")
     assert table.rows == [("a", "1", "1", "0"), ("b", "0", "2", "0"), ("c", "0", "1", "0")]
     assert not table.left_out
@@ -246,28 +248,28 @@ def test_a_table_of_few_labels_is_the_whole_matrix():
 
 def test_a_table_of_many_labels_shows_those_confused_most_and_counts_the_others():
     gold, found = rows("aaaabbbcdddd"), rows("abbaabbcdddc")
-    table = confusion_table(Confusion.of(gold, found), most=2)
+    table = confusion_table(Confusion.from_labels(gold, found), most=2)
     assert table.headings == ("gold, found as", "a", "b", "others")
     assert table.rows == [("a", "2", "2", "0"), ("b", "1", "2", "0")]
     assert table.left_out == "2 of 4 labels are left out; 1 of 4 mistakes are theirs"
 
 
 def test_each_row_of_a_table_counts_every_gold_label():
-    confusion = Confusion.of(rows(GOLD), rows(FOUND))
+    confusion = Confusion.from_labels(rows(GOLD), rows(FOUND))
     for name, *cells in confusion_table(confusion, most=3).rows:
         assert sum(map(int, cells)) == GOLD.count(name)
 
 
 def test_the_worst_confusions_are_said_in_words():
-    confusion = Confusion.of(rows("aaaabbbcdddd"), rows("abbaabbcdddd"))
+    confusion = Confusion.from_labels(rows("aaaabbbcdddd"), rows("abbaabbcdddd"))
     assert worst_confusions(confusion) == ["2 of 4 a were taken for b", "1 of 3 b were taken for a"]
-    assert worst_confusions(Confusion.of(rows("ab"), rows("ab"))) == []
+    assert worst_confusions(Confusion.from_labels(rows("ab"), rows("ab"))) == []
 
 
 @pytest.mark.parametrize(("form", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_a_matrix_is_drawn_as_a_picture_that_is_the_same_each_time(form, begins):
     pytest.importorskip("matplotlib", reason="needs the extra plots")
-    confusion = Confusion.of(rows([*GOLD, "$x", "字"]), rows([*FOUND, "字", "$x"]))
+    confusion = Confusion.from_labels(rows([*GOLD, "$x", "字"]), rows([*FOUND, "字", "$x"]))
     assert draw_confusion(confusion, form).startswith(begins)
     assert draw_confusion(confusion, form) == draw_confusion(confusion, form)
 
@@ -275,13 +277,13 @@ def test_a_matrix_is_drawn_as_a_picture_that_is_the_same_each_time(form, begins)
 def test_a_picture_of_many_labels_says_how_many_are_left_out(monkeypatch):
     pytest.importorskip("matplotlib", reason="needs the extra plots")
     monkeypatch.setattr(pictures, "MOST_DRAWN", 2)
-    assert b"<!-- 3 labels left out -->" in draw_confusion(Confusion.of(rows(GOLD), rows(FOUND)), "svg")
+    assert b"<!-- 3 labels left out -->" in draw_confusion(Confusion.from_labels(rows(GOLD), rows(FOUND)), "svg")
 
 
 def test_without_matplotlib_a_picture_names_the_extra(monkeypatch):
     without(monkeypatch, "matplotlib")
     with pytest.raises(MissingExtra, match=r"dragoman\[plots\]"):
-        draw_confusion(Confusion.of(rows("ab"), rows("aa")))
+        draw_confusion(Confusion.from_labels(rows("ab"), rows("aa")))
 
 
 def test_facts_are_plain_and_can_be_read_again(tmp_path):
@@ -359,5 +361,5 @@ def test_systems_of_several_seeds_are_compared():
     good, bad = ([judged(CLASSIFY, GOLD, noisy(GOLD, rate, seed)) for seed in range(3)] for rate in (0.1, 0.5))
     found = compare_systems(good, bad, names=("good", "bad"))
     assert [comparison.better for comparison in found.values()] == ["good", "good"]
-    with pytest.raises(ConfigError, match="takes two runs of each system"):
+    with pytest.raises(ConfigError, match="needs two runs of each system"):
         compare_systems(good[:1], bad, names=("good", "bad"))

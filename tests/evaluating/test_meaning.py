@@ -14,7 +14,7 @@ from dragoman.evaluating.meaning import BASELINE, in_short
 from dragoman.evaluating.metrics import Score, not_comparable
 from dragoman.evaluating.references import ReferenceSet
 from dragoman.evaluating.scores import read_baselines, read_evaluations, write_scores
-from dragoman.evaluating.significance import Spread
+from dragoman.evaluating.significance import SeedScores
 from dragoman.runs.compare import SystemResult, _comparisons
 from dragoman.runs.status import RunScore, _test_score
 from dragoman.tokenizing.labels import Labels
@@ -81,8 +81,8 @@ def test_scores_of_another_tokenizer_are_marked_wherever_they_are_compared(
     newer = score("BLEU", 31.0, "nrefs:1|tok:char|version:2.7.0")
     assert not_comparable([words, characters]) == "tok:ja-mecab and tok:char"
     assert not_comparable([characters, newer]) == ""
-    assert "not comparable" in str(Spread("test", [words, characters])) and "±" in str(
-        Spread("test", [characters, newer])
+    assert "not comparable" in str(SeedScores("test", [words, characters])) and "±" in str(
+        SeedScores("test", [characters, newer])
     )
     test = ReferenceSet("test.jsonl", RIGHT, tuple((text,) for text in RIGHT))
     (tmp_path / "found.txt").write_text("\n".join(RIGHT), encoding="utf-8")

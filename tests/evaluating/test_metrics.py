@@ -215,7 +215,7 @@ def test_a_line_without_reference_is_refused_by_number():
 
 
 def test_a_line_break_inside_a_translation_is_refused():
-    with pytest.raises(DataError, match="translation 1 holds a line break"):
+    with pytest.raises(DataError, match="translation 1 contains a line break"):
         score(["a\nb"], ["a b"])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dragoman.errors import DataError
-from dragoman.evaluating.metrics import METRICS, Statistics, build_metric, statistics
+from dragoman.evaluating.metrics import METRICS, LineStatistics, build_metric, statistics
 from dragoman.evaluating.significance import Comparison, compare_outputs, exchanged_distances, randomisation_p_value
 
 REFERENCES = [f"the cat number {n} sat on the mat of house {n * 7 % 31}" for n in range(45)]
@@ -64,7 +64,7 @@ def test_randomisation_comes_near_to_trying_every_exchange():
     assert randomisation_p_value(one, other, trials=4000) == pytest.approx(exact_p_value(one, other), abs=0.02)
 
 
-def exact_p_value(first: Statistics, second: Statistics) -> float:
+def exact_p_value(first: LineStatistics, second: LineStatistics) -> float:
     def distance(a, b):
         return abs(first.scores(a[None])[0] - first.scores(b[None])[0])
 

@@ -17,7 +17,7 @@ from dragoman.evaluating.speed import (
     ONE,
     Benchmark,
     Latency,
-    Spread,
+    MedianRange,
     benchmark,
     measure,
 )
@@ -120,7 +120,7 @@ def test_some_of_many_texts_are_spread_over_all_of_them():
 
 @given(st.lists(st.floats(1e-6, 100), min_size=1, max_size=300))
 def test_percentiles_are_measured_values_in_order(seconds):
-    p50, p95, p99 = found = Latency.of(seconds)
+    p50, p95, p99 = found = Latency.from_seconds(seconds)
     assert p50 <= p95 <= p99 <= 1000 * max(seconds) + 1e-6
     assert all(any(abs(value - 1000 * second) < 1e-6 for second in seconds) for value in found)
 
@@ -132,7 +132,7 @@ def test_a_benchmark_is_plain_json():
     whole = Benchmark({}, "here", 100.0, "float32", "cpu", 5, 3, tuple(speeds), tuple(ratios), 20)
     facts = json.loads(json.dumps(whole.facts()))
     assert set(facts["speeds"][0]["latency_ms"]) == {"p50", "p95", "p99"}
-    assert set(facts["ratios"][0]["ratio"]) == set(Spread._fields)
+    assert set(facts["ratios"][0]["ratio"]) == set(MedianRange._fields)
     assert facts["peak_bytes"] == 20
 
 

@@ -204,7 +204,7 @@ def test_other_labelled_text_can_be_the_test_set(classifier: Path, tmp_path: Pat
     [evaluation] = found.evaluations
     assert isinstance(evaluation, LabelEvaluation)
     assert [row[0] for row in evaluation.gold] == ["loud", "calm", "odd"]
-    assert [row[0] for row in evaluation.found][:2] == ["loud", "calm"]
+    assert [row[0] for row in evaluation.predicted][:2] == ["loud", "calm"]
 
 
 @pytest.mark.parametrize(

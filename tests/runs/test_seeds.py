@@ -14,7 +14,7 @@ from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError, Interrupted
 from dragoman.evaluating.metrics import Score, build_metric
 from dragoman.evaluating.metrics import statistics as statistics_of
-from dragoman.evaluating.significance import Spread, Student, compare_outputs
+from dragoman.evaluating.significance import SeedScores, Student, compare_outputs
 from dragoman.runs.train import seed_runs, spreads, train_seeds
 
 REFERENCES = [f"the cat number {n} sat on the mat of house {n * 7 % 31}" for n in range(60)]
@@ -79,7 +79,7 @@ def test_a_group_is_evaluated_and_compared_by_its_common_name(
     monkeypatch.setattr(dragoman, "evaluate", lambda *_, **__: pytest.fail("refused too late"))
     assert main(["evaluate", group, "--against", f"{group}-seed1", "--quiet"]) == 2
     out, err = capsys.readouterr()
-    assert "the spread of seeds takes two runs of each system" in err and "corpus-seed1 1" in err and not out
+    assert "the spread of seeds needs two runs of each system" in err and "corpus-seed1 1" in err and not out
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_no_seeds_are_refused() -> None:
 
 def test_a_spread_is_said_with_mean_deviation_and_each() -> None:
     scores = [Score("BLEU", value, None, None, "nrefs:1", "") for value in (38.0, 38.5, 39.5)]
-    spread = Spread("test", scores)
+    spread = SeedScores("test", scores)
     assert (spread.mean, spread.deviation) == (statistics.mean([38, 38.5, 39.5]), statistics.stdev([38, 38.5, 39.5]))
     assert str(spread) == "BLEU 38.7 ± 0.8 (38.0, 38.5, 39.5; mean and standard deviation of 3 seeds) nrefs:1"
-    assert Spread("test", scores[:1]).deviation is None
+    assert SeedScores("test", scores[:1]).deviation is None
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_chance_alone_is_seldom_called_a_difference() -> None:
 
 
 def test_one_seed_has_no_spread_and_lines_must_be_aligned() -> None:
-    with pytest.raises(ConfigError, match="the spread of seeds takes two runs of each system, but A has 1 and B 2"):
+    with pytest.raises(ConfigError, match="the spread of seeds needs two runs of each system, but A has 1 and B 2"):
         compare_outputs([REFERENCES], [REFERENCES] * 2, REFERENCES, names=("A", "B"))
     with pytest.raises(DataError, match="59 translations cannot be scored against 60 lines"):
         compare_outputs([REFERENCES, REFERENCES[1:]], [REFERENCES] * 2, REFERENCES)

@@ -41,12 +41,12 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output, write_file
 
 if TYPE_CHECKING:
-    from dragoman.evaluating.confusion import Form
+    from dragoman.evaluating.confusion import PictureFormat
     from dragoman.evaluating.evaluation import Evaluation
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
     from dragoman.evaluating.pairs import ScoredPair
-    from dragoman.evaluating.scores import KeptEvaluation
-    from dragoman.evaluating.speed import Benchmark, Spread
+    from dragoman.evaluating.scores import StoredEvaluation
+    from dragoman.evaluating.speed import Benchmark, MedianRange
     from dragoman.inference.segments import Arriving
     from dragoman.progress import Progress
     from dragoman.runs.compare import CompareResult
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from dragoman.text.readers import Pair
     from dragoman.text.settings import ReadingSettings
 
-    AnyEvaluation = Evaluation | KeptEvaluation | LabelEvaluation | TextEvaluation
+    AnyEvaluation = Evaluation | StoredEvaluation | LabelEvaluation | TextEvaluation
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ def draw_picture(evaluation: "Evaluation | LabelEvaluation", picture: Path) -> N
 
     if not isinstance(evaluation, LabelEvaluation):
         raise ConfigError("--picture draws the confusions of labels; translations have none")
-    write_file(picture, draw_confusion(evaluation.confusion, cast("Form", picture.suffix[1:])))
+    write_file(picture, draw_confusion(evaluation.confusion, cast("PictureFormat", picture.suffix[1:])))
 
 
 def show(result: "CompareResult") -> None:
@@ -393,5 +393,5 @@ def show_benchmark(result: "Benchmark") -> None:
     )
 
 
-def median_and_range(figure: "Spread") -> str:
+def median_and_range(figure: "MedianRange") -> str:
     return f"{figure.median:,.0f} ({figure.low:,.0f}-{figure.high:,.0f})"

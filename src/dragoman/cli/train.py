@@ -43,7 +43,7 @@ from dragoman.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from dragoman.evaluating.evaluation import Evaluation
-    from dragoman.evaluating.scores import KeptEvaluation
+    from dragoman.evaluating.scores import StoredEvaluation
     from dragoman.runs.forecast import Forecast
     from dragoman.runs.train import RunResult
 
@@ -235,7 +235,7 @@ def show_kept_scores(run: Path) -> None:
         show_meaning([each for each in kept if not each.system.startswith("before")])
 
 
-def kept_scores(run: Path) -> "tuple[KeptEvaluation, ...]":
+def kept_scores(run: Path) -> "tuple[StoredEvaluation, ...]":
     """What a run's `scores.json` holds, if any. A damaged file is only a warning, because the run is whole."""
     from dragoman.evaluating.scores import read_baselines, read_evaluations
     from dragoman.run_folder import RunFolder
@@ -389,11 +389,11 @@ def demo(
 
 def show_demo_scores(run: Path) -> None:
     """The scores of a run on the phrasebook, named by what each test set tests."""
-    from dragoman.evaluating.scores import KeptTest
+    from dragoman.evaluating.scores import StoredTestSet
 
     kept = {scored.test.stem: scored for scored in kept_scores(run)}
     named = [
-        kept[stem].model_copy(update={"system": name, "test": KeptTest(name=name)})
+        kept[stem].model_copy(update={"system": name, "test": StoredTestSet(name=name)})
         for stem, name in TEST_SETS.items()
         if stem in kept
     ]

@@ -1,1 +1,1 @@
-"""How good models are, and how fast: scores with signatures, significance, speed. Start with `evaluation`."""
+"""Evaluation of models: scores with signatures, significance tests, speed. Start with `evaluation`."""

@@ -1,6 +1,6 @@
-"""What a classifier or tagger must beat: simple ways that are trained in seconds, without any tuning.
+"""Baselines for classifiers and taggers: simple methods that train in seconds, without tuning.
 
-The SVM needs scikit-learn (extra `baselines`) and is left out without it.
+The SVM needs scikit-learn (extra `baselines`) and is skipped without it.
 """
 
 import logging
@@ -28,43 +28,46 @@ log = logging.getLogger(__name__)
 MAJORITY, SVM = "majority label", "TF-IDF SVM"
 FREQUENT, KNOWN_ENTITIES = "most frequent tag", "entities of the training text"
 WORDS = rf"[{SPACELESS}]|(?:(?![{SPACELESS}])[\w'-])+|[^\w\s]"
-"""What the SVM counts: words, characters of scripts without spaces, and single signs, because a question mark says
-something."""
+"""Features of the SVM: words, characters of scripts without spaces, and single signs, since a question mark is
+informative."""
 
 
-Text = tuple[str, str]
+LabelledText = tuple[str, str]
 """A text and its label."""
-Sentence = tuple[Sequence[str], Sequence[str]]
+TaggedSentence = tuple[Sequence[str], Sequence[str]]
 """The words of a sentence and their tags."""
 
 
-def classify_baselines(train: Sequence[Text], test: Sequence[Text]) -> dict[str, list[str]]:
-    """The labels that each baseline, learned from `train`, finds for the texts of `test`."""
+def classify_baselines(train: Sequence[LabelledText], test: Sequence[LabelledText]) -> dict[str, list[str]]:
+    """Return the labels that each baseline, learned from `train`, predicts for the texts of `test`."""
     labels = Counter(label for _, label in train)
-    found = {MAJORITY: [labels.most_common(1)[0][0]] * len(test)}
-    if len(labels) > 1 and (of_svm := _svm(train, test)) is not None:
-        found[SVM] = of_svm
-    return found
+    predicted = {MAJORITY: [labels.most_common(1)[0][0]] * len(test)}
+    if len(labels) > 1 and (svm_labels := _svm(train, test)) is not None:
+        predicted[SVM] = svm_labels
+    return predicted
 
 
-def tag_baselines(train: Sequence[Sentence], test: Sequence[Sentence]) -> dict[str, list[list[str]]]:
-    """The tags that each baseline, learned from `train`, finds for the sentences of `test`."""
+def tag_baselines(train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]) -> dict[str, list[list[str]]]:
+    """Return the tags that each baseline, learned from `train`, predicts for the sentences of `test`."""
     names = tuple(dict.fromkeys(tag for _, tags in train for tag in tags))
     labels = Labels(task="tag", names=names) if len(names) > 1 else None
-    found = {FREQUENT: _frequent_tags(train, test, labels and Transitions.of(labels))}
+    predicted = {FREQUENT: _frequent_tags(train, test, labels and Transitions.of(labels))}
     if labels is not None and labels.bio:
-        found[KNOWN_ENTITIES] = _known_entities(train, test)
-    return found
+        predicted[KNOWN_ENTITIES] = _known_entities(train, test)
+    return predicted
 
 
-def _svm(train: Sequence[Text], test: Sequence[Text]) -> list[str] | None:
-    """A linear SVM over the TF-IDF of words and word pairs, with scikit-learn's own settings."""
+def _svm(train: Sequence[LabelledText], test: Sequence[LabelledText]) -> list[str] | None:
+    """Return the labels of a linear SVM over the TF-IDF of words and word pairs, with scikit-learn's defaults.
+
+    None if scikit-learn is missing or the training texts have no words.
+    """
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.svm import LinearSVC
     except ImportError:
-        log.warning("the baseline %s is left out: %s", SVM, missing_extra("scikit-learn", "baselines"))
+        log.warning("the baseline %s is skipped: %s", SVM, missing_extra("scikit-learn", "baselines"))
         return None
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), token_pattern=WORDS)
     try:
@@ -73,15 +76,15 @@ def _svm(train: Sequence[Text], test: Sequence[Text]) -> list[str] | None:
         return None
     svm = LinearSVC(random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # on large sets its thousand passes are enough all the same
+        warnings.simplefilter("ignore", ConvergenceWarning)  # its thousand passes are enough, also on large sets
         svm.fit(features, [label for _, label in train])
     return list(map(str, svm.predict(vectorizer.transform([text for text, _ in test]))))
 
 
 def _frequent_tags(
-    train: Sequence[Sentence], test: Sequence[Sentence], transitions: Transitions | None
+    train: Sequence[TaggedSentence], test: Sequence[TaggedSentence], transitions: Transitions | None
 ) -> list[list[str]]:
-    """The tag that each word had most often; of BIO tags, the valid sequence that is likeliest word by word.
+    """Tag each word with its most frequent tag; for BIO tags, return the most probable valid sequence.
 
     Each word starts with one imaginary example, split between the tags by their overall shares; it breaks ties and
     decides for unseen words.
@@ -93,11 +96,11 @@ def _frequent_tags(
     for words, row in train:
         for word, tag in zip(words, row, strict=True):
             counts[word][number[tag]] += 1
-    found: list[list[str]] = []
+    predicted: list[list[str]] = []
     for words, _ in test:
         rows = [counts.get(word, shares) for word in words]
-        found.append([names[tag] for tag in best_labels(_log_shares(rows), transitions)] if rows else [])
-    return found
+        predicted.append([names[tag] for tag in best_labels(_log_shares(rows), transitions)] if rows else [])
+    return predicted
 
 
 def _log_shares(counts: Sequence[Tensor]) -> Tensor:
@@ -105,9 +108,10 @@ def _log_shares(counts: Sequence[Tensor]) -> Tensor:
     return (rows / rows.sum(1, keepdim=True)).log()
 
 
-def _known_entities(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[list[str]]:
-    """Marks the entities of the training text, the longest first, if they had one type only: the baseline of the shared
-    task of CoNLL (Tjong Kim Sang and De Meulder 2003).
+def _known_entities(train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]) -> list[list[str]]:
+    """Tag entities that had a single type in the training text, longest match first.
+
+    This is the baseline of the CoNLL shared task (Tjong Kim Sang and De Meulder 2003).
     """
     types: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
     for words, tags in train:

@@ -1,4 +1,4 @@
-"""Which labels are taken for which: the confusion matrix, as a table, in words, and as a picture (extra `plots`)."""
+"""Confusion matrices of labels: as a table, in words, and as a picture (extra `plots`)."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # (matplotlib's types are partial)
@@ -22,17 +22,17 @@ from dragoman.evaluating.label_metrics import Rows, names_in
 log = logging.getLogger(__name__)
 
 MOST_LABELS = 12
-"""A table shows at most this many labels: about as many as fit on a screen."""
+"""Maximum number of labels in a table; about this many fit on a screen."""
 OTHERS = "others"
-Form = Literal["png", "svg", "pdf"]
+PictureFormat = Literal["png", "svg", "pdf"]
 MOST_DRAWN = 60
-"""A picture shows at most this many labels, those that are confused most, so that it stays readable."""
+"""Maximum number of labels in a picture, to keep it readable; the most confused labels are shown."""
 _CELL_INCHES = 0.42
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each of C gold labels, down, was found as each label, across: counts (C, C)."""
+    """Confusion matrix of C labels: counts (C, C), gold labels down, predicted labels across."""
 
     __repr__ = brief
 
@@ -40,47 +40,47 @@ class Confusion:
     counts: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, gold: Rows, found: Rows) -> Self:
-        """The confusions of all labels that occur."""
-        names = names_in(gold, found)
+    def from_labels(cls, gold: Rows, predicted: Rows) -> Self:
+        """Count the confusions of all labels that occur."""
+        names = names_in(gold, predicted)
         number = {name: index for index, name in enumerate(names)}
-        right, other = (
-            np.array([number[label] for row in side for label in row], dtype=np.int64) for side in (gold, found)
+        rows, columns = (
+            np.array([number[label] for row in side for label in row], dtype=np.int64) for side in (gold, predicted)
         )
-        counts = np.bincount(right * len(names) + other, minlength=len(names) ** 2)
+        counts = np.bincount(rows * len(names) + columns, minlength=len(names) ** 2)
         return cls(names, counts.reshape(len(names), len(names)))
 
     @property
     def mistakes(self) -> npt.NDArray[np.int64]:
-        """The counts without the right ones, which stand on the diagonal."""
+        """The counts with a zero diagonal."""
         return self.counts - np.diag(np.diag(self.counts))
 
     def worst_labels(self, most: int) -> list[int]:
-        """The labels with the most mistakes, as gold or as found, in the order of the matrix."""
+        """Return the labels with the most mistakes, gold or predicted, in the order of the matrix."""
         mistakes = self.mistakes
         order = np.argsort(-(mistakes.sum(axis=0) + mistakes.sum(axis=1)), kind="stable")
         return sorted(order[:most].tolist())
 
     def facts(self) -> dict[str, dict[str, int]]:
-        """Plain values for JSON: what each gold label was found as, without the zeros."""
+        """Return plain values for JSON: the nonzero counts of predicted labels for each gold label."""
         return {
-            name: {self.labels[other]: int(row[other]) for other in np.flatnonzero(row)}
+            name: {self.labels[column]: int(row[column]) for column in np.flatnonzero(row)}
             for name, row in zip(self.labels, self.counts, strict=True)
         }
 
 
 class ConfusionTable(NamedTuple):
-    """A confusion matrix as plain rows, for a console, Markdown or CSV."""
+    """Confusion matrix as plain rows, for a console, Markdown or CSV."""
 
     headings: tuple[str, ...]
     rows: list[tuple[str, ...]]
-    """Gold labels; each row says how often its label was found as each other."""
+    """One row per gold label, with the counts of its predicted labels."""
     left_out: str
-    """Which labels are not shown; empty if all are."""
+    """Sentence about labels that are not shown; empty if all are."""
 
 
 def confusion_table(confusion: Confusion, most: int = MOST_LABELS) -> ConfusionTable:
-    """The rows and columns of the labels that are confused most; one more column counts all others."""
+    """Return the rows and columns of the most confused labels; one more column counts all others."""
     shown = confusion.worst_labels(most)
     names = tuple(confusion.labels[index] for index in shown)
     cells, columns = confusion.counts[np.ix_(shown, shown)], names
@@ -92,14 +92,14 @@ def confusion_table(confusion: Confusion, most: int = MOST_LABELS) -> ConfusionT
 
 
 def worst_confusions(confusion: Confusion, most: int = 5) -> list[str]:
-    """The most frequent confusions in words: `12 of 94 ENTY were taken for DESC`."""
+    """Describe the most frequent confusions: `12 of 94 ENTY were taken for DESC`."""
     names, mistakes, totals = confusion.labels, confusion.mistakes, confusion.counts.sum(axis=1)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:most]
     pairs = zip(*np.unravel_index(order, mistakes.shape), strict=True)
     return [
-        f"{mistakes[gold, found]:,} of {totals[gold]:,} {names[gold]} were taken for {names[found]}"
-        for gold, found in pairs
-        if mistakes[gold, found]
+        f"{mistakes[gold, predicted]:,} of {totals[gold]:,} {names[gold]} were taken for {names[predicted]}"
+        for gold, predicted in pairs
+        if mistakes[gold, predicted]
     ]
 
 
@@ -114,8 +114,8 @@ def _left_out(confusion: Confusion, shown: list[int]) -> str:
     )
 
 
-def draw_confusion(confusion: Confusion, form: Form = "png") -> bytes:
-    """Gold labels down, found labels across. Colours are shares of the gold label, numbers are counts."""
+def draw_confusion(confusion: Confusion, form: PictureFormat = "png") -> bytes:
+    """Draw the matrix: gold labels down, predicted labels across, coloured by the share of the gold label."""
     shown = confusion.worst_labels(MOST_DRAWN)
     inches = len(shown) * _CELL_INCHES + 2.0
     names = [confusion.labels[index] for index in shown]
@@ -125,14 +125,13 @@ def draw_confusion(confusion: Confusion, form: Form = "png") -> bytes:
 def draw_figure(
     inches: tuple[float, float],
     fill: Callable[[Any, Mapping[str, str]], None],
-    form: Form,
+    form: PictureFormat,
     dpi: int,
     names: Iterable[str],
 ) -> bytes:
-    """A figure of matplotlib as a file, without its date and with names that are not random, so that equal pictures are
-    equal files.
+    """Draw a matplotlib figure and return the file; equal pictures are equal files, because dates and ids are fixed.
 
-    `fill` is given what stands for each of the `names`: the name, or a number where no font has its letters.
+    `fill` receives the text to draw for each of the `names`: the name, or a number if no font has its letters.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -161,15 +160,16 @@ def draw_figure(
 
 
 def _fonts_for(letters: set[str]) -> tuple[list[str], set[str]]:
-    """The usual font, fonts of this machine that have those of the letters which it lacks, and what none of them has.
+    """Return the default font followed by fonts of this machine that have its missing letters, and the letters that
+    no font has.
 
-    Matplotlib would draw a sign of the script for such a letter, which looks like another letter.
+    For such a letter, matplotlib would draw a sign of the script, which looks like another letter.
     """
     from matplotlib import font_manager
 
     chosen, missing = ["DejaVu Sans"], set(letters)
-    found = sorted(font_manager.fontManager.ttflist, key=lambda font: (font.name != chosen[0], font.name, font.fname))
-    for font in found:
+    fonts = sorted(font_manager.fontManager.ttflist, key=lambda font: (font.name != chosen[0], font.name, font.fname))
+    for font in fonts:
         if not missing:
             break
         if font.style != "normal" or "lastresort" in font.name.lower().replace(" ", ""):
@@ -187,7 +187,7 @@ def _fonts_for(letters: set[str]) -> tuple[list[str], set[str]]:
 def draw_matrix(
     axes: Any, shares: Any, rows: Sequence[str], columns: Sequence[str], aspect: Literal["auto", "equal"]
 ) -> Any:
-    """Cells from white (0) to dark blue (1), with the names of rows and columns; `aspect` as matplotlib means it."""
+    """Draw cells from white (0) to dark blue (1), with the names of rows and columns; `aspect` is matplotlib's."""
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect=aspect)
     axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right")
     axes.set_yticks(range(len(rows)), rows)
@@ -196,12 +196,12 @@ def draw_matrix(
 
 
 def plain_text(text: str) -> str:
-    """Text that matplotlib shows as it is, and not as a formula."""
+    """Escape text so that matplotlib does not read it as a formula."""
     return text.replace("$", r"\$")
 
 
 _HARMLESS = ("Glyph", "Attempting to set identical low and high")
-"""Warnings that nobody needs: a font lacks a letter that another has; a text without words gives an empty map."""
+"""Warnings to ignore: a font lacks a letter that another has; a text without words gives an empty map."""
 
 
 def _fill(confusion: Confusion, shown: list[int], figure: Any, drawn: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
-"""`evaluate`: a model, or a file of its translations, on a test set.
+"""Evaluation of a model, or of a file of translations, on a test set. Start with `evaluate`.
 
-An `Evaluation` holds everything that belongs to a score: signature, interval, search, test set, and the translations,
-from which all else can be computed again.
+An `Evaluation` contains everything that belongs to a score: signature, interval, search, test set, and the
+translations, from which all else can be recomputed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, Protocol, Self
 
 from dragoman.brief import brief_scores
 from dragoman.errors import DataError
-from dragoman.evaluating.direction import Scores, naming_for, warn_of_exchanged_sides, warn_of_other_languages
+from dragoman.evaluating.direction import PairScorer, naming_for, warn_of_exchanged_sides, warn_of_other_languages
 from dragoman.evaluating.metrics import (
     SAMPLES,
+    LineStatistics,
     Measures,
     Score,
-    Statistics,
     build_metrics,
     language_or_script,
     score,
@@ -42,11 +42,11 @@ from dragoman.text.columns import Naming
 log = logging.getLogger(__name__)
 
 WIDEST = 30.0
-"""Points of an interval from which on a score says little."""
+"""Width of an interval, in points, above which a score says little."""
 
 
-class Translates(Protocol):
-    """What `evaluate` needs from a translator."""
+class EvaluatedTranslator(Protocol):
+    """Translator as `evaluate` uses it."""
 
     @property
     def options(self) -> SearchOptions: ...
@@ -62,21 +62,21 @@ class Translates(Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One system on one test set."""
+    """Evaluation of one system on one test set."""
 
     __repr__ = brief_scores
 
     system: str
     test: ReferenceSet
     search: str
-    """How the translations were found, in words."""
+    """Description of the search that produced the translations."""
     hypotheses: tuple[str, ...]
     scores: dict[str, Score]
-    """By metric: `bleu`, `chrf`, `ter`."""
+    """Scores by metric: `bleu`, `chrf`, `ter`."""
     measures: Measures
-    """How they were scored."""
+    """Arguments of the scoring."""
     flags: Mapping[str, int] = field(default_factory=dict)
-    """How many translations carry each flag of the translator."""
+    """Number of translations with each flag of the translator."""
 
     @property
     def language(self) -> str:
@@ -92,18 +92,22 @@ class Evaluation:
         return self.test.identity
 
     @classmethod
-    def counted(cls, evaluations: Sequence[Self]) -> list[dict[str, Statistics]]:
-        """What each metric that all of them have counted line by line, measured as the first was."""
-        shared = [name for name in evaluations[0].scores if all(name in each.scores for each in evaluations)]
-        metrics = build_metrics(**{**evaluations[0].measures, "metrics": shared})
+    def line_statistics(cls, evaluations: Sequence[Self]) -> list[dict[str, LineStatistics]]:
+        """Return the statistics of each shared metric, line by line, measured as in the first evaluation."""
+        first, *others = evaluations
+        shared = [name for name in first.scores if all(name in evaluation.scores for evaluation in others)]
+        metrics = build_metrics(**{**first.measures, "metrics": shared})
         return [
-            {name: statistics(metric, each.hypotheses, each.test.references) for name, metric in metrics.items()}
-            for each in evaluations
+            {
+                name: statistics(metric, evaluation.hypotheses, evaluation.test.references)
+                for name, metric in metrics.items()
+            }
+            for evaluation in evaluations
         ]
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of lines, of references, and of lines with an obvious fault."""
+        """The number of lines, of references, and of lines with an obvious error."""
         lines = list(zip(self.test.sources, self.test.references, self.hypotheses, strict=True))
         return {
             "lines": len(lines),
@@ -116,7 +120,7 @@ class Evaluation:
         }
 
     def facts(self) -> dict[str, Any]:
-        """Everything except the translations, whose SHA-256 it holds, as plain values for JSON."""
+        """Return plain values for JSON: everything except the translations, with their SHA-256 instead."""
         lines = "".join(line + "\n" for line in self.hypotheses)
         return {
             "system": self.system,
@@ -130,7 +134,7 @@ class Evaluation:
 
 
 def evaluate(
-    system: Translates | Path | str,
+    system: EvaluatedTranslator | Path | str,
     test: ReferenceSet | Path | str,
     references: Sequence[Path | str] = (),
     *,
@@ -140,21 +144,21 @@ def evaluate(
     progress: Progress | bool = True,
     **keywords: Any,
 ) -> Evaluation:
-    """Scores `system` on `test`: a translator, a model folder, or a file with one translation a line.
+    """Score `system` on `test`: a translator, a model folder, or a file with one translation per line.
 
-    `test` and `references` are what `read_references` takes or returned. A file is read in the direction of the model;
-    if its text seems to run the other way, a warning says so. `samples` is the number of bootstrap samples of the
-    intervals, 0 for none. The other `keywords` are the `metrics`, whether to `lowercase`, the `language` of the
-    translations if neither model nor test set names it, BLEU's `tokenizer`, which otherwise follows from the language,
-    and settings of `SearchOptions`, as in `beam_size=8`.
+    `test` and `references` are arguments of `read_references`, or `test` is its result. A file is read in the direction
+    of the model; a warning is logged if its text seems to have the opposite direction. `samples` is the number of
+    bootstrap samples of the intervals, 0 for none. The `keywords` are `metrics`, `lowercase`, `language` (that of the
+    translations, if neither model nor test set names it), `tokenizer` (BLEU's, chosen by the language by default), and
+    settings of `SearchOptions`, as in `beam_size=8`.
 
     Raises:
-        DataError: the test set cannot be read, or the file has another number of lines.
-        CheckpointError: the folder holds no model that can be loaded.
-        ConfigError: an unknown metric or tokenizer.
+        DataError: the test set cannot be read, or the file has a different number of lines.
+        CheckpointError: the folder has no model that can be loaded.
+        ConfigError: a metric or tokenizer is unknown.
     """
     measures, settings = split_measures(keywords)
-    (options or SearchOptions()).but(**settings)  # refuses unknown names before anything is translated
+    (options or SearchOptions()).but(**settings)  # raises on unknown names before anything is translated
     build_metrics(**{**measures, "language": UNKNOWN_LANGUAGE})
     flags: Mapping[str, int] = {}
     languages = [measures.get("language", UNKNOWN_LANGUAGE)]
@@ -174,12 +178,12 @@ def evaluate(
         search = f"{describe(options)}, {translator.precision} on {translator.device}"
         languages.append(translator.languages[1])
     languages.append(test.language)
-    named = next((each for each in languages if each != UNKNOWN_LANGUAGE), UNKNOWN_LANGUAGE)
+    named = next((language for language in languages if language != UNKNOWN_LANGUAGE), UNKNOWN_LANGUAGE)
     measures["language"] = language_or_script(named, test.references)
     if measures["language"] != named:
-        log.info("%s: BLEU counts words as in %s, by the script of the references", test.name, measures["language"])
+        log.info("%s: BLEU splits words as in %s, by the script of the references", test.name, measures["language"])
     scores = score(hypotheses, test.references, samples=samples, **measures)
-    _warn_of_little(test, scores)
+    _warn_if_small(test, scores)
     return Evaluation(
         system=name or (str(system) if isinstance(system, str | Path) else type(system).__name__),
         test=test,
@@ -191,47 +195,47 @@ def evaluate(
     )
 
 
-def _warn_of_little(test: ReferenceSet, scores: Mapping[str, Score]) -> None:
-    """Warns of a test set so small that its scores say little."""
-    low, high = max(((each.low or 0, each.high or 0) for each in scores.values()), key=lambda ends: ends[1] - ends[0])
-    if len(test) == 1 or high - low > WIDEST:
-        width = "" if len(test) == 1 else f": an interval is {high - low:.0f} points wide"
+def _warn_if_small(test: ReferenceSet, scores: Mapping[str, Score]) -> None:
+    """Warn if the test set is so small that its scores say little."""
+    widest = max((score.high or 0) - (score.low or 0) for score in scores.values())
+    if len(test) == 1 or widest > WIDEST:
+        width = "" if len(test) == 1 else f": an interval is {widest:.0f} points wide"
         log.warning(
             "%s has %s, too few to judge by%s", test.name, "1 line" if len(test) == 1 else f"{len(test):,} lines", width
         )
 
 
-def _warn_of_direction(translator: Translates, test: ReferenceSet) -> None:
-    """Warns if the test set, by its names or by its text, runs the other way than the model. Names may be wrong."""
+def _warn_of_direction(translator: EvaluatedTranslator, test: ReferenceSet) -> None:
+    """Warn if the test set, by its names or by its text, has another direction than the model. Names may be wrong."""
     source, target = translator.languages
     warn_of_other_languages((test.source_language, test.language), (source, target), test.name)
-    if isinstance(translator, Scores):
+    if isinstance(translator, PairScorer):
         pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
         warn_of_exchanged_sides(translator, pairs, test.name)
 
 
 def read_hypotheses(path: Path, test: ReferenceSet) -> tuple[str, ...]:
-    """One translation a line, for every line of the test set."""
+    """Read one translation per line, for every line of the test set."""
     lines = tuple(read_lines(path))
     if len(lines) != len(test):
         raise DataError(
             f"{path} has {len(lines):,} lines but the test set {test.name} {len(test):,}; "
-            "it needs one translation for every line"
+            "it must have one translation for every line"
         )
     return lines
 
 
 def describe(options: SearchOptions) -> str:
-    """A search in words.
+    """Describe a search in words.
 
     >>> describe(SearchOptions(beam_size=1)), describe(SearchOptions(beam_size=5, length_penalty=1.0))
     ('greedy', 'beam 5, length penalty 1')
     """
     if (sampling := options.sampling) is not None:
         nucleus = "" if sampling.top_p == 1 else f", top p {sampling.top_p:g}"
-        likeliest = "" if sampling.top_k is None else f", top k {sampling.top_k}"
+        top_k = "" if sampling.top_k is None else f", top k {sampling.top_k}"
         risk = "" if options.risk_samples is None else f"minimum Bayes risk (chrF), {options.risk_samples:,} samples, "
-        return f"{risk}sampled at temperature {sampling.temperature:g}{likeliest}{nucleus}, seed {sampling.seed}"
+        return f"{risk}sampled at temperature {sampling.temperature:g}{top_k}{nucleus}, seed {sampling.seed}"
     if options.beam_size == 1:
         return "greedy"
     return f"beam {options.beam_size}, length penalty {options.length_penalty:g}"

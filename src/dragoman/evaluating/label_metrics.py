@@ -1,8 +1,8 @@
-"""Scores of labels, as `Statistics` that give intervals and significance; and precision and recall, label by label.
+"""Scores of labels as `LineStatistics`, for intervals and significance tests, and precision and recall for each label.
 
 Accuracy and macro F1 equal scikit-learn's with `zero_division=0`. Entities in BIO labels are scored as whole spans:
 their micro precision, recall and F1 equal seqeval's with `mode="strict", scheme=IOB2`, where an entity is right if its
-type, first and last word are. Every score is in points of 100.
+type, first and last word are right. Every score is in points of 100.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 import dragoman
 from dragoman.errors import DataError
-from dragoman.evaluating.metrics import Array, Statistics
+from dragoman.evaluating.metrics import Array, LineStatistics
 from dragoman.text.labels import OUTSIDE
 from dragoman.tokenizing.labels import Labels
 
 Labelled = Sequence[str] | Sequence[Sequence[str]]
-"""The labels of every row; a plain string is the only label of its row."""
+"""Labels of every row; a plain string is the only label of its row."""
 Rows = Sequence[Sequence[str]]
 
 HEADINGS = ("label", "precision", "recall", "F1", "gold", "found")
@@ -28,101 +28,111 @@ HEADINGS = ("label", "precision", "recall", "F1", "gold", "found")
 
 @dataclass(frozen=True)
 class SparseCounts:
-    """A matrix of counts of which nearly all are zero, as (row, column) pairs: each adds its `values` to that count.
+    """Sparse matrix of counts in coordinate form; values at the same coordinates are added.
 
-    It has the arithmetic that `Statistics` asks of `lines`: the difference of two, and sums of weighted rows.
+    It supports the arithmetic that `LineStatistics` needs of `lines`: differences, and weighted sums of rows.
     """
 
     rows: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
     values: Array
     shape: tuple[int, int]
-    __array_ufunc__ = None  # so that `weights @ counts` asks this class
+    __array_ufunc__ = None  # so that `weights @ counts` calls this class
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __sub__(self, other: "SparseCounts") -> "SparseCounts":
+    def __sub__(self, subtrahend: "SparseCounts") -> "SparseCounts":
         return SparseCounts(
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.columns, other.columns]),
-            np.concatenate([self.values, -other.values]),
+            np.concatenate([self.rows, subtrahend.rows]),
+            np.concatenate([self.columns, subtrahend.columns]),
+            np.concatenate([self.values, -subtrahend.values]),
             self.shape,
         )
 
     def __rmatmul__(self, weights: npt.NDArray[Any]) -> Array:
-        """The sum of all rows, each times its weight, for a vector of weights or for each row of a matrix."""
+        """Return the weighted sum of the rows, for a vector of weights or for each row of a matrix of weights."""
         if weights.ndim == 2:
-            return np.stack([each @ self for each in weights])
+            return np.stack([vector @ self for vector in weights])
         return np.asarray(np.bincount(self.columns, weights[self.rows] * self.values, self.shape[1]), np.float64)
 
     def sum(self, axis: int) -> Array:
-        """The sums of the columns."""
-        assert axis == 0, "nobody needs the others"
+        """Return the sums of the columns."""
+        assert axis == 0, "only sums of columns are supported"
         return np.ones(len(self)) @ self
 
 
 class LabelRow(NamedTuple):
-    """How well one label, or one type of entity, is found: points of 100, and counts."""
+    """Precision, recall and F1 of one label or one type of entity, in points of 100, and counts."""
 
     label: str
     precision: float
     recall: float
     f1: float
     gold: int
-    """How often it is right; scikit-learn calls it support."""
-    found: int
+    """Number of gold labels; scikit-learn calls it support."""
+    predicted: int
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As a row of a table, under `HEADINGS`."""
+        """The row of a table with the columns `HEADINGS`."""
         points = (f"{value:.1f}" for value in (self.precision, self.recall, self.f1))
-        return (self.label, *points, f"{self.gold:,}", f"{self.found:,}")
+        return (self.label, *points, f"{self.gold:,}", f"{self.predicted:,}")
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"found" if name == "predicted" else name: value for name, value in self._asdict().items()}
 
 
-def checked(gold: Labelled, found: Labelled) -> tuple[Rows, Rows]:
-    """Gold and found labels row by row, once they are known to fit."""
-    rows, others = ([(row,) if isinstance(row, str) else tuple(row) for row in side] for side in (gold, found))
-    if len(rows) != len(others):
-        raise DataError(f"{len(others):,} found rows of labels cannot be scored against {len(rows):,} gold ones")
-    for number, (right, other) in enumerate(zip(rows, others, strict=True), start=1):
-        if len(right) != len(other):
-            raise DataError(f"row {number} of the test set has {len(right):,} labels, but {len(other):,} were found")
-    if not any(rows):
+def checked(gold: Labelled, predicted: Labelled) -> tuple[Rows, Rows]:
+    """Return gold and predicted labels row by row, after a check that they match in number.
+
+    Raises:
+        DataError: they do not match, or there is no label.
+    """
+    gold_rows, rows = ([(row,) if isinstance(row, str) else tuple(row) for row in side] for side in (gold, predicted))
+    if len(gold_rows) != len(rows):
+        raise DataError(f"{len(rows):,} predicted rows of labels cannot be scored against {len(gold_rows):,} gold rows")
+    for number, (right, row) in enumerate(zip(gold_rows, rows, strict=True), start=1):
+        if len(right) != len(row):
+            raise DataError(f"row {number} of the test set has {len(right):,} labels, but {len(row):,} were predicted")
+    if not any(gold_rows):
         raise DataError("there is nothing to score: the test set has no label")
-    return rows, others
+    return gold_rows, rows
 
 
 def names_in(*sides: Rows) -> tuple[str, ...]:
-    """Every label that occurs, sorted."""
+    """Return every label that occurs, sorted."""
     return tuple(sorted({label for side in sides for row in side for label in row}))
 
 
-def label_statistics(gold: Rows, found: Rows, names: Sequence[str]) -> dict[str, Statistics]:
-    """Counts for `accuracy` and `macro_f1`. `names` are all labels, also those that only another system found, so that
-    systems can be compared count by count.
+def label_statistics(gold: Rows, predicted: Rows, names: Sequence[str]) -> dict[str, LineStatistics]:
+    """Return the statistics of `accuracy` and `macro_f1`.
+
+    `names` are all labels, including those that only another system predicted, so that systems can be compared count by
+    count.
 
     Accuracy is the share of right labels. Macro F1 is the plain mean of the F1 of each label that occurs in gold or
-    found labels, of the whole set or of a bootstrap sample: `f1_score(average="macro", zero_division=0)`.
+    predicted labels, of the whole set or of a bootstrap sample: `f1_score(average="macro", zero_division=0)`.
     """
     size = describe_size(gold)
-    right_of_all = [
-        [sum(one == other for one, other in zip(*pair, strict=True)), len(pair[0])]
-        for pair in zip(gold, found, strict=True)
+    right_and_all = [
+        [sum(label == guess for label, guess in zip(labels, guesses, strict=True)), len(labels)]
+        for labels, guesses in zip(gold, predicted, strict=True)
     ]
-    counts = count_labels(gold, found, names)
+    counts = count_labels(gold, predicted, names)
     return {
         "accuracy": _statistics(
-            np.array(right_of_all, np.float64), "accuracy", f"acc|{size}", lambda sums: _ratio(*sums.T)
+            np.array(right_and_all, np.float64), "accuracy", f"acc|{size}", lambda sums: _ratio(*sums.T)
         ),
         "macro_f1": _statistics(counts, "macro F1", f"f1|average:macro|{size}", _macro_f1),
     }
 
 
-def entity_statistics(gold: Rows, found: Rows) -> dict[str, Statistics]:
-    """Counts for `f1`, `precision` and `recall` of all entities together, drawn by sentence."""
-    right_found_gold = [list(map(len, entities)) for entities in _entities(gold, found)]
-    lines = np.array(right_found_gold, dtype=np.float64)
+def entity_statistics(gold: Rows, predicted: Rows) -> dict[str, LineStatistics]:
+    """Return the statistics of `f1`, `precision` and `recall` of all entities together, counted by sentence."""
+    right_predicted_gold = [list(map(len, entities)) for entities in _entities(gold, predicted)]
+    lines = np.array(right_predicted_gold, dtype=np.float64)
     key = f"average:micro|mode:strict|scheme:IOB2|{describe_size(gold)}"
     return {
         "f1": _statistics(lines, "entity F1", f"f1|{key}", lambda sums: f1(*sums.T)),
@@ -131,60 +141,63 @@ def entity_statistics(gold: Rows, found: Rows) -> dict[str, Statistics]:
     }
 
 
-def _statistics(lines: "Array | SparseCounts", name: str, key: str, share: Callable[[Array], Array]) -> Statistics:
-    """`share` makes shares of one from summed counts. The signature has sacreBLEU's form: `acc|n:500|bs:1000|…`."""
+def _statistics(lines: "Array | SparseCounts", name: str, key: str, share: Callable[[Array], Array]) -> LineStatistics:
+    """Build statistics; `share` computes a share of one from summed counts.
+
+    The signature has sacreBLEU's form: `acc|n:500|bs:1000|…`.
+    """
 
     def signature(**facts: object) -> str:
         return "|".join([key, *(f"{key}:{value}" for key, value in {**facts, "version": dragoman.__version__}.items())])
 
-    return Statistics(lines, lambda totals: 100 * share(totals), lambda _: (name, ""), signature)
+    return LineStatistics(lines, lambda totals: 100 * share(totals), lambda _: (name, ""), signature)
 
 
 def describe_size(rows: Rows) -> str:
-    """The size of a test set, as signatures tell it: examples, and rows if they hold several."""
+    """Return the size of a test set for a signature: the labels, and the rows if they have several labels."""
     labels = sum(map(len, rows))
     return f"n:{labels}" if all(len(row) == 1 for row in rows) else f"n:{labels}|sentences:{len(rows)}"
 
 
-def count_labels(gold: Rows, found: Rows, names: Sequence[str]) -> SparseCounts:
-    """How often each of C labels was found rightly, was found, and is gold, in each of R rows: (R, 3 C)."""
+def count_labels(gold: Rows, predicted: Rows, names: Sequence[str]) -> SparseCounts:
+    """Count, in each of R rows, the right predictions, all predictions and the gold labels of C labels: (R, 3 C)."""
     number = {name: index for index, name in enumerate(names)}
-    row = np.repeat(np.arange(len(gold)), [len(each) for each in gold])
-    right, other = (
-        np.array([number[label] for each in side for label in each], dtype=np.int64) for side in (gold, found)
+    row_numbers = np.repeat(np.arange(len(gold)), [len(row) for row in gold])
+    right, guess = (
+        np.array([number[label] for row in side for label in row], dtype=np.int64) for side in (gold, predicted)
     )
-    same = right == other
-    # Three blocks of C columns: found rightly, found, gold.
-    columns = np.concatenate([right[same], len(names) + other, 2 * len(names) + right])
-    rows = np.concatenate([row[same], row, row])
+    same = right == guess
+    # Three blocks of C columns: right, predicted, gold.
+    columns = np.concatenate([right[same], len(names) + guess, 2 * len(names) + right])
+    rows = np.concatenate([row_numbers[same], row_numbers, row_numbers])
     return SparseCounts(rows, columns, np.ones(len(rows)), (len(gold), 3 * len(names)))
 
 
-def label_rows(gold: Rows, found: Rows) -> list[LabelRow]:
-    """Precision, recall and F1 of every label that occurs."""
-    names = names_in(gold, found)
-    return rows_of(names, count_labels(gold, found, names).sum(axis=0).reshape(3, -1))
+def label_rows(gold: Rows, predicted: Rows) -> list[LabelRow]:
+    """Return precision, recall and F1 of every label that occurs."""
+    names = names_in(gold, predicted)
+    return _rows(names, count_labels(gold, predicted, names).sum(axis=0).reshape(3, -1))
 
 
-def rows_of(names: Sequence[str], counts: Array) -> list[LabelRow]:
-    """Rows from how often each of C names was found rightly, was found, and is gold: (3, C)."""
-    right, found, gold = counts
-    scores = 100 * np.stack([_ratio(right, found), _ratio(right, gold), f1(right, found, gold)], axis=1)
+def _rows(names: Sequence[str], counts: Array) -> list[LabelRow]:
+    """Build rows from the counts (3, C) of right predictions, predictions and gold labels of C names."""
+    right, predicted, gold = counts
+    scores = 100 * np.stack([_ratio(right, predicted), _ratio(right, gold), f1(right, predicted, gold)], axis=1)
     return [
-        LabelRow(name, *points, gold=int(of_gold), found=int(of_found))
-        for name, points, of_gold, of_found in zip(names, scores.tolist(), gold, found, strict=True)
+        LabelRow(name, *points, gold=int(gold_count), predicted=int(count))
+        for name, points, gold_count, count in zip(names, scores.tolist(), gold, predicted, strict=True)
     ]
 
 
-def f1(right: Array, found: Array, gold: Array) -> Array:
-    """The harmonic mean of precision and recall; 0 if nothing is right."""
-    return _ratio(2 * right, found + gold)
+def f1(right: Array, predicted: Array, gold: Array) -> Array:
+    """Return the harmonic mean of precision and recall; 0 if nothing is right."""
+    return _ratio(2 * right, predicted + gold)
 
 
 def _macro_f1(totals: Array) -> Array:
-    right, found, gold = np.moveaxis(totals.reshape(len(totals), 3, -1), 1, 0)
-    occurs = found + gold > 0
-    return _ratio(f1(right, found, gold).sum(axis=-1), occurs.sum(axis=-1))
+    right, predicted, gold = np.moveaxis(totals.reshape(len(totals), 3, -1), 1, 0)
+    occurs = predicted + gold > 0
+    return _ratio(f1(right, predicted, gold).sum(axis=-1), occurs.sum(axis=-1))
 
 
 def _ratio(part: Array, whole: Array) -> Array:
@@ -192,11 +205,11 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 
 _ENDS = ("E-", "S-", "L-", "U-")
-"""How labels of BIOES and BILOU begin that BIO does not have."""
+"""Prefixes of labels in BIOES and BILOU that BIO does not have."""
 
 
 class Entity(NamedTuple):
-    """The words from `start` up to, but without, `end`."""
+    """Entity of the words from `start` up to, but without, `end`."""
 
     type: str
     start: int
@@ -204,39 +217,39 @@ class Entity(NamedTuple):
 
 
 def marks_ends(labels: Labels) -> bool:
-    """Whether labels look like BIOES or BILOU, which mark the ends of entities too; their entities are not found."""
+    """Return True if labels look like BIOES or BILOU, which mark the ends of entities; these are not supported."""
     return labels.task == "tag" and OUTSIDE in labels.names and any(name.startswith(_ENDS) for name in labels.names)
 
 
 def find_entities(labels: Sequence[str]) -> list[Entity]:
-    """The entities of a sentence. One begins with B; an I that continues nothing of its type belongs to none.
+    """Return the entities of a sentence. Each begins with B; an I that continues no entity of its type is ignored.
 
     >>> find_entities(["B-person", "I-person", "O", "I-person", "B-place", "B-place"])
     [Entity(type='person', start=0, end=2), Entity(type='place', start=4, end=5), Entity(type='place', start=5, end=6)]
     """
-    found: list[Entity] = []
+    entities: list[Entity] = []
     kind, start = None, 0
     for number, label in enumerate([*labels, OUTSIDE]):
         if kind is not None and label != f"I-{kind}":
-            found.append(Entity(kind, start, number))
+            entities.append(Entity(kind, start, number))
             kind = None
         if label.startswith("B-"):
             kind, start = label[2:], number
-    return found
+    return entities
 
 
-def entity_rows(gold: Rows, found: Rows) -> list[LabelRow]:
-    """Precision, recall and F1 of every type of entity that occurs."""
+def entity_rows(gold: Rows, predicted: Rows) -> list[LabelRow]:
+    """Return precision, recall and F1 of every type of entity that occurs."""
     counts = Counter[str](), Counter[str](), Counter[str]()
-    for sentence in _entities(gold, found):
+    for sentence in _entities(gold, predicted):
         for counter, entities in zip(counts, sentence, strict=True):
             counter.update(entity.type for entity in entities)
     names = sorted(counts[1] | counts[2])
-    return rows_of(names, np.array([[counter[name] for name in names] for counter in counts], dtype=np.float64))
+    return _rows(names, np.array([[counter[name] for name in names] for counter in counts], dtype=np.float64))
 
 
-def _entities(gold: Rows, found: Rows) -> Iterator[tuple[set[Entity], set[Entity], set[Entity]]]:
-    """The entities of each sentence that were found rightly, that were found, and that are gold."""
-    for right, other in zip(gold, found, strict=True):
-        of_gold, of_found = set(find_entities(right)), set(find_entities(other))
-        yield of_gold & of_found, of_found, of_gold
+def _entities(gold: Rows, predicted: Rows) -> Iterator[tuple[set[Entity], set[Entity], set[Entity]]]:
+    """Yield, for each sentence, the entities that are right, predicted, and gold."""
+    for gold_labels, labels in zip(gold, predicted, strict=True):
+        right, guessed = set(find_entities(gold_labels)), set(find_entities(labels))
+        yield right & guessed, guessed, right

@@ -1,4 +1,4 @@
-"""What scores mean for a reader who knows no BLEU: one plain sentence, which is a rule of thumb."""
+"""Explanation of scores in one plain sentence, as a rule of thumb for readers who do not know BLEU."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,31 +7,31 @@ from typing import Any
 from dragoman.evaluating.metrics import Score
 
 BASELINE = "a baseline"
-"""How the `search` of an evaluation begins that is no model's."""
+"""Start of the `search` field of an evaluation of a baseline."""
 TRANSLATIONS = (
-    (75.0, 55.0, "most sentences come out right"),
-    (50.0, 35.0, "about half of the sentences come out right or nearly so"),
-    (35.0, 20.0, "few sentences come out right; of many others a part is understood"),
-    (20.0, 5.0, "hardly any sentence comes out right, only some of its words"),
-    (0.0, 0.0, "it has learnt next to nothing"),
+    (75.0, 55.0, "most sentences are translated correctly"),
+    (50.0, 35.0, "about half of the sentences are translated correctly or nearly so"),
+    (35.0, 20.0, "few sentences are translated correctly; many others can be understood in part"),
+    (20.0, 5.0, "hardly any sentence is translated correctly, only some of its words"),
+    (0.0, 0.0, "it has learned next to nothing"),
 )
-"""From which chrF or BLEU on translations are how good: read off a few models of English to Italian. Either is enough,
-because chrF is low in scripts that write a word in a few characters.
+"""Minimum chrF, minimum BLEU, and the quality of such translations, from a few models of English to Italian. One of the
+two minima is enough, because chrF is low in scripts that write a word in a few characters.
 """
 WRITING = (
-    (0.5, "it has learnt words, and which of them follow each other"),
-    (0.7, "it has learnt to spell most words"),
-    (0.9, "it has learnt which letters follow each other"),
-    (math.inf, "it has learnt next to nothing"),
+    (0.5, "it has learned words, and which of them follow each other"),
+    (0.7, "it has learned to spell most words"),
+    (0.9, "it has learned which letters follow each other"),
+    (math.inf, "it has learned next to nothing"),
 )
-"""Up to which share of the loss that the frequencies of characters alone leave a language model has learnt what."""
+"""Maximum loss of a language model, as a share of the loss of character frequencies alone, and what it has learned."""
 GAINS = (
     (0.5, "far more than by"),
     (0.1, "more than by"),
     (1e-9, "hardly more than by"),
     (-math.inf, "no more than by"),
 )
-"""Which share of the mistakes of the best baseline a model must avoid, to be how much better."""
+"""Minimum share of the best baseline's errors that the model avoids, and a comparison in words."""
 LABELS = {
     "accuracy": "labels are right",
     "entity F1": "entities are found whole",
@@ -40,45 +40,48 @@ LABELS = {
 
 
 def in_short(evaluation: Any, others: Sequence[Any] = ()) -> str:
-    """What the scores of a model on a test set mean; among the `others` may be baselines. All of them may be
-    evaluations of any task, also as `scores.json` keeps them.
+    """Explain the scores of a model on a test set, compared with the baselines among the `others`.
+
+    The evaluations may be of any task, also as read from `scores.json`.
     """
-    scores, test = evaluation.scores, _name(evaluation)
-    baselines = [each for each in others if each.search.startswith(BASELINE) and _name(each) == test]
+    scores, test = evaluation.scores, _test_name(evaluation)
+    baselines = [baseline for baseline in others if baseline.search.startswith(BASELINE)]
+    baselines = [baseline for baseline in baselines if _test_name(baseline) == test]
     if not {"chrf", "bleu", "ter"}.isdisjoint(scores):
-        meant = _of_translations(scores)
+        sentence = _explain_translations(scores)
     elif "character" in scores:
-        meant = _of_writing(scores["character"].value, *(each.scores["character"].value for each in baselines))
+        frequencies = (baseline.scores["character"].value for baseline in baselines)
+        sentence = _explain_writing(scores["character"].value, *frequencies)
     else:
-        meant = _of_labels(scores, baselines)
-    return meant and f"{meant} (a rule of thumb, for text like {test})"
+        sentence = _explain_labels(scores, baselines)
+    return sentence and f"{sentence} (a rule of thumb, for text like {test})"
 
 
-def _name(evaluation: Any) -> str:
+def _test_name(evaluation: Any) -> str:
     return getattr(evaluation.test, "name", evaluation.test)
 
 
-def _of_translations(scores: Mapping[str, Score]) -> str:
+def _explain_translations(scores: Mapping[str, Score]) -> str:
     chrf, bleu = (scores[name].value if name in scores else -1.0 for name in ("chrf", "bleu"))
-    return next((words for least, other, words in TRANSLATIONS if chrf >= least or bleu >= other), "")
+    return next((text for min_chrf, min_bleu, text in TRANSLATIONS if chrf >= min_chrf or bleu >= min_bleu), "")
 
 
-def _of_writing(loss: float, frequencies: float | None = None) -> str:
-    """By nats a character, also of the frequencies of characters alone."""
-    doubt = f"the next character is as open as between {math.exp(loss):.1f} equally likely ones"
+def _explain_writing(loss: float, frequencies: float | None = None) -> str:
+    """Explain a loss in nats per character, compared with that of character frequencies alone."""
+    perplexity = f"the next character is as uncertain as a choice from {math.exp(loss):.1f} equally likely ones"
     if frequencies is None:
-        return doubt
-    learnt = next(words for most, words in WRITING if loss <= most * frequencies)
-    return f"{learnt}: {doubt}, by frequencies alone {math.exp(frequencies):.0f}"
+        return perplexity
+    learned = next(text for most, text in WRITING if loss <= most * frequencies)
+    return f"{learned}: {perplexity}, by frequencies alone {math.exp(frequencies):.0f}"
 
 
-def _of_labels(scores: Mapping[str, Score], baselines: Sequence[Any]) -> str:
+def _explain_labels(scores: Mapping[str, Score], baselines: Sequence[Any]) -> str:
     metric, score = next(iter(scores.items()))
-    meant = f"about {score.value:.0f} of 100 {LABELS.get(score.name, score.name)}"
+    sentence = f"about {score.value:.0f} of 100 {LABELS.get(score.name, score.name)}"
     if not baselines:
-        return meant
-    best = max(baselines, key=lambda each: each.scores[metric].value)
+        return sentence
+    best = max(baselines, key=lambda baseline: baseline.scores[metric].value)
     reached = best.scores[metric].value
-    mended = (score.value - reached) / max(1e-9, 100 - reached)
-    than = next(words for least, words in GAINS if mended >= least)
-    return f"{meant}, {than} {best.system} ({reached:.0f})"
+    avoided = (score.value - reached) / max(1e-9, 100 - reached)
+    comparison = next(text for least, text in GAINS if avoided >= least)
+    return f"{sentence}, {comparison} {best.system} ({reached:.0f})"

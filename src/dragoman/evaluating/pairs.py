@@ -1,6 +1,6 @@
-"""`score`: how probable a model finds given translations, pair by pair, in memory that does not grow with their number.
+"""Scoring of given translations: their log-probabilities under a model, pair by pair, in constant memory.
 
-The usual filter of noisy text takes pairs whose mean log-probability a token is high enough.
+A common filter of noisy text keeps pairs with a high mean log-probability per token.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,14 +24,14 @@ from dragoman.tokenizing.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """A pair, and how probable the model finds its target.
+    """Pair with the log-probability of its target.
 
     Attributes:
-        origin: where the pair stands, as in `pairs.tsv:17`.
-        score: `log_prob` over the length penalty, as `translate` would report it.
+        origin: place of the pair, such as `pairs.tsv:17`.
+        score: `log_prob` divided by the length penalty, as `translate` would report it.
         log_prob: natural logarithm of the target's probability; the sum of `token_log_probs`.
-        tokens: those of the target as a person reads them, its end symbol included.
-        problem: why the pair cannot be scored; then it has no figures.
+        tokens: readable tokens of the target, its end symbol included.
+        problem: reason why the pair cannot be scored; all figures are then empty.
     """
 
     __repr__ = brief
@@ -47,7 +47,7 @@ class ScoredPair:
 
     @property
     def mean_log_prob(self) -> float | None:
-        """The mean log-probability of a token, in nats: pairs of any length compare by it."""
+        """The mean log-probability per token, in nats; comparable between pairs of any length."""
         return None if self.log_prob is None else self.log_prob / len(self.tokens)
 
 
@@ -62,30 +62,29 @@ def score(
     adapter: Path | str | None = None,
     **settings: Any,
 ) -> Iterator[ScoredPair]:
-    """Scores each pair of `data`, in order: text in any form that training reads, or pairs.
+    """Score each pair of `data`, in order: text in any format that training reads, or pairs.
 
-    A pair is scored whole, not sentence by sentence. One that is blank on a side, or longer there than
-    decode.max_source_tokens or the model's positions, comes back with its `problem` in the place of figures.
-    `overrides` are `data.key=value` and `decode.key=value`; `settings` are those of `SearchOptions`, as in
-    `length_penalty=1.0`.
+    A pair is scored as a whole, not sentence by sentence. A pair with a side that is blank, or longer than
+    decode.max_source_tokens or the model's positions, has a `problem` instead of figures. `overrides` are
+    `data.key=value` and `decode.key=value`; `settings` are those of `SearchOptions`, as in `length_penalty=1.0`.
 
     Raises:
         CheckpointError: the model is missing, damaged or newer.
-        ConfigError: a device, precision, setting or number of threads that cannot be had.
+        ConfigError: a device, precision, setting or number of threads is not available.
         DataError: the text cannot be read. A file is read once to its end before the first pair is scored.
         OutOfMemory: the device is full.
     """
-    of_text, of_search = reading_overrides(overrides)
-    reading = choose(ReadingSettings, "data", of_text)
+    data_overrides, decode_overrides = reading_overrides(overrides)
+    reading = choose(ReadingSettings, "data", data_overrides)
     pairs = open_scored(model, data, reading) if isinstance(data, str | tuple) else data
     total = sum(1 for _ in pairs) if isinstance(pairs, Reading) and pairs.files else None
     translator = Translator.load(model, device, precision, progress, adapter, threads=threads)
-    options = choose(SearchOptions, "decode", of_search, translator.options.but(**settings))
+    options = choose(SearchOptions, "decode", decode_overrides, translator.options.but(**settings))
     return _scored(translator, pairs, options, total, as_progress(progress))
 
 
 def open_scored(model: Path | str, data: Address, settings: ReadingSettings) -> Reading:
-    """Opens pairs to be scored, with what the model's own text tells of their columns."""
+    """Open pairs to be scored; the model's training text helps to find their columns."""
     return open_pairs(data, naming_for(model, settings.naming), settings.format, settings.encoding_errors)
 
 
@@ -104,7 +103,7 @@ def _scored(
 
 
 def score_pairs(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
-    """Scores some pairs together."""
+    """Score a chunk of pairs as one batch."""
     languages = translator.target_languages
     languages.warn_of_forgotten(languages.split([pair.source for pair in chunk], options.target_language))
     problems = [_problem(translator, pair, options) for pair in chunk]
@@ -115,13 +114,13 @@ def score_pairs(translator: Translator, chunk: Sequence[Pair], options: SearchOp
         if problem:
             scored.append(ScoredPair(*pair[:3], problem=problem))
         else:
-            found = next(scores)
-            scored.append(ScoredPair(*pair[:3], found.score, found.log_prob, found.tokens, found.token_log_probs))
+            score = next(scores)
+            scored.append(ScoredPair(*pair[:3], score.score, score.log_prob, score.tokens, score.token_log_probs))
     return scored
 
 
 def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:
-    """Why a pair cannot be scored; empty if it can."""
+    """Return the reason why a pair cannot be scored; empty if it can."""
     if pair.fault:
         return pair.fault
     tokenizers, symbols = translator.tokenizers, translator.framing
@@ -133,12 +132,12 @@ def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:
     for side, text, tokenizer, around in sides:
         positions = translator.requests.positions
         longest = min(options.max_source_tokens, positions - around if positions else options.max_source_tokens)
-        if problem := _problem_of_text(text, tokenizer, longest):
+        if problem := _text_problem(text, tokenizer, longest):
             return f"the {side} {problem}"
     return ""
 
 
-def _problem_of_text(text: str, tokenizer: Tokenizer, longest: int) -> str:
+def _text_problem(text: str, tokenizer: Tokenizer, longest: int) -> str:
     if not text.strip():
         return "is blank"
     if giant(text, longest):
@@ -148,5 +147,5 @@ def _problem_of_text(text: str, tokenizer: Tokenizer, longest: int) -> str:
     except TokenizerError:
         return "is not valid Unicode"
     if not count:
-        return "holds nothing that the tokenizer knows"
+        return "has no known token"
     return f"has {count:,} tokens, more than {longest:,}" if count > longest else ""

@@ -1,7 +1,7 @@
-"""Test sets: source sentences, and every reference that their translations are compared with.
+"""Test sets: source sentences with their references.
 
-A line may have any number of references: one in pairs, one in each file beside the source, or all that follow the
-source in a `.multiref.tsv`.
+A line may have any number of references: one in a pair, one in each reference file, or all that follow the source in
+a `.multiref.tsv`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from dragoman.text.readers import Pair, open_pairs
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"
 
-Text = TypeVar("Text")
+Item = TypeVar("Item")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ReferenceSet:
-    """A test set: each source sentence and its references, at least one."""
+    """Test set: source sentences, each with at least one reference."""
 
     __repr__ = brief
 
@@ -47,10 +47,10 @@ class ReferenceSet:
     sources: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
     language: str = UNKNOWN_LANGUAGE
-    """The language of the references, as the user, the model, or the names of files or columns say."""
+    """Language of the references, from the user, the model, or the names of files or columns."""
     source_language: str = UNKNOWN_LANGUAGE
     files: tuple[Path, ...] = ()
-    """Those that it was read from."""
+    """Files that it was read from."""
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -58,12 +58,12 @@ class ReferenceSet:
     def __str__(self) -> str:
         counts = [len(row) for row in self.references]
         fewest, most = min(counts), max(counts)
-        each = f"{most}" if fewest == most else f"{fewest} to {most}"
-        return f"{self.name}: {len(self):,} lines, {each} reference{'s' * (most > 1)} each"
+        count = f"{most}" if fewest == most else f"{fewest} to {most}"
+        return f"{self.name}: {len(self):,} lines, {count} reference{'s' * (most > 1)} each"
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 of sources and references, which does not depend on the file they came from."""
+        """SHA-256 of sources and references, independent of the files they came from."""
         rows = ([source, *row] for source, row in zip(self.sources, self.references, strict=True))
         return hashlib.sha256("".join(json.dumps(row) + "\n" for row in rows).encode()).hexdigest()
 
@@ -75,10 +75,10 @@ def read_references(
     format: Format | None = None,
     encoding_errors: EncodingErrors = "strict",
 ) -> ReferenceSet:
-    """Reads a test set from `source`, a file of sentences, and `references`, files with as many lines.
+    """Read a test set from `source`, a file of sentences, and `references`, files with the same number of lines.
 
-    Without `references`, `source` is a `.multiref.tsv` (source, then its references, separated by tabs), the folder of
-    prepared data, or pairs in any form that training reads. `naming` is what is known about the columns.
+    Without `references`, `source` is a `.multiref.tsv` (source, then its references, separated by tabs), a folder of
+    prepared data, or pairs in any format that training reads. `naming` is what is known about the columns.
     """
     path = Path(source)
     if references:
@@ -94,9 +94,9 @@ def read_references(
         refuse_other_languages(path, named, naming)
         rows = (line.split("\t") for line in read_lines(path, encoding_errors))
         test_set = _with_languages(_gather(path, rows), named, naming)
-        of_folder = languages_in(path.absolute().parent.name)
-        if test_set.language == UNKNOWN_LANGUAGE and of_folder:
-            return replace(test_set, language=of_folder[1])
+        folder_languages = languages_in(path.absolute().parent.name)
+        if test_set.language == UNKNOWN_LANGUAGE and folder_languages:
+            return replace(test_set, language=folder_languages[1])
         return test_set
     reading = open_pairs(str(source), naming, format, encoding_errors)
     for choice, reason in reading.reasons.items():
@@ -114,11 +114,11 @@ def read_references(
 
 
 def own_test_set(run: Path | str) -> Path:
-    """The test set of a run, which lies in its data.
+    """Return the path of a run's test set, in its data.
 
     Raises:
         CheckpointError: there is no model.
-        ConfigError: it is a model without a run, one that does not translate, or a run without test pairs.
+        ConfigError: the model does not belong to a run or does not translate, or the run has no test pairs.
     """
     family = read_config(find_model(run)).model.family
     if family != "encoder_decoder":
@@ -126,24 +126,24 @@ def own_test_set(run: Path | str) -> Path:
     folder = RunFolder(run)
     path = folder.split("test")
     if not path.is_file():
-        why = "its data holds no test pairs" if folder.is_run else "it is not a run folder"
-        raise ConfigError(f"{run} has no test set of its own, because {why}; name a file")
+        reason = "its data has no test pairs" if folder.is_run else "it is not a run folder"
+        raise ConfigError(f"{run} has no test set, because {reason}; name a file")
     return path
 
 
 def own_test_pairs(run: Path | str) -> list[tuple[str, str]]:
-    """The pairs of a run's test set, as `own_test_set` finds it."""
+    """Return the pairs of a run's test set."""
     return list(read_pairs(own_test_set(run)))
 
 
-def evenly_spread(texts: Sequence[Text], most: int) -> list[Text]:
-    """At most this many of the texts of a test set, evenly spread over all of them."""
-    count = min(most, len(texts))
-    return [texts[number * len(texts) // count] for number in range(count)]
+def evenly_spread(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most this many items of a test set, evenly spread over all of them."""
+    count = min(most, len(items))
+    return [items[number * len(items) // count] for number in range(count)]
 
 
 def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:
-    """Passes the pairs on, and counts the faults of rows that gave none, with the place of the first."""
+    """Yield the pairs, and count the faults of rows without a pair, with the place of the first."""
     first: dict[str, str] = {}
     for pair in pairs:
         if pair.fault:
@@ -152,10 +152,10 @@ def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:
 
 
 def _with_languages(test_set: ReferenceSet, named: tuple[str | None, str | None], naming: Naming) -> ReferenceSet:
-    """The test set with its languages: as given, as named, or as expected."""
+    """Set the languages of a test set: those of the user, of the text's names, or those expected."""
     source, target = (
-        given or name or wanted or UNKNOWN_LANGUAGE
-        for given, name, wanted in zip(naming.languages, named, naming.wanted_languages, strict=True)
+        user or name or expected or UNKNOWN_LANGUAGE
+        for user, name, expected in zip(naming.languages, named, naming.wanted_languages, strict=True)
     )
     return replace(test_set, source_language=source, language=target)
 
@@ -175,18 +175,18 @@ def _read_aligned(
                 f"{path} has {len(streams[-1]):,} lines but {source} {len(sources):,}; "
                 "references must be aligned with the source line by line"
             )
-    # An empty line stays, because the `sacrebleu` command counts it as a reference without words.
+    # An empty line is kept, because the `sacrebleu` command counts it as a reference without words.
     test_set = ReferenceSet(source.name, sources, tuple(zip(*streams, strict=True)), files=(source, *references))
     return _with_languages(test_set, (_ending(source), _ending(references[0])), naming)
 
 
 def _ending(path: Path) -> str | None:
-    """The language that a file is named for."""
+    """Return the language in the suffix of a file name."""
     return language_of(without_packing(path).suffix.lstrip("."))
 
 
 def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Naming) -> None:
-    """Refuses files whose endings say other languages than the model's, and says in which order to give them."""
+    """Refuse files whose suffixes name other languages than the model's, and suggest their order."""
     if naming.expected is None or any(naming.languages):
         return
     from_language, to_language = naming.expected
@@ -198,7 +198,7 @@ def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Nami
     order = f"give them in this order: {' '.join(map(str, sources + targets))}"
     if len(sources) != 1 or len(targets) != len(references):
         order = (
-            "give the source first and then its references, or say what they are: "
+            "give the source first and then its references, or name their languages: "
             "--set data.source_language=CODE --set data.target_language=CODE"
         )
     named = " and ".join(f"{path} is named for {_ending(path)}" for path in files if _ending(path))
@@ -206,7 +206,7 @@ def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Nami
 
 
 def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False) -> ReferenceSet:
-    """Collects rows of a source and its references.
+    """Collect rows of a source and its references.
 
     An empty cell is a missing reference, unless `keep_empty`: the only reference of a pair may be empty, and the
     `sacrebleu` command counts it as a reference without words.

@@ -1,4 +1,4 @@
-"""`scores.json`: all evaluations of a run, of any task. Reading it loads no model."""
+"""Reading and writing of `scores.json`, the evaluations of a run of any task, without loading a model."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from dragoman.serialization import write_json
 
 FORMAT = 1
 HIGHEST = 1e6
-"""Higher than any score that makes sense; TER has no upper bound."""
+"""Upper limit of a plausible score; TER itself has no upper bound."""
 
 
-class Described(Protocol):
-    """An evaluation of any task."""
+class HasFacts(Protocol):
+    """Evaluation of any task."""
 
     def facts(self) -> dict[str, Any]:
-        """All that `scores.json` says of it."""
+        """Return its entry in `scores.json`."""
         ...
 
 
 def write_scores(
     path: Path | str,
-    evaluations: Sequence[Described],
+    evaluations: Sequence[HasFacts],
     comparisons: Sequence[Comparison] = (),
-    baselines: Sequence[Described] = (),
+    baselines: Sequence[HasFacts] = (),
 ) -> None:
-    """Writes `scores.json`: all facts of the evaluations and comparisons, and of baselines, if there are any."""
+    """Write `scores.json`: all facts of the evaluations, the comparisons, and the baselines, if there are any."""
     facts: dict[str, Any] = {
         "format": FORMAT,
         "evaluations": [evaluation.facts() for evaluation in evaluations],
         "comparisons": [
-            {**dataclasses.asdict(each), "better": each.better, "sentence": str(each)} for each in comparisons
+            {**dataclasses.asdict(comparison), "better": comparison.better, "sentence": str(comparison)}
+            for comparison in comparisons
         ],
     }
     if baselines:
@@ -54,8 +55,8 @@ def _refuse_impossible(score: Score) -> Score:
     return score
 
 
-class KeptTest(Settings, extra="ignore"):
-    """The test set of an evaluation."""
+class StoredTestSet(Settings, extra="ignore"):
+    """Test set of a stored evaluation."""
 
     name: str
 
@@ -64,41 +65,41 @@ class KeptTest(Settings, extra="ignore"):
 
     @property
     def stem(self) -> str:
-        """`test` of `test.jsonl`."""
+        """The name without its suffix: `test` for `test.jsonl`."""
         return Path(self.name).stem
 
 
-class KeptEvaluation(Settings, extra="ignore"):
-    """One system on one test set, as `scores.json` keeps it."""
+class StoredEvaluation(Settings, extra="ignore"):
+    """Evaluation of one system on one test set, as stored in `scores.json`."""
 
     system: str
     search: str
-    """How the translations were found, in words."""
-    test: KeptTest
+    """Description of the search."""
+    test: StoredTestSet
     scores: Annotated[
         dict[str, Annotated[Score, pydantic.AfterValidator(_refuse_impossible)]], pydantic.Field(min_length=1)
     ]
-    """By metric."""
+    """Scores by metric."""
     counts: dict[str, int]
 
 
 class _ScoresFile(Settings, extra="ignore"):
-    evaluations: tuple[KeptEvaluation, ...]
-    baselines: tuple[KeptEvaluation, ...] = ()
+    evaluations: tuple[StoredEvaluation, ...]
+    baselines: tuple[StoredEvaluation, ...] = ()
 
 
-def read_evaluations(path: Path) -> tuple[KeptEvaluation, ...]:
-    """The evaluations in a `scores.json`, in its order."""
+def read_evaluations(path: Path) -> tuple[StoredEvaluation, ...]:
+    """Return the evaluations in a `scores.json`, in the order of the file."""
     return read_json_as(path, _ScoresFile, FORMAT).evaluations
 
 
-def read_baselines(path: Path) -> tuple[KeptEvaluation, ...]:
-    """The evaluations of the baselines beside them."""
+def read_baselines(path: Path) -> tuple[StoredEvaluation, ...]:
+    """Return the evaluations of the baselines in a `scores.json`."""
     return read_json_as(path, _ScoresFile, FORMAT).baselines
 
 
 def read_scores(path: Path) -> dict[str, dict[str, Score]]:
-    """The scores in a `scores.json`, by test set (`test` of `test.jsonl`) and metric."""
+    """Return the scores in a `scores.json` by test set (`test` for `test.jsonl`) and metric."""
     return {evaluation.test.stem: evaluation.scores for evaluation in read_evaluations(path)}
 
 
@@ -106,7 +107,7 @@ HEADINGS = ("metric", "score", "95 % interval", "signature")
 
 
 def score_rows(scores: Iterable[Score]) -> list[tuple[str, str, str, str]]:
-    """Scores as a table, under `HEADINGS`."""
+    """Return scores as rows of a table with the columns `HEADINGS`."""
     rows = []
     for score in scores:
         interval = "" if score.low is None else f"{score.low:.1f} to {score.high:.1f}"

@@ -1,13 +1,13 @@
-"""Is one system significantly better than another on the same test set? A test, and the answer in a sentence.
+"""Significance tests: is one system better than another on the same test set?
 
 Two runs are compared by approximate randomisation, as in the `sacrebleu` command (`--paired-ar`), with the same seed;
-the interval of the difference comes from the paired bootstrap (Koehn 2004).
+the interval of the difference is from the paired bootstrap (Koehn 2004).
 
-Systems that were trained from several seeds each are compared by a test that asks whether the difference would appear
-again with other seeds and other sentences. It adds two variances: that of the seeds' scores (Welch 1947), and that of
-the mean difference over the test set by the paired bootstrap. What the seeds change sentence by sentence is in both, so
-the test is conservative. Degrees of freedom are Satterthwaite's (1946), and count the seeds alone, because sentences
-are many.
+Systems trained with several seeds each are compared by a test of whether the difference would appear again with other
+seeds and other sentences. It adds two variances: that of the seeds' scores (Welch 1947), and that of the mean
+difference over the test set by the paired bootstrap. Changes of single sentences between seeds are counted in both, so
+the test is conservative. Degrees of freedom are Satterthwaite's (1946), from the seeds only, because there are many
+sentences.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from dragoman.evaluating.metrics import (
     SAMPLES,
     SEED,
     Array,
+    LineStatistics,
     Measures,
     References,
     Score,
-    Statistics,
     build_metrics,
     checked,
     interval,
@@ -39,7 +39,7 @@ from dragoman.evaluating.metrics import (
 
 RANDOMISATION = "randomisation"
 SEEDS = "seeds"
-"""The names of the two tests."""
+"""Names of the two tests."""
 TRIALS = 10_000
 LEVEL = 0.05
 """A difference is significant if its p-value is lower than this."""
@@ -49,7 +49,7 @@ MANY = 10_000.0
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on one test set by one metric. `delta` is the score of the first minus that of the second."""
+    """Comparison of two systems on one test set by one metric. `delta` is the first score minus the second."""
 
     metric: str
     names: tuple[str, str]
@@ -57,7 +57,7 @@ class Comparison:
     delta: float
     low: float
     high: float
-    """The ends of the 95 % interval of `delta`."""
+    """Ends of the 95 % interval of `delta`."""
     p_value: float
     test: str
     samples: int
@@ -76,12 +76,12 @@ class Comparison:
         points = f"{abs(self.delta):.1f} {self.metric}"
         if self.better is None:
             return f"no difference between {self.names[0]} and {self.names[1]} can be shown: {points} ({evidence})"
-        other = self.names[1] if self.better == self.names[0] else self.names[0]
-        return f"{self.better} is better than {other} by {points} ({evidence})"
+        worse = self.names[1] if self.better == self.names[0] else self.names[0]
+        return f"{self.better} is better than {worse} by {points} ({evidence})"
 
 
-class Evaluated(Protocol):
-    """An evaluation of any task, as far as comparisons need it."""
+class Comparable(Protocol):
+    """Evaluation of any task, as comparisons use it."""
 
     @property
     def system(self) -> str: ...
@@ -89,47 +89,48 @@ class Evaluated(Protocol):
     def test_name(self) -> str: ...
     @property
     def test_identity(self) -> object:
-        """Equal for the same test set."""
+        """A value that is equal for equal test sets."""
         ...
 
     @classmethod
-    def counted(cls, evaluations: Sequence[Self]) -> list[dict[str, Statistics]]:
-        """What each metric counted for each system, all in the same way."""
+    def line_statistics(cls, evaluations: Sequence[Self]) -> list[dict[str, LineStatistics]]:
+        """Return the statistics of each metric for each system, all with the same columns."""
         ...
 
 
-AnEvaluation = TypeVar("AnEvaluation", bound=Evaluated)
+AnyEvaluation = TypeVar("AnyEvaluation", bound=Comparable)
 
 
 def compare_systems(
-    first: Sequence[AnEvaluation],
-    second: Sequence[AnEvaluation],
+    first: Sequence[AnyEvaluation],
+    second: Sequence[AnyEvaluation],
     *,
     names: tuple[str, str] | None = None,
     metrics: Sequence[str] | None = None,
     samples: int = TRIALS,
 ) -> dict[str, Comparison]:
-    """Tests, metric by metric, whether one of two systems is better on a test set: a run of each, or one for each seed.
+    """Test, metric by metric, if one of two systems is better on a test set; each has one run or one for each seed.
 
-    Takes all metrics that they have, unless some are named.
+    All shared metrics are compared, unless some are named.
 
     Raises:
         DataError: they were not all evaluated on the same test set.
         ConfigError: only one of them has several seeds.
     """
     evaluations = [*first, *second]
-    for other in evaluations[1:]:
-        if first[0].test_identity != other.test_identity:
+    reference = first[0]
+    for evaluation in evaluations[1:]:
+        if reference.test_identity != evaluation.test_identity:
             raise DataError(
-                f"{first[0].system} was evaluated on {first[0].test_name} and {other.system} on {other.test_name}; "
-                "only systems on the same test set can be compared"
+                f"{reference.system} was evaluated on {reference.test_name} and {evaluation.system} on "
+                f"{evaluation.test_name}; only systems on the same test set can be compared"
             )
-    names = names or (first[0].system, second[0].system)
-    counted = first[0].counted(evaluations)
-    groups = counted[: len(first)], counted[len(first) :]
+    names = names or (reference.system, second[0].system)
+    runs = reference.line_statistics(evaluations)
+    groups = runs[: len(first)], runs[len(first) :]
     return {
-        metric: compare_counts([[each[metric] for each in group] for group in groups], names, samples)
-        for metric in metrics or counted[0]
+        metric: compare_counts([[run[metric] for run in group] for group in groups], names, samples)
+        for metric in metrics or runs[0]
     }
 
 
@@ -142,10 +143,11 @@ def compare_outputs(
     samples: int = TRIALS,
     **measures: Unpack[Measures],
 ) -> dict[str, Comparison]:
-    """Compares two systems that translated the same lines, metric by metric, with `samples` trials of the test. Each
-    gave one list of translations, or one for each seed.
+    """Compare two systems that translated the same lines, metric by metric, with `samples` trials of the test.
+
+    Each system has one list of translations, or one for each seed.
     """
-    groups: list[Any] = [[each] if isinstance(each[0], str) else each for each in (first, second)]
+    groups: list[Any] = [[system] if isinstance(system[0], str) else system for system in (first, second)]
     rows, *_ = [checked(outputs, references) for group in groups for outputs in group]
     return {
         name: compare_counts(
@@ -155,8 +157,8 @@ def compare_outputs(
     }
 
 
-def compare_counts(groups: Sequence[Sequence[Statistics]], names: tuple[str, str], samples: int) -> Comparison:
-    """Compares what one metric counted, line by line, for two systems: of one run each, or of one for each seed."""
+def compare_counts(groups: Sequence[Sequence[LineStatistics]], names: tuple[str, str], samples: int) -> Comparison:
+    """Compare two systems by the statistics of one metric; each has one run or one for each seed."""
     first, second = groups
     if len(first) == len(second) == 1:
         return _compare_runs(first[0], second[0], names, samples)
@@ -165,26 +167,26 @@ def compare_counts(groups: Sequence[Sequence[Statistics]], names: tuple[str, str
 
 
 def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
-    """Checks that both systems have a spread of seeds.
+    """Check that both systems have several seeds.
 
     Raises:
         ConfigError: one of the systems has fewer than two seeds.
     """
     if min(seeds) < 2:
         raise ConfigError(
-            f"the spread of seeds takes two runs of each system, but {names[0]} has {seeds[0]} and {names[1]} "
+            f"the spread of seeds needs two runs of each system, but {names[0]} has {seeds[0]} and {names[1]} "
             f"{seeds[1]}"
         )
 
 
-def _compare_runs(first: Statistics, second: Statistics, names: tuple[str, str], samples: int) -> Comparison:
-    one, other = (summary(counted, samples=0) for counted in (first, second))
+def _compare_runs(first: LineStatistics, second: LineStatistics, names: tuple[str, str], samples: int) -> Comparison:
+    score, second_score = (summary(statistics, samples=0) for statistics in (first, second))
     low, high = interval(first.resampled() - second.resampled())
     return Comparison(
-        metric=one.name,
+        metric=score.name,
         names=names,
-        values=(one.value, other.value),
-        delta=one.value - other.value,
+        values=(score.value, second_score.value),
+        delta=score.value - second_score.value,
         low=low,
         high=high,
         p_value=randomisation_p_value(first, second, samples),
@@ -194,35 +196,36 @@ def _compare_runs(first: Statistics, second: Statistics, names: tuple[str, str],
     )
 
 
-def randomisation_p_value(first: Statistics, second: Statistics, trials: int) -> float:
-    """Approximate randomisation: how often do systems that swap lines at random differ as much as these? Two-sided.
+def randomisation_p_value(first: LineStatistics, second: LineStatistics, trials: int) -> float:
+    """Return the two-sided p-value of approximate randomisation.
 
-    A trial that differs exactly as much counts (Edgington 1969). The `sacrebleu` command does not count it, and so
-    reports two systems that differ in a single line as different with p = 1 / (trials + 1).
+    It is the share of trials with randomly exchanged lines in which the systems differ at least as much. A trial that
+    differs equally counts (Edgington 1969). The `sacrebleu` command does not count it, and so reports two systems
+    that differ in a single line as different with p = 1 / (trials + 1).
     """
     real = _distance(first, first.total[None], second.total[None])[0]
-    # Equal sums may differ in their last bits, because they were added in another order.
-    as_much = exchanged_distances(first, second, trials) >= real - 1e-9
-    return (int(as_much.sum()) + 1) / (trials + 1)
+    # Equal sums may differ in their last bits, because the order of addition differs.
+    at_least = exchanged_distances(first, second, trials) >= real - 1e-9
+    return (int(at_least.sum()) + 1) / (trials + 1)
 
 
-def exchanged_distances(first: Statistics, second: Statistics, trials: int) -> Array:
-    """The distance between the two scores in each trial, in which a coin toss exchanges each line or leaves it."""
-    both, surplus = first.total + second.total, first.lines - second.lines
+def exchanged_distances(first: LineStatistics, second: LineStatistics, trials: int) -> Array:
+    """Return the distance between the two scores in each trial; lines are exchanged with probability 1/2."""
+    total, surplus = first.total + second.total, first.lines - second.lines
     distances = []
     for coins in _coins(trials, len(surplus)):
-        # One system has the lines of the second, and those of the first where its coin fell so; the other has the rest.
-        one = second.total + coins @ surplus
-        distances.append(_distance(first, one, both - one))
+        # One system has the lines of the second, replaced by those of the first where the coin is 1.
+        exchanged = second.total + coins @ surplus
+        distances.append(_distance(first, exchanged, total - exchanged))
     return np.concatenate(distances)
 
 
-def _distance(statistic: Statistics, one: Array, other: Array) -> Array:
-    return np.abs(statistic.scores(one) - statistic.scores(other))
+def _distance(statistics: LineStatistics, first: Array, second: Array) -> Array:
+    return np.abs(statistics.scores(first) - statistics.scores(second))
 
 
 def _coins(trials: int, lines: int) -> Iterator[np.ndarray]:
-    """A coin for every line of every trial, a few trials at a time to save memory.
+    """Yield random bits for every line of every trial, 32 trials at a time to save memory.
 
     Blocks of 32 trials draw the same coins as one large draw, because NumPy takes 32 of them from one random word.
     """
@@ -241,7 +244,7 @@ class Student(NamedTuple):
     freedom: float
 
     def two_sided(self, t: float) -> float:
-        """The probability of a value at least as far from zero as `t`.
+        """Return the probability of a value at least as far from zero as `t`.
 
         >>> round(Student(4).two_sided(2.776), 3)
         0.05
@@ -250,7 +253,7 @@ class Student(NamedTuple):
         return float(1 - np.interp(math.atan(abs(t) / math.sqrt(self.freedom)), angles, reached))
 
     def within(self, share: float) -> float:
-        """The distance from zero within which this `share` of all values lies.
+        """Return the distance from zero within which this `share` of all values lies.
 
         >>> round(Student(4).within(0.95), 3)
         2.776
@@ -259,42 +262,45 @@ class Student(NamedTuple):
         return math.sqrt(self.freedom) * math.tan(float(np.interp(share, reached, angles)))
 
     def _angles(self) -> tuple[Array, Array]:
-        """With t = sqrt(freedom) tan(angle) the density is cos(angle) ^ (freedom - 1), on a finite stretch."""
+        """Return angles and the cumulative distribution of their size.
+
+        With t = sqrt(freedom) tan(angle), the density is cos(angle) ^ (freedom - 1) on a finite interval.
+        """
         angles = np.linspace(0, math.pi / 2, 200_001)
         density = np.cos(angles) ** (self.freedom - 1)
         reached = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
         return angles, reached / reached[-1]
 
 
-def _compare_seeds(groups: Sequence[Sequence[Statistics]], names: tuple[str, str]) -> Comparison:
-    scores = [np.array([counted.scores(counted.total[None])[0] for counted in group]) for group in groups]
-    resampled = [np.mean([counted.resampled() for counted in group], axis=0) for group in groups]
+def _compare_seeds(groups: Sequence[Sequence[LineStatistics]], names: tuple[str, str]) -> Comparison:
+    scores = [np.array([run.scores(run.total[None])[0] for run in group]) for group in groups]
+    resampled = [np.mean([run.resampled() for run in group], axis=0) for group in groups]
     values = float(scores[0].mean()), float(scores[1].mean())
     delta = values[0] - values[1]
     counts = [len(group) for group in groups]
-    of_seeds = [float(each.var(ddof=1)) / len(each) for each in scores]
-    variance = sum(of_seeds) + float((resampled[0] - resampled[1]).var(ddof=1))
-    spread = sum(part**2 / (count - 1) for part, count in zip(of_seeds, counts, strict=True))
-    student = Student(min(MANY, variance**2 / spread) if spread else MANY)
-    reach = student.within(1 - LEVEL) * math.sqrt(variance)
-    one = groups[0][0]
+    seed_variances = [float(group.var(ddof=1)) / len(group) for group in scores]
+    variance = sum(seed_variances) + float((resampled[0] - resampled[1]).var(ddof=1))
+    denominator = sum(part**2 / (count - 1) for part, count in zip(seed_variances, counts, strict=True))
+    student = Student(min(MANY, variance**2 / denominator) if denominator else MANY)
+    half_width = student.within(1 - LEVEL) * math.sqrt(variance)
+    run = groups[0][0]
     return Comparison(
-        metric=summary(one, samples=0).name,
+        metric=summary(run, samples=0).name,
         names=names,
         values=values,
         delta=delta,
-        low=delta - reach,
-        high=delta + reach,
+        low=delta - half_width,
+        high=delta + half_width,
         p_value=student.two_sided(delta / math.sqrt(variance)) if variance else float(delta == 0),
         test=SEEDS,
         samples=sum(counts),
-        signature=one.signature(bs=SAMPLES, seed=SEED),
+        signature=run.signature(bs=SAMPLES, seed=SEED),
     )
 
 
 @dataclass(frozen=True)
-class Spread:
-    """The scores of several runs that differ only by their seeds, by one metric on one test set."""
+class SeedScores:
+    """Scores of several runs that differ only by their seeds, by one metric on one test set."""
 
     test: str
     scores: Sequence[Score]
@@ -310,10 +316,13 @@ class Spread:
         return stdev(values) if len(values) > 1 else None
 
     def __str__(self) -> str:
-        """As in `BLEU 38.2 ± 0.3 (38.0, 38.1, 38.5; standard deviation of 3 seeds)`."""
-        each = ", ".join(f"{score.value:.1f}" for score in self.scores)
-        if ways := not_comparable(self.scores):
-            return f"{self.scores[0].name} {each}: not comparable, because they were counted in different ways ({ways})"
-        within = "" if self.deviation is None else f" ± {self.deviation:.1f}"
-        told = f"{each}; mean and standard deviation of {len(self.scores)} seeds"
-        return f"{self.scores[0].name} {self.mean:.1f}{within} ({told}) {self.scores[0].signature}"
+        """Return `BLEU 38.2 ± 0.3 (38.0, 38.1, 38.5; mean and standard deviation of 3 seeds) SIGNATURE`."""
+        values = ", ".join(f"{score.value:.1f}" for score in self.scores)
+        if differences := not_comparable(self.scores):
+            return (
+                f"{self.scores[0].name} {values}: not comparable, because they were counted in different ways "
+                f"({differences})"
+            )
+        deviation = "" if self.deviation is None else f" ± {self.deviation:.1f}"
+        details = f"{values}; mean and standard deviation of {len(self.scores)} seeds"
+        return f"{self.scores[0].name} {self.mean:.1f}{deviation} ({details}) {self.scores[0].signature}"

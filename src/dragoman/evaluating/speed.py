@@ -1,8 +1,8 @@
-"""How fast models translate, how long one sentence waits, how much memory it takes.
+"""Benchmarks of translation: throughput, latency of single sentences, and memory.
 
-Models take turns, round by round, on the same texts, so that a busy machine slows all of them alike. Each figure is a
-median with its spread. Tokens are those of the translations with their end symbols, never padding or what a beam
-dropped.
+Models are interleaved, round by round, on the same texts, so that a busy machine slows all of them equally. Each figure
+is a median with its range. Tokens are those of the translations with their end symbols, without padding or dropped
+hypotheses.
 """
 
 from __future__ import annotations
@@ -34,44 +34,44 @@ from dragoman.system import describe as describe_machine
 from dragoman.system import gemm_rate, machine, use_threads
 
 ONE, ALL = "one sentence", "full"
-"""The two ways to hand texts over: each in a call of its own, as a waiting person would, or all in one."""
+"""Names of the two batchings: one call per text, as from a waiting person, or one call for all."""
 
 SEARCHES = (SearchOptions(beam_size=1), SearchOptions(beam_size=4))
 ALONE = 100
-"""Texts translated alone in each round; three rounds are then enough for a 99th percentile."""
+"""Number of texts translated one by one in each round; three rounds are then enough for a 99th percentile."""
 WARM_UP = 8
 
 
-class Translates(Protocol):
-    """What `measure` needs of a translator."""
+class TimedTranslator(Protocol):
+    """Translator as `measure` uses it."""
 
     def translate(self, texts: Sequence[str], options: SearchOptions, progress: Progress) -> Sequence[Translation]: ...
 
 
-class Spread(NamedTuple):
-    """A figure over several rounds."""
+class MedianRange(NamedTuple):
+    """Median and range of a figure over several rounds."""
 
     median: float
     low: float
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def from_values(cls, values: Sequence[float]) -> MedianRange:
         return cls(statistics.median(values), min(values), max(values))
 
 
 class Latency(NamedTuple):
-    """Milliseconds that one sentence waits: half of them at most p50, 99 of 100 at most p99."""
+    """Percentiles of the milliseconds that one sentence takes."""
 
     p50: float
     p95: float
     p99: float
 
     @classmethod
-    def of(cls, seconds: Sequence[float]) -> Latency:
-        """Nearest-rank percentiles.
+    def from_seconds(cls, seconds: Sequence[float]) -> Latency:
+        """Compute nearest-rank percentiles.
 
-        >>> Latency.of([0.001 * n for n in range(1, 101)])
+        >>> Latency.from_seconds([0.001 * n for n in range(1, 101)])
         Latency(p50=50.0, p95=95.0, p99=99.0)
         """
         ordered = sorted(seconds)
@@ -80,34 +80,34 @@ class Latency(NamedTuple):
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of one model under one search, with its texts handed over in one way."""
+    """Speed of one model with one search and one batching."""
 
     model: str
     search: str
     batch: str
     sentences: int
     tokens: int
-    """Of the translations, in one round."""
-    tokens_per_second: Spread
-    sentences_per_second: Spread
+    """Tokens of the translations in one round."""
+    tokens_per_second: MedianRange
+    sentences_per_second: MedianRange
     latency_ms: Latency | None
-    """None where all sentences are translated together."""
+    """None if all sentences are translated in one call."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Sentences a second of a model over those of the first model, within each round."""
+    """Ratio of a model's sentences per second to those of the first model, within each round."""
 
     model: str
     against: str
     search: str
     batch: str
-    ratio: Spread
+    ratio: MedianRange
 
     def __str__(self) -> str:
-        """How many times as fast it is, or how many times slower.
+        """Describe the ratio in words.
 
-        >>> print(Ratio("new", "old", "greedy", "full", Spread(0.5, 0.4, 0.8)))
+        >>> print(Ratio("new", "old", "greedy", "full", MedianRange(0.5, 0.4, 0.8)))
         new is 2.00 (1.25 to 2.50) times slower than old: greedy, full
         """
         slower, (median, low, high) = self.ratio.median < 1, self.ratio
@@ -125,10 +125,10 @@ class Benchmark:
     __repr__ = brief
 
     machine: dict[str, Any]
-    """Facts for JSON; `where` gives them in one line."""
+    """Facts for JSON; `where` is a one-line summary."""
     where: str
     gemm_gflops: float
-    """Of matrix products in the models' precision; in float32 where that is int8."""
+    """Speed of matrix products in the models' precision; in float32 if that is int8."""
     precision: str
     device: str
     texts: int
@@ -136,10 +136,10 @@ class Benchmark:
     speeds: tuple[Speed, ...]
     ratios: tuple[Ratio, ...]
     peak_bytes: int | None
-    """The most memory that the process held, with all models loaded; None where the system does not say."""
+    """Peak memory of the process, with all models loaded; None if the system does not report it."""
 
     def facts(self) -> dict[str, Any]:
-        """Plain values for JSON; medians and percentiles keep their names."""
+        """Return plain values for JSON; medians and percentiles keep their names."""
         plain = dataclasses.asdict(self)
         for speed in plain["speeds"]:
             for key in ("tokens_per_second", "sentences_per_second", "latency_ms"):
@@ -162,12 +162,11 @@ def benchmark(
     threads: int | None = None,
     progress: Progress | bool = True,
 ) -> Benchmark:
-    """Measures tokens a second and latency of each model, greedy and with a beam of 4, or as the `decode.` settings
-    among `overrides` say; and the memory of all.
+    """Measure throughput and latency of each model, greedy and with a beam of 4, and the memory of all models.
 
-    `texts` are sentences, or a file with one on each line; by default, the test set of the first model's run. The first
-    `sentences` of them are translated, blank ones left out. All measurements are written to `output` as JSON. `threads`
-    counts for this call alone.
+    `decode.` settings among `overrides` change the searches. `texts` are sentences, or a file with one per line; by
+    default, the test set of the first model's run. The first `sentences` of them are translated, without blank ones.
+    All measurements are written to `output` as JSON. `threads` applies to this call only.
 
     Raises:
         DataError: there is no text, or `output` cannot be written.
@@ -176,7 +175,7 @@ def benchmark(
     """
     if output is not None:
         check_output(output, texts if isinstance(texts, str | Path) else None)
-    searches = list(dict.fromkeys(choose(SearchOptions, "decode", overrides, each) for each in SEARCHES))
+    searches = list(dict.fromkeys(choose(SearchOptions, "decode", overrides, search) for search in SEARCHES))
     chosen = [text for text in islice(_lines(models, texts), sentences) if text.strip()]
     names = _check(models, chosen, rounds)
     with use_threads(threads):
@@ -221,7 +220,7 @@ def _check(models: Sequence[Path | str], texts: Sequence[str], rounds: int) -> l
 
 
 def measure(
-    translators: Mapping[str, Translates],
+    translators: Mapping[str, TimedTranslator],
     texts: Sequence[str],
     *,
     searches: Sequence[SearchOptions] = SEARCHES,
@@ -229,7 +228,7 @@ def measure(
     progress: Progress | bool = True,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Speed], list[Ratio]]:
-    """Times translators that are already loaded. They take turns; in every second round the last goes first."""
+    """Time loaded translators, interleaved; every second round has the reverse order."""
     alone = evenly_spread(texts, ALONE)
     speeds, ratios = [], []
     names = list(translators)
@@ -240,18 +239,18 @@ def measure(
             for translator in translators.values():
                 translator.translate(texts[:WARM_UP], options, silent)
             for batch, calls in ((ONE, [[text] for text in alone]), (ALL, [texts])):
-                taken: dict[str, list[_Timing]] = {name: [] for name in names}
-                for turn in range(rounds):
-                    for name in names if turn % 2 == 0 else reversed(names):
-                        taken[name].append(_time(translators[name], calls, options, clock))
+                timings: dict[str, list[_Timing]] = {name: [] for name in names}
+                for number in range(rounds):
+                    for name in names if number % 2 == 0 else reversed(names):
+                        timings[name].append(_time(translators[name], calls, options, clock))
                         advance()
-                speeds += [_speed(name, options, batch, taken[name]) for name in names]
-                ratios += [_ratio(name, names[0], options, batch, taken) for name in names[1:]]
+                speeds += [_speed(name, options, batch, timings[name]) for name in names]
+                ratios += [_ratio(name, names[0], options, batch, timings) for name in names[1:]]
     return speeds, ratios
 
 
 class _Timing(NamedTuple):
-    """One round of one model: the seconds of every call."""
+    """Seconds of every call in one round of one model."""
 
     seconds: list[float]
     sentences: int
@@ -259,7 +258,7 @@ class _Timing(NamedTuple):
 
 
 def _time(
-    translator: Translates, calls: Sequence[Sequence[str]], options: SearchOptions, clock: Callable[[], float]
+    translator: TimedTranslator, calls: Sequence[Sequence[str]], options: SearchOptions, clock: Callable[[], float]
 ) -> _Timing:
     seconds, tokens = [], 0
     for texts in calls:
@@ -277,13 +276,15 @@ def _speed(name: str, options: SearchOptions, batch: str, rounds: Sequence[_Timi
         batch=batch,
         sentences=rounds[0].sentences,
         tokens=rounds[0].tokens,
-        tokens_per_second=Spread.of([timing.tokens / sum(timing.seconds) for timing in rounds]),
-        sentences_per_second=Spread.of([timing.sentences / sum(timing.seconds) for timing in rounds]),
-        latency_ms=Latency.of([each for timing in rounds for each in timing.seconds]) if batch == ONE else None,
+        tokens_per_second=MedianRange.from_values([timing.tokens / sum(timing.seconds) for timing in rounds]),
+        sentences_per_second=MedianRange.from_values([timing.sentences / sum(timing.seconds) for timing in rounds]),
+        latency_ms=Latency.from_seconds([call for timing in rounds for call in timing.seconds])
+        if batch == ONE
+        else None,
     )
 
 
-def _ratio(name: str, first: str, options: SearchOptions, batch: str, taken: Mapping[str, list[_Timing]]) -> Ratio:
-    rounds = zip(taken[first], taken[name], strict=True)
-    ratio = Spread.of([sum(base.seconds) / sum(timing.seconds) for base, timing in rounds])
+def _ratio(name: str, first: str, options: SearchOptions, batch: str, timings: Mapping[str, list[_Timing]]) -> Ratio:
+    rounds = zip(timings[first], timings[name], strict=True)
+    ratio = MedianRange.from_values([sum(base.seconds) / sum(timing.seconds) for base, timing in rounds])
     return Ratio(name, first, describe(options), batch, ratio)

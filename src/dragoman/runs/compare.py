@@ -21,7 +21,7 @@ from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures, not_comparable, split_measures
 from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
 from dragoman.evaluating.scores import write_scores
-from dragoman.evaluating.significance import Comparison, Spread, check_seeds, compare_systems
+from dragoman.evaluating.significance import Comparison, SeedScores, check_seeds, compare_systems
 from dragoman.files import check_output, same_file, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.predictor import Predictor
@@ -55,11 +55,11 @@ class SystemResult:
     """One, or one for each seed."""
 
     @property
-    def spreads(self) -> list[Spread]:
+    def spreads(self) -> list[SeedScores]:
         """How much the seeds differ, for each metric; empty if there is one seed."""
         first, *others = self.evaluations
         return [
-            Spread(first.test_name, [each.scores[metric] for each in self.evaluations])
+            SeedScores(first.test_name, [each.scores[metric] for each in self.evaluations])
             for metric in (first.scores if others else ())
         ]
 
@@ -277,7 +277,7 @@ def _write(result: CompareResult, output: Path | str | None, scores: Path | str 
     first = result.evaluations[0]
     if output is not None:
         is_labels = isinstance(first, LabelEvaluation)
-        lines = ["\t".join(row) for row in first.found] if is_labels else first.hypotheses
+        lines = ["\t".join(row) for row in first.predicted] if is_labels else first.hypotheses
         write_file(output, "".join(f"{line}\n" for line in lines))
     if scores is not None:
         write_scores(scores, result.evaluations, result.comparisons)

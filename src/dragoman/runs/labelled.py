@@ -23,7 +23,7 @@ from dragoman.evaluating.label_metrics import Labelled, marks_ends
 from dragoman.evaluating.labels_evaluation import (
     MOST_PROBABLE,
     LabelEvaluation,
-    ahead_of,
+    compare_with_better,
     evaluate_labels,
     judge_baselines,
 )
@@ -175,11 +175,11 @@ class LabelledTask(Task):
     def _samples(self, rows: Sequence[int], evaluation: LabelEvaluation) -> str:
         """A few texts with the labels that were found, wrong ones first."""
         order = sorted(
-            range(len(evaluation.gold)), key=lambda row: list(evaluation.gold[row]) == list(evaluation.found[row])
+            range(len(evaluation.gold)), key=lambda row: list(evaluation.gold[row]) == list(evaluation.predicted[row])
         )
         lines = []
         for row in order[:SHOWN]:
-            sample = (self.dev_examples[rows[row]][0], evaluation.gold[row], evaluation.found[row])
+            sample = (self.dev_examples[rows[row]][0], evaluation.gold[row], evaluation.predicted[row])
             text, gold, answer = (" ".join(each)[:LONGEST_SHOWN] for each in sample)
             lines.append(f"  {text} → {answer} (right: {gold})")
         return "\n".join(lines)
@@ -222,7 +222,7 @@ class LabelledTask(Task):
                 advance(1 + len(rivals))
                 models.append(model)
                 baselines += rivals
-                for ahead in ahead_of(model, rivals):
+                for ahead in compare_with_better(model, rivals):
                     place = "beats this model" if ahead.better else "is level with this model, and far cheaper,"
                     log.warning("a baseline %s on %s: %s; %s", place, path.name, ahead, ADVICE)
         write_scores(self.run.scores, models, baselines=baselines)

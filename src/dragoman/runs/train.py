@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError, Diverged, Error, Interrupted
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.scores import read_scores
-from dragoman.evaluating.significance import Spread
+from dragoman.evaluating.significance import SeedScores
 from dragoman.files import lock
 from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
@@ -233,11 +233,11 @@ def seed_runs(group: Path) -> list[Path]:
     return [numbered[number] for number in sorted(numbered)]
 
 
-def spreads(runs: Sequence[Path]) -> list[Spread]:
+def spreads(runs: Sequence[Path]) -> list[SeedScores]:
     """The scores of several runs, for each test set and metric that all of them have."""
     scores = [read_scores(RunFolder(run).scores) for run in runs]
     return [
-        Spread(test, [of_run[test][metric] for of_run in scores])
+        SeedScores(test, [of_run[test][metric] for of_run in scores])
         for test, metrics in (scores[0] if scores else {}).items()
         for metric in metrics
         if all(metric in of_run.get(test, {}) for of_run in scores)

@@ -1,8 +1,8 @@
 """Pre-tokenization: rules that split text before a vocabulary is applied, and that join words into a line again.
 
 There are two patterns for the library's engine, one set of joining rules, and spaCy's rules as an extra. An elided word
-keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t`). A placeholder is always a piece of
-its own. Nothing is merged across these cuts.
+keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t`). A placeholder is always a separate
+piece. Nothing is merged across these cuts.
 """
 
 import re
@@ -17,7 +17,7 @@ _ENDING = r"['’](?i:s|t|d|m|ll|re|ve)(?![\p{L}\p{M}])"
 
 
 def _patterns(alone: str) -> tuple[str, str]:
-    """Return the patterns of subwords and of words. Each character of the class `alone` is a piece of its own."""
+    """Return the patterns of subwords and of words. Each character of the class `alone` is a separate piece."""
     elision = rf"(?!{_ENDING})['’](?=[\p{{L}}\p{{N}}{alone}])"
 
     # Every character is in exactly one match, and a word includes the space before it, so joining the pieces gives the

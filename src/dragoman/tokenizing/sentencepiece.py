@@ -172,6 +172,6 @@ def _processor(model: bytes) -> Any:
 
 
 def _spelled(piece: str) -> bytes:
-    """Return the UTF-8 bytes that a piece stands for."""
+    """Return the UTF-8 bytes of the text that a piece represents."""
     byte = _BYTE.fullmatch(piece)
     return bytes([int(byte[1], 16)]) if byte else piece.replace(_SPACE, " ").encode()

@@ -132,11 +132,11 @@ class Tokenizer:
         return [_readable(self._spelling[i]) for i in ids]
 
     def spelling(self, id_: int) -> bytes:
-        """Return the UTF-8 bytes that an id stands for, or the name of a special symbol."""
+        """Return the UTF-8 bytes of an id, or the name of a special symbol."""
         return self._spelling[id_]
 
     def spells_characters(self, id_: int) -> bool:
-        """Return True if an id stands for whole characters, and is neither unknown nor part of a character."""
+        """Return True if an id represents whole characters, and is neither unknown nor part of a character."""
         return id_ != UNKNOWN and "\ufffd" not in self._spelling[id_].decode(errors="replace")
 
     @property
@@ -154,7 +154,7 @@ class Tokenizer:
         return id_ < SYMBOLS
 
     def is_text(self, id_: int) -> bool:
-        """Return True if an id stands for text; the unknown symbol does."""
+        """Return True if an id represents text; the unknown symbol does."""
         return id_ == UNKNOWN or not self.is_special(id_)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:

@@ -104,7 +104,7 @@ def learn_tokenizer(
     if settings.kind == "spacy" and language is None:
         raise ConfigError("kind = 'spacy' needs one language, such as 'it', and joint = false")
     with progress.track("learn the vocabulary", unit="lines") as advance:
-        reading = _Reading(texts, advance)
+        reading = _ChunkCounter(texts, advance)
         learned = _learn(reading, settings, language)
     rules = {"kind": settings.kind, "pattern": PATTERNS[settings.kind][0], "language": language}
     tokenizer = Tokenizer(Vocabulary(**rules, specials=settings.specials, **learned))
@@ -130,7 +130,7 @@ def learn_tokenizers(
     return Tokenizers(source, target)
 
 
-class _Reading:
+class _ChunkCounter:
     """Iterator over texts in chunks that counts their characters."""
 
     def __init__(self, texts: Iterable[str], advance: Advance) -> None:
@@ -150,7 +150,7 @@ class _Reading:
             raise TokenizerError("there is no text to learn a vocabulary from")
 
 
-def _learn(reading: _Reading, settings: TokenizerSettings, language: str | None) -> dict[str, Any]:
+def _learn(reading: _ChunkCounter, settings: TokenizerSettings, language: str | None) -> dict[str, Any]:
     """Return the learned fields of a `Vocabulary`, with the placeholders before its pieces."""
     kind, minimum = settings.kind, settings.minimum_frequency
     limit = (settings.vocabulary_size or _NO_LIMIT) - SYMBOLS
@@ -176,7 +176,7 @@ def _learn_words(chunks: Iterable[list[str]], kind: Kind, limit: int, minimum: i
     return {"pieces": tuple(word for word in words if word not in PLACEHOLDERS)}
 
 
-def _learn_byte_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
+def _learn_byte_bpe(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, Any]:
     trainer = trainers.BpeTrainer(
         vocab_size=limit, min_frequency=minimum, initial_alphabet=[*BYTE_LEVEL], show_progress=False
     )
@@ -184,7 +184,7 @@ def _learn_byte_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, An
     return {"pieces": _in_order(trained["vocab"]), "merges": tuple(map(tuple, trained["merges"]))}
 
 
-def _learn_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
+def _learn_bpe(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, Any]:
     """Learn characters, sorted by frequency, followed by merges in the order in which they were learned."""
     trainer = trainers.BpeTrainer(vocab_size=limit + _SPARE, min_frequency=minimum, show_progress=False)
     trained = _trained("bpe", trainer, reading)
@@ -196,7 +196,7 @@ def _learn_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
     return {"pieces": kept, "merges": merges}
 
 
-def _learn_characters(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
+def _learn_characters(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, Any]:
     for _ in reading:
         pass
     count = reading.characters
@@ -204,7 +204,7 @@ def _learn_characters(reading: _Reading, limit: int, minimum: int) -> dict[str, 
     return {"pieces": tuple(kept[:limit])}
 
 
-def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
+def _learn_unigram(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, Any]:
     trainer = trainers.UnigramTrainer(vocab_size=limit + 1, unk_token=NOTHING, show_progress=False)
     try:
         scored = dict(_trained("unigram", trainer, reading)["vocab"])
@@ -218,7 +218,7 @@ def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any
     alphabet = {*_frequent(scored, reading.characters, minimum)}
     kept = tuple(piece for piece in scored if piece in alphabet or len(piece) > 1)
     # The library sums in no fixed order, so further decimals mean nothing.
-    # A placeholder is always a piece of its own, so its score has no effect.
+    # A placeholder is always a separate piece, so its score has no effect.
     scores = (*(0.0 for _ in PLACEHOLDERS), *(round(scored[piece], 6) for piece in kept))
     return {"pieces": kept, "scores": scores}
 

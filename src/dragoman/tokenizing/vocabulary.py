@@ -79,7 +79,7 @@ class Vocabulary(Settings):
         if not all(-1e9 < score < 1e9 for score in self.scores):
             raise ValueError("a score is not the logarithm of a probability")
         if self.kind == "byte_bpe" and not known >= BYTE_LEVEL.keys() >= set("".join(known)):
-            raise ValueError("its pieces are not made of the 256 characters that stand for bytes")
+            raise ValueError("its pieces are not made of the 256 characters that represent bytes")
         return self
 
 
@@ -100,7 +100,7 @@ def build_library(kind: Kind, vocabulary: Vocabulary | None = None) -> tokenizer
 
 
 def spelling(kind: Kind, piece: str) -> bytes:
-    """Return the UTF-8 bytes that a piece stands for."""
+    """Return the UTF-8 bytes of the text that a piece represents."""
     return bytes(BYTE_LEVEL[character] for character in piece) if kind == "byte_bpe" else piece.encode()
 
 
