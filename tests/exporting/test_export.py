@@ -182,7 +182,7 @@ def test_an_export_that_translates_otherwise_leaves_nothing(
 ) -> None:
     model = make(tmp_path / "model", {"preset": "paper"})
     monkeypatch.setattr(proof, "TOLERANCE", 1e-12)
-    with pytest.raises(ConfigError, match="gives sentence 1 other log-probabilities: they differ by .*e-0"):
+    with pytest.raises(ConfigError, match="gives other log-probabilities for sentence 1: they differ by .*e-0"):
         dragoman.export(model, target, tmp_path / "out", ["Where is the station?"])
     assert sorted(each.name for each in tmp_path.iterdir()) == ["model"]
 
@@ -203,7 +203,7 @@ def test_a_model_that_does_not_translate_is_told_so(task: str, trained: Trained,
     """Also where its run has a test set, which holds no pairs."""
     run = trained(task, tmp_path)
     for target in get_args(Target):
-        with pytest.raises(ConfigError, match="does not translate, and only models that do can be exported"):
+        with pytest.raises(ConfigError, match="does not translate, and only translation models can be exported"):
             dragoman.export(run, target, tmp_path / "out")
     with pytest.raises(ConfigError, match="has no test pairs, because its model labels texts or fills in words"):
         own_test_pairs(run)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 from unicodedata import combining, east_asian_width
 
 from dragoman.errors import ConfigError
-from dragoman.evaluating.confusion import Form as PictureForm
+from dragoman.evaluating.confusion import PictureFormat
 from dragoman.evaluating.confusion import draw_figure, draw_matrix, plain_text
 from dragoman.explaining import RecordFormat
 from dragoman.explaining.page.page import pack, render_page
@@ -194,7 +194,7 @@ def _some_head(part: Part) -> str:
     return f"{layer.name}.{layer.attentions[-1].name}.{len(layer.attentions[-1].weights) - 1}"
 
 
-def draw(heats: Sequence[HeatMap], form: PictureForm) -> bytes:
+def draw(heats: Sequence[HeatMap], form: PictureFormat) -> bytes:
     """The maps below one another, as a file of this form."""
     width = max(5.0, max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5)
     height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)

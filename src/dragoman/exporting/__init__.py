@@ -1,6 +1,6 @@
-"""Models for other toolkits: each has a file of its own, and one file proves them all."""
+"""Export of models to other toolkits: a file for each toolkit, and one file that verifies the exports."""
 
 from typing import Literal
 
 Target = Literal["ctranslate2", "huggingface"]
-"""A toolkit that a model is written for."""
+"""Toolkit that a model is exported to."""

@@ -1,4 +1,4 @@
-"""A model folder into a folder of CTranslate2: `export_ctranslate2`. Our weights go where CTranslate2 wants them."""
+"""Export of a model folder to CTranslate2: `export_ctranslate2`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,14 +32,14 @@ _ACTIVATIONS = {
     "geglu": specs.Activation.GELU,
 }
 _ROTARY_ALL = 0
-"""How many features of a head CTranslate2 rotates; 0 stands for all."""
+"""Number of features per head that CTranslate2 rotates; 0 means all."""
 
 TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
 _FEWEST_POSITIONS = 512
 
 
 def specify(config: ModelConfig, weights: Weights, positions: int) -> specs.TransformerSpec:
-    """The specification of a model; `positions` is how many sinusoids are written where it has them."""
+    """Build the specification of a model; `positions` is the number of sinusoids to write, if it uses them."""
     layers = _Layers(config, weights)
     shape: dict[str, Any] = {
         "num_heads": config.heads,
@@ -65,19 +65,19 @@ def specify(config: ModelConfig, weights: Weights, positions: int) -> specs.Tran
 
 
 class _Layers:
-    """Puts the weights of one model in their places."""
+    """Weights of a model, assigned to the layers of a specification."""
 
     def __init__(self, config: ModelConfig, weights: Weights) -> None:
         self.config, self.weights = config, weights
 
     def table(self, name: str) -> NDArray[np.float32]:
-        """An embedding or the output, which may be tied."""
+        """Return the weights of an embedding or of the output, which may be tied."""
         tied = self.config.tied or "target"
         own = {"source_embedding.weight": tied != "all", "target_embedding.weight": tied == "none"}
         return self.weights[name if own.get(name) else "output"]
 
     def stack(self, spec: Any, stack: str, embeddings: Any, side: str, positions: int) -> None:
-        """An encoder or a decoder with its embedding."""
+        """Set an encoder or a decoder with its embedding."""
         embeddings.weight = self.table(f"{side}_embedding.weight")
         spec.scale_embeddings = self.config.embedding_scale
         if self.config.positions == "sinusoidal":
@@ -110,9 +110,9 @@ class _Layers:
             self.matrices(linear, module, modules)
 
     def matrices(self, spec: Any, module: str, names: tuple[str, ...]) -> None:
-        """Several projections as one."""
-        biases = [self.weights.get(f"{module}.{name}.bias") for name in names]
-        bias = np.concatenate([each for each in biases if each is not None]) if biases[0] is not None else None
+        """Set several projections as one concatenated layer."""
+        biases = [self.weights[key] for name in names if (key := f"{module}.{name}.bias") in self.weights]
+        bias = np.concatenate(biases) if biases else None
         self.linear(spec, np.concatenate([self.weights[f"{module}.{name}.weight"] for name in names]), bias)
 
     def linear(self, spec: Any, weight: NDArray[np.float32], bias: NDArray[np.float32] | None) -> None:
@@ -127,20 +127,20 @@ class _Layers:
 
 
 def _sinusoids(positions: int, config: ModelConfig) -> NDArray[np.float32]:
-    """The sinusoids of Vaswani et al. (2017, section 3.5), sines and cosines in turn."""
+    """Return the sinusoids of Vaswani et al. (2017, section 3.5), sines and cosines interleaved."""
     exponent = np.arange(0, config.d_model, 2) / config.d_model
     angle = (np.arange(positions)[:, None] / config.position_base**exponent).astype(np.float32)
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(positions, -1)
 
 
 def export_ctranslate2(stored: StoredModel, folder: Path, texts: Sequence[str]) -> Proof:
-    """Write what CTranslate2 translates with into a folder, and prove that it does so as our model does.
+    """Write a CTranslate2 model into a folder, and prove that it translates as our model does.
 
     Raises:
-        ConfigError: CTranslate2 cannot hold something of this model; it is named. Or the proof failed.
+        ConfigError: CTranslate2 does not support a part of this model, or the proof failed; the message names it.
     """
     if reasons := list(obstacles(stored)):
-        raise ConfigError(f"{stored.folder} cannot become a folder of CTranslate2: {'; '.join(reasons)}")
+        raise ConfigError(f"{stored.folder} cannot be exported to CTranslate2: {'; '.join(reasons)}")
     options = check(stored.files.generation, str(stored.folder), SearchOptions)
     longest = int(options.length_ratio * options.max_source_tokens) + options.length_extra
     spec = specify(stored.config, stored.weights, max(_FEWEST_POSITIONS, longest + 2))
@@ -156,7 +156,7 @@ def export_ctranslate2(stored: StoredModel, folder: Path, texts: Sequence[str]) 
     spec.optimize()
     spec.save(str(folder))
     _write_tokenizers(folder, stored.tokenizers, framing)
-    return prove(stored, Exported(folder, stored), texts, "CTranslate2")
+    return prove(stored, CTranslate2Model(folder, stored), texts, "CTranslate2")
 
 
 def _write_tokenizers(folder: Path, tokenizers: Tokenizers, framing: Framing) -> None:
@@ -171,29 +171,29 @@ def _write_tokenizers(folder: Path, tokenizers: Tokenizers, framing: Framing) ->
 
 
 def obstacles(stored: StoredModel) -> Iterator[str]:
-    """What CTranslate2 cannot hold, in the words of the settings."""
+    """Yield the parts of a model that CTranslate2 does not support, by the names of the settings."""
     config = stored.config
     if config.norm_position == "post" and config.final_norm:
         yield "model.final_norm must be false where model.norm_position is 'post'"
     yield from tokenizer_obstacles(stored)
 
 
-class Exported:
-    """A folder as CTranslate2 loads it, in float32."""
+class CTranslate2Model:
+    """Exported folder loaded by CTranslate2, in float32."""
 
     def __init__(self, folder: Path, stored: StoredModel) -> None:
         import ctranslate2
 
         self.model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
-        self.cut, self.join = text_rules(folder)
+        self.split, self.join = text_rules(folder)
         self.source, self.target = map(names, stored.tokenizers)
         self.source_ids, self.target_ids = (
             {name: id_ for id_, name in enumerate(side)} for side in (self.source, self.target)
         )
-        self.never = [[self.target[id_]] for id_ in suppressed_ids(stored.tokenizers, stored.files.framing)]
+        self.suppressed = [[self.target[id_]] for id_ in suppressed_ids(stored.tokenizers, stored.files.framing)]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [[self.source_ids.get(token, UNKNOWN) for token in self.cut(text)] for text in texts]
+        return [[self.source_ids.get(token, UNKNOWN) for token in self.split(text)] for text in texts]
 
     def decode(self, ids: Ids) -> str:
         return self.join([self.target[id_] for id_ in ids])
@@ -203,11 +203,11 @@ class Exported:
             [[self.source[id_] for id_ in source]],
             beam_size=1,
             max_decoding_length=longest,
-            suppress_sequences=self.never,
+            suppress_sequences=self.suppressed,
         )
         return [self.target_ids[name] for name in translation.hypotheses[0]]
 
     def score(self, source: Ids, target: Ids) -> list[float]:
-        given = [self.source[id_] for id_ in source], [self.target[id_] for id_ in target]
-        (scores,) = self.model.score_batch([given[0]], [given[1]], max_input_length=0)
+        sources, targets = [self.source[id_] for id_ in source], [self.target[id_] for id_ in target]
+        (scores,) = self.model.score_batch([sources], [targets], max_input_length=0)
         return scores.log_probs

@@ -1,4 +1,4 @@
-"""`export`: a model folder as another toolkit reads it, once it is proved to translate the same there."""
+"""Export of a model folder to another toolkit, after a proof that it translates equally there. Start with `export`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
 from dragoman.text.phrasebook import read_phrasebook
 
 SENTENCES = 64
-"""Sentences that prove an export, evenly spread over the run's own test set, or the phrasebook's."""
+"""Number of sentences in the proof, evenly spread over the run's test set, or the phrasebook's."""
 
 
 class Export(NamedTuple):
-    """A folder that was written, what proved it, and what a person should know."""
+    """Exported folder with its proof and notes for the user."""
 
     folder: Path
     proof: Proof
@@ -36,16 +36,17 @@ def export(
     texts: Sequence[str] | None = None,
     adapter: Path | str | None = None,
 ) -> Export:
-    """Writes the folder `out`, with which CTranslate2, or Hugging Face transformers, translates as the model does.
+    """Export a model to the folder `out`, for CTranslate2 or Hugging Face transformers.
 
-    The proof comes first: on `texts`, else on the run's own test set or the phrasebook, both give the same greedy
-    translations, and the same log-probabilities up to 1e-4. A model is written in float32, an `adapter` with its base.
+    The export is proved first: on `texts`, else on the run's test set or the phrasebook, both toolkits give the same
+    greedy translations, and the same log-probabilities up to 1e-4. Weights are written in float32; an `adapter` is
+    merged with its base.
 
     Raises:
-        ConfigError: the target cannot hold something of this model; it is named. Or the proof failed.
+        ConfigError: the target does not support a part of this model, or the proof failed; the message names it.
         CheckpointError: the model folder is missing, damaged or newer.
         DataError: `out` exists already.
-        MissingExtra: the target's package, with which the export is proved, is not installed.
+        MissingExtra: the target's package, needed for the proof, is not installed.
     """
     if target not in get_args(Target):
         raise ConfigError(f"a model is exported to {' or '.join(get_args(Target))}, but {target!r} was given")
@@ -53,7 +54,7 @@ def export(
     check_new_model(out)
     stored = load_model(model, adapter=adapter)
     if stored.config.family != "encoder_decoder":
-        raise ConfigError(f"{model} does not translate, and only models that do can be exported")
+        raise ConfigError(f"{model} does not translate, and only translation models can be exported")
     texts = own_texts(model) if texts is None else texts
     with new_folder(out) as aside:
         write_guide(stored, target, aside)
@@ -66,7 +67,7 @@ def export(
 
 
 def write_guide(stored: StoredModel, target: Target, folder: Path) -> None:
-    """Write what people without Dragoman need: a README, a script that translates, and the placeholders it may use."""
+    """Write the files for use without Dragoman: a README, a script that translates, and its placeholders."""
     conventions, here = stored.files.conventions or UNKNOWN_CONVENTIONS, Path(__file__)
     write_file(folder / "placeholders.txt", conventions.learnt_placeholders)
     write_file(folder / "translate.py", here.with_name("translate_script.py").read_text("utf-8"))
@@ -75,7 +76,7 @@ def write_guide(stored: StoredModel, target: Target, folder: Path) -> None:
 
 
 def own_texts(model: Path | str) -> list[str]:
-    """Sentences of the run's own test set; without one, of the phrasebook."""
+    """Return sentences of the run's test set, or of the phrasebook if there is none."""
     if RunFolder(model).split("test").is_file():
         sources = [source for source, _ in own_test_pairs(model)]
     else:

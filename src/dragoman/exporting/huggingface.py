@@ -1,7 +1,7 @@
-"""A model folder into a folder of Hugging Face transformers with a `MarianMTModel`: `export_huggingface`.
+"""Export of a model folder to a `MarianMTModel` of Hugging Face transformers: `export_huggingface`.
 
-A model that came from a Marian folder goes back into one, with Marian's order of ids and its models of SentencePiece.
-Every other keeps its ids and its tokenizer, as a `tokenizer.json`.
+A model converted from a Marian folder is exported as one, with Marian's order of ids and its SentencePiece models.
+Other models keep their ids and their tokenizer, as a `tokenizer.json`.
 """
 
 import json
@@ -49,8 +49,8 @@ POSITIONS = 512
 
 
 @dataclass(frozen=True)
-class Form:
-    """What differs between a Marian folder and one with our own ids and tokenizer."""
+class FolderLayout:
+    """Parts that differ between a Marian folder and one with our own ids and tokenizer."""
 
     rows: Vocabularies
     positions: int
@@ -61,33 +61,32 @@ class Form:
 
 
 def export_huggingface(stored: StoredModel, folder: Path, texts: Sequence[str]) -> tuple[Proof, list[str]]:
-    """Write what transformers loads into a folder. Return the proof that it translates as our model does, and what a
-    person should know.
+    """Write a transformers model into a folder. Return the proof that it translates as our model does, and notes.
 
     Raises:
-        ConfigError: `MarianMTModel` cannot hold something of this model; it is named. Or the proof failed.
+        ConfigError: `MarianMTModel` does not support a part of this model, or the proof failed; the message names it.
         MissingExtra: transformers is not installed.
     """
-    back = came_from_marian(stored)
+    is_marian = came_from_marian(stored)
     if reasons := [*obstacles(stored.config), *tokenizer_obstacles(stored)]:
-        kind = "Marian folder" if back else "folder of transformers"
-        raise ConfigError(f"{stored.folder} cannot become a {kind}: {'; '.join(reasons)}")
+        kind = "a Marian folder" if is_marian else "transformers"
+        raise ConfigError(f"{stored.folder} cannot be exported to {kind}: {'; '.join(reasons)}")
     with optional("transformers", "huggingface"):
         import transformers  # noqa: F401
     options = check(stored.files.generation, str(stored.folder), SearchOptions)
-    form = marian_form(stored, options) if back else own_form(stored, options)
-    weights = to_marian(named_weights(stored.model), stored.config, form.rows)
-    write_json(folder / CONFIG, {**_config(stored.config, form), **form.symbols})
-    write_json(folder / GENERATION, form.generation)
+    layout = marian_layout(stored, options) if is_marian else own_layout(stored, options)
+    weights = to_marian(named_weights(stored.model), stored.config, layout.rows)
+    write_json(folder / CONFIG, {**_config(stored.config, layout), **layout.symbols})
+    write_json(folder / GENERATION, layout.generation)
     write_file(folder / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
-    form.write_tokenizers(folder)
-    never = suppressed_ids(stored.tokenizers, stored.files.framing)
-    return prove(stored, Exported(folder, form.rows, never), texts, "transformers"), form.notes
+    layout.write_tokenizers(folder)
+    suppressed = suppressed_ids(stored.tokenizers, stored.files.framing)
+    return prove(stored, TransformersModel(folder, layout.rows, suppressed), texts, "transformers"), layout.notes
 
 
 def obstacles(config: ModelConfig) -> Iterator[str]:
-    """Yield what `MarianMTModel` cannot hold of an architecture, in the words of the settings."""
-    wanted: dict[str, Any] = {
+    """Yield the parts of an architecture that `MarianMTModel` does not support, by the names of the settings."""
+    required: dict[str, Any] = {
         "positions": "sinusoidal",
         "position_base": 10_000.0,
         "norm": "layer",
@@ -97,19 +96,19 @@ def obstacles(config: ModelConfig) -> Iterator[str]:
         "embedding_norm": False,
         "bias": True,
     }
-    for name, value in wanted.items():
+    for name, value in required.items():
         if getattr(config, name) != value:
             yield f"model.{name} must be {value!r}, but is {getattr(config, name)!r}"
     if config.activation not in ACTIVATIONS.values():
         yield f"model.activation must be relu, gelu or silu, but is {config.activation!r}"
     if config.kv_heads not in (None, config.heads):
-        yield f"model.kv_heads must be as many as model.heads, but is {config.kv_heads}"
+        yield f"model.kv_heads must equal model.heads, but is {config.kv_heads}"
 
 
-def _config(config: ModelConfig, form: Form) -> dict[str, Any]:
-    """The content of `config.json` without the special symbols."""
+def _config(config: ModelConfig, layout: FolderLayout) -> dict[str, Any]:
+    """Return the content of `config.json` without the special symbols."""
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
-    sizes = [sum(row is not None for row in rows) for rows in form.rows]
+    sizes = [sum(row is not None for row in rows) for rows in layout.rows]
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -127,7 +126,7 @@ def _config(config: ModelConfig, form: Form) -> dict[str, Any]:
         "scale_embedding": config.embedding_scale,
         "share_encoder_decoder_embeddings": config.tied == "all",
         "tie_word_embeddings": config.tied != "none",
-        "max_position_embeddings": form.positions,
+        "max_position_embeddings": layout.positions,
         "static_position_embeddings": True,
         "normalize_before": False,
         "normalize_embedding": False,
@@ -135,8 +134,8 @@ def _config(config: ModelConfig, form: Form) -> dict[str, Any]:
     }
 
 
-def own_form(stored: StoredModel, options: SearchOptions) -> Form:
-    """Our ids, and our tokenizer as a `tokenizer.json`."""
+def own_layout(stored: StoredModel, options: SearchOptions) -> FolderLayout:
+    """Return a layout with our ids, and our tokenizer as a `tokenizer.json`."""
     framing = stored.files.framing
     longest = int(options.length_ratio * options.max_source_tokens) + options.length_extra
     symbols = {
@@ -160,7 +159,7 @@ def own_form(stored: StoredModel, options: SearchOptions) -> Form:
             (folder / TARGET).mkdir()
             _write_tokenizer(folder / TARGET, stored.tokenizers.target, framing)
 
-    return Form(
+    return FolderLayout(
         rows=Vocabularies(*(range(tokenizer.size) for tokenizer in stored.tokenizers)),
         positions=max(POSITIONS, longest + 2),
         symbols={**symbols, "forced_eos_token_id": None},
@@ -180,21 +179,21 @@ def _write_tokenizer(folder: Path, tokenizer: Tokenizer, framing: Framing) -> No
         "bos_token": start,
         "eos_token": end,
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": True,  # text that is spelled like a symbol stays text
+        "split_special_tokens": True,  # text that is spelled like a symbol is still text
         "model_input_names": ["input_ids", "attention_mask"],
     }
     write_json(folder / TOKENIZER, facts)
 
 
-def marian_form(stored: StoredModel, options: SearchOptions) -> Form:
-    """Marian's order of ids, and its models of SentencePiece."""
+def marian_layout(stored: StoredModel, options: SearchOptions) -> FolderLayout:
+    """Return a layout with Marian's order of ids, and its SentencePiece models."""
     tokenizers = [tokenizer for tokenizer in stored.tokenizers if isinstance(tokenizer, SentencePieceTokenizer)]
-    # Padding has one id on both sides: the last one of the smaller vocabulary. Our start symbol is left out.
+    # Padding has one id on both sides: the last one of the smaller vocabulary. Our start symbol is dropped.
     padding = min(tokenizer.size for tokenizer in tokenizers) - 2
     ids = [_ids(tokenizer, padding) for tokenizer in tokenizers]
     rows = [
-        [of[UNKNOWN], of[PADDING], None, of[END], *(of[piece] for piece in tokenizer.vocabulary.pieces)]
-        for tokenizer, of in zip(tokenizers, ids, strict=True)
+        [table[UNKNOWN], table[PADDING], None, table[END], *(table[piece] for piece in tokenizer.vocabulary.pieces)]
+        for tokenizer, table in zip(tokenizers, ids, strict=True)
     ]
     end = ids[1][END]
     generation, notes = generation_for(options, Symbols(ids[1][UNKNOWN], padding, end))
@@ -215,7 +214,7 @@ def marian_form(stored: StoredModel, options: SearchOptions) -> Form:
         }
         write_json(folder / TOKENIZER, facts)
 
-    return Form(
+    return FolderLayout(
         rows=Vocabularies(*rows),
         positions=max(POSITIONS, options.max_source_tokens + 1, generation["max_length"]),
         symbols={
@@ -232,18 +231,18 @@ def marian_form(stored: StoredModel, options: SearchOptions) -> Form:
 
 
 def _ids(tokenizer: SentencePieceTokenizer, padding: int) -> dict[str, int]:
-    """The id of each piece in the folder to write: the end symbol first, as in OPUS-MT, then the unknown one."""
+    """Return Marian's id of each piece: the end symbol first, as in OPUS-MT, then the unknown symbol."""
     names = [END, UNKNOWN, *tokenizer.vocabulary.pieces]
     return {name: number for number, name in enumerate([*names[:padding], PADDING, *names[padding:]])}
 
 
-class Exported:
-    """A folder as transformers loads it, in terms of our ids."""
+class TransformersModel:
+    """Exported folder loaded by transformers, with our ids as its interface."""
 
-    def __init__(self, folder: Path, rows: Vocabularies, never: Sequence[int]) -> None:
+    def __init__(self, folder: Path, rows: Vocabularies, suppressed: Sequence[int]) -> None:
         self.model, self.source, self.target = load_transformers(folder)
         self.rows = rows
-        self.never = [row for id_ in never if (row := rows.target[id_]) is not None]
+        self.suppressed = [row for id_ in suppressed if (row := rows.target[id_]) is not None]
         self.ours = [{row: id_ for id_, row in enumerate(side)} for side in rows]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -260,23 +259,23 @@ class Exported:
                 max_length=longest + 1,
                 forced_eos_token_id=None,
                 bad_words_ids=None,
-                suppress_tokens=self.never,
+                suppress_tokens=self.suppressed,
             ).tolist()
         end = self.model.config.eos_token_id
         return [self.ours[1][row] for row in written[1:] if row != end]
 
     def score(self, source: Ids, target: Ids) -> list[float]:
         rows = [self.rows.target[id_] for id_ in target]
-        given = torch.tensor([[self.model.config.decoder_start_token_id, *rows]])
+        targets = torch.tensor([[self.model.config.decoder_start_token_id, *rows]])
         labels = [*rows, self.model.config.eos_token_id]
         with torch.inference_mode():
             sources = torch.tensor([[self.rows.source[id_] for id_ in source]])
-            logits = self.model(input_ids=sources, decoder_input_ids=given).logits[0]
+            logits = self.model(input_ids=sources, decoder_input_ids=targets).logits[0]
         return logits.double().log_softmax(-1)[range(len(labels)), labels].tolist()
 
 
 def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
-    """Settings of transformers that translate as our search options do, and notes on where they can't quite."""
+    """Return the settings of transformers that correspond to our search options, and notes on differences."""
     generation: dict[str, Any] = {
         "num_beams": options.beam_size,
         "length_penalty": options.length_penalty,
@@ -296,19 +295,19 @@ def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, 
 
 
 def _left_out(options: SearchOptions) -> Iterator[str]:
-    """A note on each search option that transformers has no setting for."""
-    if drawn := [name for name in DRAWS if getattr(options, name) is not None]:
-        yield f"decode.{drawn[0]} draws samples here, but transformers will search; samples are left out"
+    """Yield a note on each search option that transformers has no setting for."""
+    if sampling := [name for name in DRAWS if getattr(options, name) is not None]:
+        yield f"decode.{sampling[0]} is not exported: it draws samples here, but transformers will search"
     if options.prefix:
-        yield f'decode.prefix = "{options.prefix}" is left out: translations there begin as the model likes'
+        yield f'decode.prefix = "{options.prefix}" is not exported: transformers translates without a prefix'
     if options.target_language:
-        yield f"decode.target_language is left out: begin each text there with >>{options.target_language}<<"
+        yield f"decode.target_language is not exported: begin each text with >>{options.target_language}<<"
     if options.banned_words:
-        yield "decode.banned_words are left out: transformers bans tokens, not words"
+        yield "decode.banned_words are not exported: transformers bans tokens, not words"
     if options.terms:
-        yield "decode.terms are left out: transformers finds no terms in a text"
+        yield "decode.terms are not exported: transformers has no glossaries"
     if options.length_ratio:
         yield (
-            f"decode.length_ratio = {options.length_ratio:g} is left out: every translation there has at most "
-            f"{MAX_LENGTH - 2} tokens, however long its source is"
+            f"decode.length_ratio = {options.length_ratio:g} is not exported: every translation has at most "
+            f"{MAX_LENGTH - 2} tokens in transformers, however long its source is"
         )

@@ -1,7 +1,7 @@
-"""Our tokenizers as a `tokenizer.json` that the tokenizers library reads by itself: same ids, symbols, bytes and all.
+"""Conversion of our tokenizers into a `tokenizer.json` of the tokenizers library, with the same ids.
 
-Our own file holds only what was learned; the rules are code. This one holds the rules too, in the library's terms, so
-that other programs split text as we do. Bytes are named as SentencePiece names them: `<0x0A>`.
+Our own file contains only what was learned; the rules are code. The library's file contains the rules too, so that
+other programs split text as we do. Bytes are named as in SentencePiece: `<0x0A>`.
 """
 
 from collections.abc import Iterator
@@ -16,35 +16,35 @@ from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.vocabulary import Vocabulary, build_library
 
 _NEVER_BEST = -1e6
-"""A score with which no piece is ever chosen: text that is spelled like a symbol stays text."""
+"""Score with which no piece is ever chosen, so that text that is spelled like a symbol is still text."""
 
 
 def came_from_marian(stored: StoredModel) -> bool:
-    """Whether a model has Marian's symbols and models of SentencePiece, which travel as they are."""
+    """Return True if a model has Marian's framing and SentencePiece models, which are exported unchanged."""
     if stored.files.tokenizers is None or stored.files.framing != MARIAN_FRAMING:
         return False
     return all(isinstance(tokenizer, SentencePieceTokenizer) for tokenizer in stored.files.tokenizers)
 
 
 def tokenizer_obstacles(stored: StoredModel) -> Iterator[str]:
-    """Why a model's tokenizers can't travel: a sentence for each side that can't."""
+    """Yield the reason, for each side, why its tokenizer cannot be converted."""
     sides = {} if came_from_marian(stored) else stored.tokenizers._asdict()
     for side, tokenizer in sides.items():
         if isinstance(tokenizer, SentencePieceTokenizer):
-            yield f"its {side} tokenizer is a model of SentencePiece, which has files of its own"
+            yield f"its {side} tokenizer is a SentencePiece model, which cannot be written as a tokenizer.json"
         elif tokenizer.whole_words:
             yield (
-                f"its {side} tokenizer is of kind {tokenizer.kind!r}, and a tokenizer.json can't say where words are "
-                "joined without a space"
+                f"its {side} tokenizer is of kind {tokenizer.kind!r}, and a tokenizer.json cannot express where words "
+                "are joined without a space"
             )
         elif set(_symbols_and_bytes(tokenizer.vocabulary)) & set(tokenizer.vocabulary.pieces):
             yield f"its {side} tokenizer has pieces that are spelled like a symbol or a byte"
 
 
 def portable(tokenizer: Tokenizer, framing: Framing) -> tokenizers.Tokenizer:
-    """The library's tokenizer that encodes as `framing.source(tokenizer.encode(text))`, and decodes as ours does.
+    """Build the library's tokenizer that encodes as `framing.source(tokenizer.encode(text))` and decodes as ours does.
 
-    It must be one without `tokenizer_obstacles`.
+    The tokenizer must have no `tokenizer_obstacles`.
     """
     vocabulary = tokenizer.vocabulary
     library = build_library(vocabulary.kind, vocabulary)
@@ -69,16 +69,16 @@ def portable(tokenizer: Tokenizer, framing: Framing) -> tokenizers.Tokenizer:
 
 
 def names(tokenizer: Tokenizer) -> list[str]:
-    """The name of every id in the other toolkit."""
+    """Return the name of every id in the other toolkit."""
     if isinstance(tokenizer, SentencePieceTokenizer):
-        pieces = set(tokenizer.vocabulary.pieces)  # which may hold our name for a start symbol
+        pieces = set(tokenizer.vocabulary.pieces)  # may contain our name for a start symbol
         symbols = (name if name not in pieces else f"<{name}>" for name in tokenizer.vocabulary.specials.names)
         return [*symbols, *tokenizer.vocabulary.pieces]
     return [*_symbols_and_bytes(tokenizer.vocabulary), *tokenizer.vocabulary.pieces]
 
 
 def _symbols_and_bytes(vocabulary: Vocabulary) -> list[str]:
-    """The ids before the pieces. The vocabulary of bytes holds them as pieces."""
+    """Return the names of the ids before the pieces; in `byte_bpe`, the bytes are pieces."""
     spelled = [] if vocabulary.kind == "byte_bpe" else [f"<0x{value:02X}>" for value in range(256)]
     return [*vocabulary.specials.names, *spelled]
 
