@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import dragoman
 from dragoman.cli.main import app
 from dragoman.cluster import bulk, preparing, shards
-from dragoman.cluster.connection import _knock, _ours, connected
+from dragoman.cluster.connection import _check_port, _own_error, connected
 from dragoman.cluster.preparing import prepare_shards
 from dragoman.cluster.shards import (
     copy_shard,
@@ -152,7 +152,7 @@ def test_sets_beside_the_text_are_kept_and_their_leaks_counted(tmp_path, cluster
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("stage", ["_take_in", "_deal_out"])
+@pytest.mark.parametrize("stage", ["_read_shard_pairs", "_distribute"])
 def test_a_killed_process_changes_nothing(tmp_path, cluster, monkeypatch, stage) -> None:
     path = write_parts(tmp_path / "parts", awkward_rows(1_000, 1), 3)
     settings = DataSettings(path=path, source_language="en", target_language="it", dev_size=50, test_size=60)
@@ -191,7 +191,7 @@ def test_a_cluster_translates_as_one_machine_does_and_goes_on(tmp_path, cluster)
     results[1].unlink()
     done, _ = dragoman.translate_shards(str(MODEL), f"{tmp_path}/*.txt", folder, cluster, progress=False)
     assert done == 20 and results[1].read_text() == "".join(f"{each.text}\n" for each in alone[20:40])
-    with pytest.raises(DataError, match="holds results of another model, other options or text"):
+    with pytest.raises(DataError, match="contains results of another model, other options or text"):
         dragoman.translate_shards(
             str(MODEL), f"{tmp_path}/*.txt", folder, cluster, progress=False, overrides=["decode.beam_size=1"]
         )
@@ -235,13 +235,13 @@ def test_results_of_another_job_are_not_taken(tmp_path, cluster) -> None:
     assert run(*command) is None
     asked, made = (path.read_bytes() for path in (out / "asked.json", out / "00000-00000.jsonl"))
     for changed in (plain, [*command, "--format", "json"], [*command, "--beam-size", "2"]):
-        with pytest.raises(DataError, match="holds results of another"):
+        with pytest.raises(DataError, match="contains results of another"):
             raise run(*changed) or AssertionError(changed)
     write_texts("Where is the theatre?")
     assert isinstance(error := run(*command), DataError) and f"shards.{texts}" in str(error)
     assert (asked, made) == tuple(path.read_bytes() for path in (out / "asked.json", out / "00000-00000.jsonl"))
     (out / "asked.json").unlink()
-    assert isinstance(error := run(*command), DataError) and "holds files already" in str(error)
+    assert isinstance(error := run(*command), DataError) and "contains files already" in str(error)
 
     pairs = tmp_path / "p.tsv"
     pairs.write_text("Where is the station?\tDov'è la stazione?\n")
@@ -249,7 +249,7 @@ def test_results_of_another_job_are_not_taken(tmp_path, cluster) -> None:
     command += ["--set", "data.source_language=en", "--set", "data.target_language=it"]
     assert run(*command, "--at-least", "-9") is None
     for changed in (["--at-least", "-8"], [], ["--at-least", "-9", "--format", "json"]):
-        with pytest.raises(DataError, match="holds results of another"):
+        with pytest.raises(DataError, match="contains results of another"):
             raise run(*command, *changed) or AssertionError(changed)
     assert run(*command, "--at-least", "-9", "--set", "decode.batch_tokens=500") is None
 
@@ -322,7 +322,7 @@ def test_shards_lie_on_disks_and_elsewhere(tmp_path) -> None:
     with new_shards(f"file://{tmp_path}/new") as folder:
         write_shard(f"{folder}/one", b"x")
     assert (tmp_path / "new" / "one").read_bytes() == b"x"
-    with pytest.raises(DataError, match="holds files already"), new_shards(f"file://{tmp_path}/new"):
+    with pytest.raises(DataError, match="contains files already"), new_shards(f"file://{tmp_path}/new"):
         pass
 
 
@@ -363,13 +363,13 @@ def test_an_empty_folder_elsewhere_may_be_filled(tmp_path) -> None:
     assert (tmp_path / "empty" / "one").read_bytes() == b"x"
 
 
-def test_a_cluster_is_knocked_at_by_its_host_and_port() -> None:
+def test_a_cluster_is_checked_by_its_host_and_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", "local"):
-            _knock(address)
+            _check_port(address)
     with pytest.raises(ConnectionRefusedError):
-        _knock(f"ray://127.0.0.1:{port}")
+        _check_port(f"ray://127.0.0.1:{port}")
 
 
 def test_a_connection_that_the_process_has_is_kept(monkeypatch) -> None:
@@ -384,8 +384,8 @@ def test_a_connection_that_the_process_has_is_kept(monkeypatch) -> None:
 def test_an_error_of_ours_is_found_behind_those_of_the_cluster() -> None:
     ours, wrapped, outer = DataError("no text"), RuntimeError("task failed"), RuntimeError("job failed")
     wrapped.cause, outer.__cause__ = ours, wrapped  # pyright: ignore[reportAttributeAccessIssue]
-    assert _ours(outer) is _ours(wrapped) is _ours(ours) is ours
-    assert _ours(RuntimeError("the network")) is None
+    assert _own_error(outer) is _own_error(wrapped) is _own_error(ours) is ours
+    assert _own_error(RuntimeError("the network")) is None
 
 
 def test_what_processes_return_is_put_in_order(monkeypatch) -> None:
@@ -401,7 +401,7 @@ def test_what_processes_return_is_put_in_order(monkeypatch) -> None:
 
     monkeypatch.setattr(ray.data, "from_items", lambda rows, **_: Backwards(rows))
     rows = numbered(["a", "b", "c"])
-    assert preparing._on_all(lambda row: row, rows, silent, "read") == rows
+    assert preparing._map_rows(lambda row: row, rows, silent, "read") == rows
 
 
 def test_all_shards_are_read_in_the_languages_of_the_first(tmp_path, monkeypatch) -> None:
@@ -418,8 +418,8 @@ def test_what_was_fetched_goes_by_the_name_that_it_came_from(tmp_path) -> None:
     settings = DataSettings(path=address, source_language="en", target_language="it")
     with ExitStack() as stack:
         plan, _ = preparing._plan(settings, address, [address], f"{tmp_path}/pairs", stack)
-        found = preparing._take_in(numbered([address])[0], plan)
-    assert [*preparing.Met.model_validate_json(found["met"]).sha256] == [address]
+        found = preparing._read_shard_pairs(numbered([address])[0], plan)
+    assert [*preparing.ShardSummary.model_validate_json(found["summary"]).sha256] == [address]
 
 
 def test_languages_of_sides_are_learned_from_all_shards(tmp_path, monkeypatch) -> None:

@@ -1,1 +1,1 @@
-"""Many machines, through Ray: a corpus prepared, or much text translated and scored, shard by shard."""
+"""Work on many machines with Ray: preparing a corpus, translating and scoring text, shard by shard."""

@@ -1,8 +1,8 @@
-"""Much text translated, or many pairs scored, on many machines: shards in, shards out.
+"""Translating and scoring of shards of text on many machines.
 
 Each shard of the input is cut into parts of some thousand lines. A translator on each machine takes one part after
-another and writes its result as a file, whole or not at all: `00002-00014.txt` is made of part 14 of shard 2, so by
-name the results stand in the order of the input. A call that was stopped goes on: parts that are there are left alone.
+another and writes its result as a file, atomically: `00002-00014.txt` is the result of part 14 of shard 2, so results
+sorted by name have the order of the input. A stopped call can be resumed: existing results are kept.
 """
 
 import json
@@ -50,26 +50,26 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 LINES = 10_000
-"""Lines, records or pairs of a part."""
+"""Number of lines, records or pairs in a part."""
 RESULTS = {"translation", "score", "flags"}
-"""The keys that a translated record gains."""
-ASKED = "asked.json"
-"""The file among the results that says what was asked for."""
+"""Keys that are added to a translated record."""
+IDENTITY = "asked.json"
+"""File among the results that identifies model, options and text."""
 
 
-class Model(NamedTuple):
-    """The model that works in every process, and how it searches."""
+class ModelOptions(NamedTuple):
+    """Model that every process loads, and its search options."""
 
     path: str
     device: str = "auto"
     precision: str = "auto"
     adapter: str | None = None
     threads: int = 1
-    """Of each process."""
+    """Threads of each process."""
     overrides: Sequence[str] = ()
-    """As `decode.key=value`."""
+    """Search settings as `decode.key=value`."""
     settings: Mapping[str, Any] = {}
-    """Those of `SearchOptions` that differ from the model's own."""
+    """Fields of `SearchOptions` that differ from the model's own."""
 
     def load(self) -> tuple[Translator, SearchOptions]:
         path, device, precision, adapter, threads, overrides, settings = self
@@ -78,22 +78,22 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Work(ABC):
-    """What is done with each part."""
+class ShardWork(ABC):
+    """Work to do on each part of a shard."""
 
-    model: Model
+    model: ModelOptions
     suffix: str
-    """How the names of results end."""
+    """Suffix of the result files."""
 
     @abstractmethod
     def read(self, shard: Address) -> Iterator[Any]:
-        """The lines, records or pairs of a shard on this machine, as plain values."""
+        """Yield the lines, records or pairs of a shard on this machine, as plain values."""
 
     @abstractmethod
     def make(
         self, translator: Translator, options: SearchOptions, items: Sequence[Any], first: int
     ) -> tuple[str, Counter[str]]:
-        """The result of some of them, the first of which has this number in its shard, and what was counted."""
+        """Return the result of items and counts; `first` is the number of the first item in its shard."""
 
 
 def translate_shards(
@@ -102,23 +102,25 @@ def translate_shards(
     folder: str,
     ray: str = "local",
     column: str | None = None,
-    write: Callable[[int, Translation, SearchOptions], Sequence[str]] = lambda _number, each, _options: [each.text],
+    write: Callable[[int, Translation, SearchOptions], Sequence[str]] = lambda _number, result, _options: [result.text],
     suffix: str = "txt",
     progress: Progress | bool = True,
     **options: Any,
 ) -> tuple[int, Counter[str]]:
-    """Translates every line of the shards that match `texts` on the Ray cluster at the address `ray`; `local` starts
-    one here. Returns how many were translated now, and how many of them have each flag.
+    """Translate every line of the shards that match `texts` on the Ray cluster at the address `ray`.
 
-    Of JSON Lines and Parquet, the text in `column` is translated; the results are JSON Lines, each the record with
-    `translation`, its score and its flags. Of other files each line is translated, and the results hold what `write`
-    makes of its number, its translation and the search options. `options` are the other fields of `Model`.
+    `local` starts a cluster on this machine. Returns the number of lines translated by this call, and the number of
+    them with each flag.
+
+    In JSON Lines and Parquet, the text in `column` is translated; the results are JSON Lines of records with
+    `translation`, `score` and `flags`. In other files each line is translated, and the results are what `write` returns
+    for its number, its translation and the search options. `options` are the other fields of `ModelOptions`.
 
     Raises:
         ConfigError: no cluster answers, or Ray is not installed.
-        DataError: nothing matches, or `folder` holds the results of another job.
+        DataError: nothing matches, or `folder` contains the results of another call.
     """
-    work = _Translating(_model(model, **options), suffix, column, write)
+    work = _Translating(_model_options(model, **options), suffix, column, write)
     return _in_bulk(work, texts, folder, ray, as_progress(progress))
 
 
@@ -133,19 +135,20 @@ def score_shards(
     progress: Progress | bool = True,
     **options: Any,
 ) -> tuple[int, Counter[str]]:
-    """Scores the pairs of the shards that match `data`, likewise. The results hold what `write` makes of each pair.
-    Returns how many were scored now, and how many of them are written, or have a problem.
+    """Score the pairs of the shards that match `data`, like `translate_shards`; `write` returns the lines of each pair.
+
+    Returns the number of pairs scored by this call, and the numbers of those written (`kept`) and those with a problem.
     """
-    work = _Scoring(_model(model, **options), suffix, reading or ReadingSettings(), write)
+    work = _Scoring(_model_options(model, **options), suffix, reading or ReadingSettings(), write)
     return _in_bulk(work, data, folder, ray, as_progress(progress))
 
 
-def _model(path: str, *, adapter: str | None = None, **options: Any) -> Model:
-    return Model(str(everywhere(path)), adapter=adapter and str(everywhere(adapter)), **options)
+def _model_options(path: str, *, adapter: str | None = None, **options: Any) -> ModelOptions:
+    return ModelOptions(str(everywhere(path)), adapter=adapter and str(everywhere(adapter)), **options)
 
 
 @dataclass(frozen=True)
-class _Translating(Work):
+class _Translating(ShardWork):
     column: str | None
     write: Callable[[int, Translation, SearchOptions], Sequence[str]]
 
@@ -158,7 +161,7 @@ class _Translating(Work):
             return
         for number, record in open_table(path, format, reason, "strict").rows(Counter()):
             if not isinstance(record, dict) or not isinstance(record.get(self.column or "text"), str):
-                advice = "" if self.column else "; name the column that does with --only"
+                advice = "" if self.column else "; name the column of the text with --only"
                 raise DataError(f"{path.name}:{number} has no text under {self.column or 'text'!r}{advice}")
             if taken := RESULTS & record.keys():
                 raise DataError(f"{path.name}:{number} has a column {min(taken)!r}, as the result would; rename it")
@@ -170,18 +173,19 @@ class _Translating(Work):
         texts = [item if isinstance(item, str) else item[self.column or "text"] for item in items]
         lines: list[str] = []
         counts = Counter[str]()
-        for number, item, each in zip(count(first), items, translator.translate(texts, options, silent), strict=False):
-            counts.update({flag for one in (each, *each.alternatives) for flag in one.flags})
+        translations = translator.translate(texts, options, silent)
+        for number, item, translation in zip(count(first), items, translations, strict=False):
+            counts.update({flag for way in (translation, *translation.alternatives) for flag in way.flags})
             if isinstance(item, str):
-                lines += self.write(number, each, options)
+                lines += self.write(number, translation, options)
             else:
-                made = {"translation": each.text, "score": each.score, "flags": each.flags}
-                lines.append(json.dumps({**item, **made}, ensure_ascii=False))
+                added = {"translation": translation.text, "score": translation.score, "flags": translation.flags}
+                lines.append(json.dumps({**item, **added}, ensure_ascii=False))
         return "".join(f"{line}\n" for line in lines), counts
 
 
 @dataclass(frozen=True)
-class _Scoring(Work):
+class _Scoring(ShardWork):
     reading: ReadingSettings
     write: Callable[[ScoredPair], str]
 
@@ -196,58 +200,58 @@ class _Scoring(Work):
         return "".join(lines), Counter(kept=sum(map(bool, lines)), problem=sum(bool(pair.problem) for pair in scored))
 
 
-def _in_bulk(work: Work, data: Address, folder: str, ray: str, progress: Progress) -> tuple[int, Counter[str]]:
+def _in_bulk(work: ShardWork, data: Address, folder: str, ray: str, progress: Progress) -> tuple[int, Counter[str]]:
     shards, folder = list_shards(data), str(everywhere(folder))
     with connected(ray), progress.track(folder, unit="lines") as advance:
-        if (before := read_shard(f"{folder}/{ASKED}")) is None:
-            refuse_full(folder)  # results without it may be those of any job
-        asked = _identity(work, shards)
-        if before is None:
-            write_shard(f"{folder}/{ASKED}", f"{json.dumps(asked)}\n".encode())
-        elif changes := differences(parse_json(before), asked):
+        if (previous := read_shard(f"{folder}/{IDENTITY}")) is None:
+            refuse_full(folder)  # results without an identity may be those of any call
+        current = _identity(work, shards)
+        if previous is None:
+            write_shard(f"{folder}/{IDENTITY}", f"{json.dumps(current)}\n".encode())
+        elif changes := differences(parse_json(previous), current):
             raise DataError(
-                f"{folder} holds results of another model, other options or text ({changes}); name another one"
+                f"{folder} contains results of another model, other options or text ({changes}); name another folder"
             )
         lines, counts = 0, Counter[str]()
-        for made in _made(work, shards, folder).iter_rows():
-            lines += made["lines"]
-            counts.update(json.loads(made["counts"]))
-            advance(made["lines"])
+        for part in _results(work, shards, folder).iter_rows():
+            lines += part["lines"]
+            counts.update(json.loads(part["counts"]))
+            advance(part["lines"])
     return lines, counts
 
 
-def _identity(work: Work, shards: Sequence[Address]) -> dict[str, Any]:
-    """Return what decides the results. The cluster reads every shard once for its SHA-256."""
+def _identity(work: ShardWork, shards: Sequence[Address]) -> dict[str, Any]:
+    """Return everything that determines the results. The cluster reads every shard once for its SHA-256."""
     import ray
 
     def content(shard: Address) -> tuple[str, list[str]]:
-        with fetched(shard) as here:  # no file of a set on the hub
-            return " ".join(parts_of(shard)), [sha256(part) for part in parts_of(here) if Path(part).is_file()]
+        with fetched(shard) as local:  # a data set on the hub has no file
+            return " ".join(parts_of(shard)), [sha256(part) for part in parts_of(local) if Path(part).is_file()]
 
     contents = dict(ray.get([ray.remote(content).remote(shard) for shard in shards]))
-    model, how = work.model, vars(work) | {"write": _described(vars(work)["write"])}
-    usual = check(read_object(find_model(model.adapter or model.path) / GENERATION), model.path, SearchOptions)
-    options = choose(SearchOptions, "decode", model.overrides, usual.but(**model.settings))
-    how |= {"device": model.device, "precision": model.precision, "shards": contents}
-    return identity([model.path], model.adapter, options, **how)
+    model, facts = work.model, vars(work) | {"write": _fingerprint(vars(work)["write"])}
+    default = check(read_object(find_model(model.adapter or model.path) / GENERATION), model.path, SearchOptions)
+    options = choose(SearchOptions, "decode", model.overrides, default.but(**model.settings))
+    facts |= {"device": model.device, "precision": model.precision, "shards": contents}
+    return identity([model.path], model.adapter, options, **facts)
 
 
-def _described(function: Any) -> list[Any]:
-    """Return what tells a function from another: its name, its code, and the arguments that are bound to it."""
+def _fingerprint(function: Any) -> list[Any]:
+    """Return values that distinguish a function from others: its name, its code, and the arguments bound to it."""
     if isinstance(function, partial):
-        return [*_described(function.func), function.args, function.keywords]
-    code = getattr(function, "__code__", _described.__code__)  # of a class, only the name is known
+        return [*_fingerprint(function.func), function.args, function.keywords]
+    code = getattr(function, "__code__", _fingerprint.__code__)  # a class is known only by its name
     values = [value for value in code.co_consts if isinstance(value, str | float | int)]
     return [getattr(function, "__qualname__", type(function).__qualname__), code.co_code.hex(), values]
 
 
-def _made(work: Work, shards: Sequence[Address], folder: str) -> "Dataset":
-    """A row for each part, once its result is written."""
+def _results(work: ShardWork, shards: Sequence[Address], folder: str) -> "Dataset":
+    """Return a data set with a row for each part, computed once its result is written."""
     import ray
 
-    cut: Any = partial(_parts, work=work, folder=folder)
+    split: Any = partial(_parts, work=work, folder=folder)
     rows = ray.data.from_items(numbered(shards), override_num_blocks=len(shards))
-    parts = rows.map_batches(cut, batch_size=1, num_cpus=0)
+    parts = rows.map_batches(split, batch_size=1, num_cpus=0)
     threads, gpus = work.model.threads, 1 if work.model.device == "cuda" else None
     pool = ray.data.ActorPoolStrategy(
         min_size=1, max_size=max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
@@ -255,21 +259,21 @@ def _made(work: Work, shards: Sequence[Address], folder: str) -> "Dataset":
     return parts.map(_worker(work, folder), num_cpus=threads, num_gpus=gpus, compute=pool)
 
 
-def _parts(batch: dict[str, Any], work: Work, folder: str) -> Iterator[dict[str, Any]]:
-    """Yields the parts of a shard that have no result yet."""
+def _parts(batch: dict[str, Any], work: ShardWork, folder: str) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a shard that have no result yet."""
     for number, shard in zip(batch["number"].tolist(), map(json.loads, batch["shard"]), strict=True):
-        with fetched(shard) as here:
-            items = work.read(here)
-            for place in count():
+        with fetched(shard) as local:
+            items = work.read(local)
+            for index in count():
                 if not (part := list(islice(items, LINES))):
                     break
-                name = f"{number:05}-{place:05}.{'jsonl' if isinstance(part[0], dict) else work.suffix}"
+                name = f"{number:05}-{index:05}.{'jsonl' if isinstance(part[0], dict) else work.suffix}"
                 if not size_of(f"{folder}/{name}"):
-                    yield {"name": [name], "first": [place * LINES + 1], "items": [json.dumps(part, default=str)]}
+                    yield {"name": [name], "first": [index * LINES + 1], "items": [json.dumps(part, default=str)]}
 
 
-def _worker(work: Work, folder: str) -> Any:
-    """The class of a translator at work in one process."""
+def _worker(work: ShardWork, folder: str) -> Any:
+    """Return the class of a Ray actor that loads the model once and processes parts."""
 
     class Worker:
         def __init__(self) -> None:

@@ -1,9 +1,9 @@
-"""Parallel text becomes a folder of shards on many machines: the rows, splits and counts of `prepare_data`.
+"""Preparing parallel text on many machines as a folder of shards, with the rows, splits and counts of `prepare_data`.
 
-One process reads and checks a shard of the input, as `prepare_data` does with all of it, and sets its pairs aside with
-their keys. The process that leads the work collects the keys on its disk, and splits them by the function that splits
-them on one machine. Then each shard is dealt out. Text never moves from one shard to another, so the training shards,
-one after another, hold the lines that one machine writes.
+One process reads and checks each shard of the input, as `prepare_data` does with all of it, and stores its pairs with
+their keys. The driver process collects the keys on its disk, and splits them by the function used on one machine. Then
+each shard's pairs are distributed to the sets. Text never moves between shards, so the training shards, concatenated,
+equal the file that one machine writes.
 """
 
 import json
@@ -52,48 +52,54 @@ from dragoman.text.side_languages import SideLanguages, learn_side_languages
 def prepare_shards(
     data: DataSettings | Address, folder: str, ray: str = "local", progress: Progress | bool = True, **settings: Any
 ) -> DataReport:
-    """Does the work of `prepare_data` on the Ray cluster at the address `ray`; `local` starts one here.
+    """Do the work of `prepare_data` on the Ray cluster at the address `ray`; `local` starts one on this machine.
 
-    `data` and `folder` may also lie at addresses that fsspec knows (`s3://…`). The training text becomes shards
-    `train-*.jsonl`; together they are the `train.jsonl` of one machine, and the other sets are the same files.
+    `data` and `folder` may also be addresses that fsspec supports (`s3://…`). The training text is written as shards
+    `train-*.jsonl`; concatenated they equal the `train.jsonl` of one machine, and the other sets are the same files.
 
     Raises:
         ConfigError: no cluster answers, or Ray is not installed.
         DataError: the text cannot be read or used, or `folder` exists; nothing is left behind.
     """
-    given = data.but(**settings) if isinstance(data, DataSettings) else None
-    chosen = given or choose(DataSettings, "data", (), path=data, **settings)
+    if isinstance(data, DataSettings):
+        chosen = data.but(**settings)
+    else:
+        chosen = choose(DataSettings, "data", (), path=data, **settings)
     addresses = addresses_of(chosen)
     address = addresses.pop("train")
     shards = list_shards(address)
     with ExitStack() as stack:
         stack.enter_context(connected(ray))
         aside = stack.enter_context(new_shards(folder))
-        here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
+        local = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
         plan, reading = _plan(chosen, address, shards, f"{aside}/pairs", stack)
-        sets = {"train": PairSet(reading, here / "train", chosen.checks, plan.side_languages, keep_all=False)}
+        sets = {"train": PairSet(reading, local / "train", chosen.checks, plan.side_languages, keep_all=False)}
         known = chosen.naming.for_other_sets(reading.languages, reading.columns[:2])
-        for name, beside in addresses.items():
-            other = open_pairs(stack.enter_context(fetched(beside)), known, encoding_errors=chosen.encoding_errors)
-            sets[name] = PairSet(other, split_of(here, name), chosen.checks, plan.side_languages, keep_all=True)
+        for name, set_address in addresses.items():
+            file = stack.enter_context(fetched(set_address))
+            set_reading = open_pairs(file, known, encoding_errors=chosen.encoding_errors)
+            sets[name] = PairSet(
+                set_reading, split_of(local, name), chosen.checks, plan.side_languages, keep_all=True
+            )
             sets[name].fill(silent)
 
         bars = as_progress(progress)
         rows = numbered(shards)
-        taken_in = _on_all(partial(_take_in, plan=plan), rows, bars, f"read {reading.name}")
-        met = [Met.model_validate_json(each["met"]) for each in taken_in]
-        counts = _collect(sets["train"], met, plan)
-        read = {name: hashes(pairs.reading) for name, pairs in sets.items() if name != "train"}
+        results = _map_rows(partial(_read_shard_pairs, plan=plan), rows, bars, f"read {reading.name}")
+        summaries = [ShardSummary.model_validate_json(result["summary"]) for result in results]
+        counts = _collect(sets["train"], summaries, plan)
+        set_files = {name: hashes(pairs.reading) for name, pairs in sets.items() if name != "train"}
 
         def write(numbers: np.ndarray, names: Sequence[str]) -> dict[str, str]:
             parts = np.split(numbers, np.cumsum(counts)[:-1])
             tasks = [row | {"numbers": part.tobytes()} for row, part in zip(rows, parts, strict=True)]
-            dealt = _on_all(partial(_deal_out, names=names, pairs=plan.pairs, folder=aside), tasks, bars, "deal out")
-            held = {name: b"".join(each[name] for each in dealt) for name in names[1:]}
-            written = {name: write_shard(f"{aside}/{split_of(Path(), name)}", held[name]) for name in held}
-            return {"train": "".join(each["sha256"] for each in dealt), **written}
+            distribute = partial(_distribute, names=names, pairs=plan.pairs, folder=aside)
+            results = _map_rows(distribute, tasks, bars, "distribute")
+            contents = {name: b"".join(result[name] for result in results) for name in names[1:]}
+            written = {name: write_shard(f"{aside}/{split_of(Path(), name)}", contents[name]) for name in contents}
+            return {"train": "".join(result["sha256"] for result in results), **written}
 
-        report = split_pairs(chosen, sets, {"train": _files(met), **read}, write)
+        report = split_pairs(chosen, sets, {"train": _file_hashes(summaries), **set_files}, write)
         for name in addresses:
             copy_shard(sets[name].path, f"{aside}/{split_of(Path(), name)}")
         content = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2)
@@ -103,21 +109,21 @@ def prepare_shards(
     return report
 
 
-class Plan(NamedTuple):
-    """What every process knows."""
+class ShardPlan(NamedTuple):
+    """Settings and facts that every process needs."""
 
     settings: DataSettings
     naming: Naming
     side_languages: SideLanguages
     pairs: str
-    """Where the pairs of each shard stand, with their keys, until they are dealt out."""
+    """Folder for the pairs of each shard, with their keys, until they are distributed."""
 
 
-class Met(pydantic.BaseModel):
-    """What a process tells of its shard."""
+class ShardSummary(pydantic.BaseModel):
+    """Report of a process about its shard."""
 
     name: str
-    """What the origins of its pairs begin with."""
+    """Prefix of the origins of its pairs."""
     sha256: dict[str, str]
     doubts: tuple[str, ...]
     observed: Observations
@@ -125,8 +131,8 @@ class Met(pydantic.BaseModel):
 
 def _plan(
     settings: DataSettings, address: Address, shards: Sequence[Address], pairs: str, stack: ExitStack
-) -> tuple[Plan, Reading]:
-    """What all processes know, and how the training text is read, as its first shard tells."""
+) -> tuple[ShardPlan, Reading]:
+    """Make the plan for all processes, and open the training text by its first shard."""
 
     def opened(shard: Address, naming: Naming) -> Reading:
         return open_pairs(stack.enter_context(fetched(shard)), naming, settings.format, settings.encoding_errors)
@@ -144,25 +150,25 @@ def _plan(
             yield from opened(shard, naming)
 
     side_languages = learn_side_languages(replace(first, pairs=all_pairs), settings.checks)
-    return Plan(settings, naming, side_languages, pairs), replace(first, name=" and ".join(parts_of(address)))
+    return ShardPlan(settings, naming, side_languages, pairs), replace(first, name=" and ".join(parts_of(address)))
 
 
-def _on_all(
+def _map_rows(
     function: Callable[[dict[str, Any]], dict[str, Any]], rows: Sequence[dict[str, Any]], progress: Progress, label: str
 ) -> list[dict[str, Any]]:
-    """What a function makes of each row, on all processors of the cluster, in the order of the rows."""
+    """Apply a function to each row on all processors of the cluster; return the results in the order of the rows."""
     import ray
 
-    made = list[dict[str, Any]]()
+    results = list[dict[str, Any]]()
     with progress.track(label, len(rows), "shards") as advance:
-        for each in ray.data.from_items(list(rows), override_num_blocks=len(rows)).map(function).iter_rows():
-            made.append(each)
+        for result in ray.data.from_items(list(rows), override_num_blocks=len(rows)).map(function).iter_rows():
+            results.append(result)
             advance(1)
-    return sorted(made, key=lambda row: row["number"])
+    return sorted(results, key=lambda row: row["number"])
 
 
-def _take_in(row: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """Sets the pairs of a shard aside, and their keys; returns what was met."""
+def _read_shard_pairs(row: dict[str, Any], plan: ShardPlan) -> dict[str, Any]:
+    """Read a shard, store its pairs with their keys, and return a summary."""
     number, shard, settings = row["number"], json.loads(row["shard"]), plan.settings
     with fetched(shard) as address, tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
         reading = open_pairs(address, plan.naming, settings.format, settings.encoding_errors)
@@ -173,22 +179,18 @@ def _take_in(row: dict[str, Any], plan: Plan) -> dict[str, Any]:
             files = dict(zip(parts, files.values(), strict=True))
         copy_shard(pairs.path, _aside(plan.pairs, number, "jsonl"))
         copy_shard(pairs.keys_path, _aside(plan.pairs, number, "keys"))
-        met = Met(name=pairs.names[0], sha256=files, doubts=reading.doubts, observed=pairs.observed)
-    return {"number": number, "met": met.model_dump_json()}
+        summary = ShardSummary(name=pairs.names[0], sha256=files, doubts=reading.doubts, observed=pairs.observed)
+    return {"number": number, "summary": summary.model_dump_json()}
 
 
-def _collect(train: PairSet, met: Sequence[Met], plan: Plan) -> list[int]:
-    """Gives the training text the keys of all its pairs and what was met in all shards; returns how many pairs each
-    shard has.
-    """
-    doubts = dict.fromkeys(chain.from_iterable(each.doubts for each in met))
-    train.reading, train.observed = (
-        replace(train.reading, doubts=tuple(doubts)),
-        Observations.merged([each.observed for each in met]),
-    )
-    train.names, counts = [each.name for each in met], list[int]()
+def _collect(train: PairSet, summaries: Sequence[ShardSummary], plan: ShardPlan) -> list[int]:
+    """Collect the keys and summaries of all shards in the training set; return the number of pairs of each shard."""
+    doubts = dict.fromkeys(chain.from_iterable(summary.doubts for summary in summaries))
+    train.reading = replace(train.reading, doubts=tuple(doubts))
+    train.observed = Observations.merged([summary.observed for summary in summaries])
+    train.names, counts = [summary.name for summary in summaries], list[int]()
     with train.keys_path.open("wb") as file:
-        for number in range(len(met)):
+        for number in range(len(summaries)):
             keys = np.frombuffer(read_shard(_aside(plan.pairs, number, "keys")) or b"", KEYS).copy()
             keys["place"] += np.uint64(number << LINE_BITS)
             file.write(keys.tobytes())
@@ -196,23 +198,23 @@ def _collect(train: PairSet, met: Sequence[Met], plan: Plan) -> list[int]:
     return counts
 
 
-def _files(met: Sequence[Met]) -> dict[str, str]:
-    """The SHA-256 of each file, by its name within the folder that holds all of them."""
-    files = dict(chain.from_iterable(each.sha256.items() for each in met))
+def _file_hashes(summaries: Sequence[ShardSummary]) -> dict[str, str]:
+    """Return the SHA-256 of each file, by its path relative to the common folder."""
+    files = dict(chain.from_iterable(summary.sha256.items() for summary in summaries))
     folder = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
     return {os.path.relpath(file, folder): content for file, content in files.items()}
 
 
-def _deal_out(row: dict[str, Any], names: Sequence[str], pairs: str, folder: str) -> dict[str, Any]:
-    """Writes those pairs of a shard that are trained on; returns their SHA-256, and the lines of the other sets."""
+def _distribute(row: dict[str, Any], names: Sequence[str], pairs: str, folder: str) -> dict[str, Any]:
+    """Write the training pairs of a shard; return their SHA-256, and the lines of the other sets."""
     number = row["number"]
-    with fetched(_aside(pairs, number, "jsonl")) as whole, tempfile.TemporaryDirectory(prefix="dragoman-") as here:
-        deal_out(Path(str(whole)), np.frombuffer(row["numbers"], np.uint8), names, Path(here))
-        train, *others = (split_of(Path(here), name) for name in names)
+    with fetched(_aside(pairs, number, "jsonl")) as whole, tempfile.TemporaryDirectory(prefix="dragoman-") as local:
+        deal_out(Path(str(whole)), np.frombuffer(row["numbers"], np.uint8), names, Path(local))
+        train, *others = (split_of(Path(local), name) for name in names)
         if train.stat().st_size:
             copy_shard(train, f"{folder}/{shards_of('train').replace('*', f'{number:05}')}")
-        held = {name: path.read_bytes() for name, path in zip(names[1:], others, strict=True)}
-        return {"number": number, "sha256": sha256(train) if train.stat().st_size else "", **held}
+        contents = {name: path.read_bytes() for name, path in zip(names[1:], others, strict=True)}
+        return {"number": number, "sha256": sha256(train) if train.stat().st_size else "", **contents}
 
 
 def _aside(pairs: str, number: int, kind: str) -> str:

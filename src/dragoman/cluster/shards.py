@@ -1,4 +1,4 @@
-"""Shards: files of a corpus, on disks that all machines see or at any address that fsspec knows (`s3://…`)."""
+"""Shards: files of a corpus, on disks that all machines mount or at any address supported by fsspec (`s3://…`)."""
 
 import hashlib
 import json
@@ -16,46 +16,46 @@ from dragoman.formats.addresses import HUB, Address, matching
 
 
 def list_shards(address: Address) -> list[Address]:
-    """The shards that match an address or a pattern, by name; two files that are aligned are one.
+    """Return the shards that match an address or a pattern, sorted by name; two aligned files are one shard.
 
     Raises:
-        DataError: none matches, or more on one side than on the other.
+        DataError: none matches, or the sides match different numbers of files.
     """
     sides = parts_of(address)
     if not any(map(is_remote, sides)):
         return [everywhere(shard) for shard in matching(address) or [address]]
-    found = []
+    matches = []
     for pattern in sides:
         files, name = _at(pattern)
-        found.append([files.unstrip_protocol(path) for path in sorted(files.glob(name))])
-    if not found[0] or len({len(shards) for shards in found}) > 1:
-        raise DataError(f"{' and '.join(sides)} match {' and '.join(str(len(shards)) for shards in found)} files")
-    return [shards[0] if len(shards) == 1 else (shards[0], shards[1]) for shards in zip(*found, strict=True)]
+        matches.append([files.unstrip_protocol(path) for path in sorted(files.glob(name))])
+    if not matches[0] or len({len(shards) for shards in matches}) > 1:
+        raise DataError(f"{' and '.join(sides)} match {' and '.join(str(len(shards)) for shards in matches)} files")
+    return [shards[0] if len(shards) == 1 else (shards[0], shards[1]) for shards in zip(*matches, strict=True)]
 
 
 def numbered(shards: Sequence[Address]) -> list[dict[str, Any]]:
-    """A row for each shard, with its number and its address as JSON."""
+    """Return a row for each shard, with its number and its address as JSON."""
     return [{"number": number, "shard": json.dumps(shard)} for number, shard in enumerate(shards)]
 
 
 def everywhere(address: Address) -> Address:
-    """An address that means the same to all processes, wherever they were started."""
+    """Return an address that is valid in every process: local paths become absolute."""
     parts = [part if is_remote(part) or part.startswith(HUB) else os.path.abspath(part) for part in parts_of(address)]
     return parts[0] if len(parts) == 1 else (parts[0], parts[1])
 
 
 def parts_of(address: Address | list[str]) -> list[str]:
-    """The files that an address names, or one pattern for each side."""
+    """Return the files that an address names, or one pattern for each side."""
     return [address] if isinstance(address, str) else list(address)
 
 
 def is_remote(address: str) -> bool:
-    """Whether an address is none of a file system that machines have mounted."""
+    """Return True if an address is not on a mounted file system."""
     return "://" in address
 
 
 def size_of(shard: Address) -> int:
-    """The bytes of a shard; 0 if it has no files."""
+    """Return the size of a shard in bytes; 0 if it has no files."""
     sizes = 0
     for part in parts_of(shard):
         files, name = _at(part)
@@ -65,28 +65,28 @@ def size_of(shard: Address) -> int:
 
 @contextmanager
 def fetched(shard: Address) -> Generator[Address]:
-    """A shard on this machine; what had to be fetched is deleted again."""
+    """Provide a shard on this machine within the block; remote files are copied to a temporary folder."""
     parts = parts_of(shard)
     with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
         for number, part in enumerate(parts):
             if is_remote(part):
                 files, name = _at(part)
-                here = Path(folder, str(number))  # sides may have the same name in other folders
-                here.mkdir()
-                parts[number] = str(here / Path(name).name)
+                subfolder = Path(folder, str(number))  # both sides may have the same file name
+                subfolder.mkdir()
+                parts[number] = str(subfolder / Path(name).name)
                 files.get_file(name, parts[number])
         yield parts[0] if len(parts) == 1 else (parts[0], parts[1])
 
 
 def write_shard(path: str, content: bytes) -> str:
-    """Writes a shard, whole or not at all; returns its SHA-256."""
+    """Write a shard atomically; return its SHA-256."""
     with _new_shard(path) as shard:
         shard.write(content)
     return hashlib.sha256(content).hexdigest()
 
 
 def copy_shard(file: Path, path: str) -> None:
-    """Copies a file of this machine to where a shard should stand, whole or not at all."""
+    """Copy a file of this machine to the path of a shard, atomically."""
     with file.open("rb") as content, _new_shard(path) as shard:
         shutil.copyfileobj(content, shard)
 
@@ -106,21 +106,22 @@ def _new_shard(path: str) -> Generator[IO[bytes]]:
 
 
 def remove_shards(folder: str) -> None:
-    """Deletes a folder of shards."""
+    """Delete a folder of shards."""
     files, name = _at(folder)
     files.rm(name, recursive=True)
 
 
 def read_shard(path: str) -> bytes | None:
-    """The content of a shard, or None if there is none."""
+    """Return the content of a shard, or None if it does not exist."""
     files, name = _at(path)
     return files.cat_file(name) if files.exists(name) else None
 
 
 @contextmanager
 def new_shards(folder: str) -> Generator[str]:
-    """The address of a new folder to fill with shards. If the block raises, what was written is deleted. On mounted
-    disks, the folder appears when it is complete.
+    """Provide the address of a new folder for shards within the block. If the block raises, it is deleted.
+
+    On mounted disks, the folder appears when it is complete.
     """
     if not is_remote(folder):
         check_new_folder(folder)
@@ -138,10 +139,10 @@ def new_shards(folder: str) -> Generator[str]:
 
 
 def refuse_full(folder: str) -> None:
-    """Raise a `DataError` if a folder holds files."""
+    """Raise a `DataError` if a folder contains files."""
     files, name = _at(folder)
     if files.exists(name) and files.find(name):
-        raise DataError(f"{folder} holds files already; name another folder or move them away")
+        raise DataError(f"{folder} contains files already; name another folder or move them away")
 
 
 def _at(address: str) -> Any:
