@@ -9,8 +9,11 @@ import pytest
 
 from dragoman import prepare_data
 from dragoman.errors import DataError
-from dragoman.formats import memories
-from dragoman.formats import rows as formats
+from dragoman.formats.po import FUZZY, OBSOLETE
+from dragoman.formats.rows import LACKING, NOT_TO_TRANSLATE, UNTRANSLATED
+from dragoman.formats.tmx import OTHER_REGIONS
+from dragoman.formats.xliff import UNFINISHED
+from dragoman.formats.xlsx import TITLES
 from dragoman.text.columns import Naming
 from dragoman.text.readers import open_pairs
 
@@ -85,10 +88,10 @@ FILES = {
     "a.xlsx": workbook([("Notes",)], [("English", "Italiano"), *PAIRS]),
 }
 LEFT_OUT = {
-    "a.tmx": {memories.OTHER_REGIONS: 2, memories.LACKING: 1},
-    "a.xlf": {memories.NOT_TO_TRANSLATE: 1, memories.UNFINISHED: 1, memories.UNTRANSLATED: 1},
-    "a.xliff": {memories.NOT_TO_TRANSLATE: 1, memories.UNFINISHED: 1},
-    "a.po": {memories.FUZZY: 1, memories.UNTRANSLATED: 1, memories.OBSOLETE: 1},
+    "a.tmx": {OTHER_REGIONS: 2, LACKING: 1},
+    "a.xlf": {NOT_TO_TRANSLATE: 1, UNFINISHED: 1, UNTRANSLATED: 1},
+    "a.xliff": {NOT_TO_TRANSLATE: 1, UNFINISHED: 1},
+    "a.po": {FUZZY: 1, UNTRANSLATED: 1, OBSOLETE: 1},
     "a.xlsx": {},
 }
 
@@ -125,24 +128,24 @@ def test_tags_and_accelerators_are_taken_out_of_all_texts_as_translate_does(tmp_
     path = write(tmp_path / "a.po", f'{HEADER}msgid "translator-credits"\nmsgstr "Ada"\n\n{entry}')
     reading = open_pairs(path)
     assert [(pair.source, pair.target) for pair in reading] == [("Save All <file>", "Salva tutto <file>")]
-    assert reading.repairs[memories.NOT_TO_TRANSLATE] == 1
+    assert reading.repairs[NOT_TO_TRANSLATE] == 1
     path = write(tmp_path / "a.tmx", tmx(unit(en="See &lt;g0>the dog&lt;/g0>.", it="Vedi &lt;g0>il cane&lt;/g0>.")))
     assert pairs_of(path) == [("See the dog.", "Vedi il cane.")]
 
 
 def test_a_text_that_is_empty_is_none(tmp_path):
     reading = open_pairs(write(tmp_path / "a.tmx", tmx(unit(en="dog", it="cane") + unit(en="a", it=""))))
-    assert len(list(reading)) == 1 and reading.repairs[memories.LACKING] == 1
+    assert len(list(reading)) == 1 and reading.repairs[LACKING] == 1
     rows = [("English", "Italiano"), *PAIRS, ("a", "")]
     reading = open_pairs(write(tmp_path / "a.xlsx", workbook(rows)))
-    assert len(list(reading)) == 2 and reading.repairs[memories.UNTRANSLATED] == 1
+    assert len(list(reading)) == 2 and reading.repairs[UNTRANSLATED] == 1
 
 
 def test_a_workbook_may_have_a_title_and_columns_without_a_name(tmp_path):
     rows = [("Texts of 2026",), ("English", "Italiano"), (*PAIRS[0], "a remark"), PAIRS[1]]
     reading = open_pairs(write(tmp_path / "a.xlsx", workbook(rows)))
     assert [(pair.source, pair.target) for pair in reading] == PAIRS
-    assert reading.repairs[formats.TITLES] == 1
+    assert reading.repairs[TITLES] == 1
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "a.xlsx"])
@@ -154,7 +157,7 @@ def test_the_report_says_what_was_left_out(tmp_path):
     units = "".join(unit(en=f"Dog number {row}.", it=f"Cane numero {row}.") for row in range(60)) + unit(en="alone")
     report = prepare_data(write(tmp_path / "a.tmx", tmx(units)), tmp_path / "out")
     assert report.rows == 60
-    assert f"{memories.LACKING}: 1" in list(report.notes())
+    assert f"{LACKING}: 1" in list(report.notes())
 
 
 def test_one_of_several_languages_is_chosen(tmp_path):

@@ -22,11 +22,13 @@ from hypothesis import strategies as st
 from dragoman.errors import DataError, MissingExtra
 from dragoman.evaluating.references import read_references
 from dragoman.files import nearest
+from dragoman.formats import delimited
 from dragoman.formats import lines as lines_module
-from dragoman.formats import rows as tables
+from dragoman.formats import parquet as parquet_files
 from dragoman.formats.column_names import names_columns
+from dragoman.formats.delimited import csv_rows
+from dragoman.formats.json_files import SURROGATES
 from dragoman.formats.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
-from dragoman.formats.rows import SURROGATES, csv_rows
 from dragoman.languages import language_of
 from dragoman.text.columns import Columns, Naming
 from dragoman.text.pair_columns import choose_columns
@@ -392,7 +394,7 @@ def test_unbalanced_quotes_are_refused_with_their_line(tmp_path, monkeypatch):
     tail = "x,y\n" * 50_000
     for content in ('en,it\na,b\n"c,d\n', 'en,it\na,b\n"c,d\n' + tail):
         assert "a.csv:3 opens a quote that is never closed" in refusal(write(tmp_path / "a.csv", content))
-    monkeypatch.setattr(tables, "LONGEST_CELL", 100_000)
+    monkeypatch.setattr(delimited, "LONGEST_CELL", 100_000)
     before = csv.field_size_limit(100_000)
     message = refusal(write(tmp_path / "a.csv", 'en,it\na,b\n"c,d\n' + tail))
     csv.field_size_limit(before)
@@ -435,16 +437,16 @@ def test_a_text_that_parquet_repeats_is_not_unpacked_a_thousand_times(tmp_path, 
         row = {"en": long, "it": "c"}
         rows = [row if nested is False else {"translation": row} if nested else {"en": [long], "it": ["c"]}] * 3_000
         parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
-        monkeypatch.setattr(tables, "LARGEST_BLOCK", 1 << 16)
+        monkeypatch.setattr(parquet_files, "LARGEST_BLOCK", 1 << 16)
         with open(tmp_path / f"{name}.parquet", "rb") as file:
-            assert tables._rows_at_a_time(file) == 16, name
+            assert parquet_files._rows_at_a_time(file) == 16, name
     assert texts(tmp_path / "nested.parquet") == [(long, "c")] * 3_000
 
 
 def test_a_parquet_file_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path, monkeypatch):
     arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    monkeypatch.setattr(tables, "LARGEST_BLOCK", 1 << 16)
+    monkeypatch.setattr(parquet_files, "LARGEST_BLOCK", 1 << 16)
     plain = arrow.table({"en": ["a" * 10_000_000], "it": ["b"]})
     parquet.write_table(plain, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
     assert "column en unpacks to more than a thousand times its size" in refusal(tmp_path / "a.parquet")

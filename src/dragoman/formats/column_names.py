@@ -73,6 +73,17 @@ def names_columns(cells: Sequence[str]) -> bool:
     return len({meaning_of(cell) for cell in cells} - {None}) >= 2
 
 
+def language_column(code: str) -> str:
+    """Return the name of the column for a language that a file calls by this code; empty if it is no code.
+
+    >>> [language_column(code) for code in ("EN-us", "pt_BR.UTF-8", "zh-hant", "*all*")]
+    ['en-US', 'pt-BR', 'zh-Hant', '']
+    """
+    language, *rest = re.split("[-_]", re.split("[.@]", code.strip())[0])
+    forms = (part.upper() if len(part) == 2 else part.title() if len(part) == 4 else part for part in rest)
+    return "-".join((language.lower(), *forms)) if re.fullmatch("[A-Za-z]{2,8}", language) else ""
+
+
 def _words(name: str) -> list[str]:
     """Return the words of a name, even of srcText and TgtTXT_IT."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)

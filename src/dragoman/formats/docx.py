@@ -14,7 +14,7 @@ from zipfile import ZipFile
 from dragoman.errors import DataError, optional
 from dragoman.formats.document import Document, Left, check_cancelled
 from dragoman.formats.inline import Inline, Part, trimmed
-from dragoman.formats.reading import xml_bytes, xml_tree
+from dragoman.formats.xml import xml_bytes, xml_tree
 from dragoman.surface.sentences import has_words
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

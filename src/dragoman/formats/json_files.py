@@ -1,37 +1,124 @@
-"""JSON: the texts that are values. Keys, and messages with branches of ICU (`{n, plural, …}`), stay."""
+"""JSON: the records of a file for training, and its values for translating.
+
+Records are one value a line, or the items of one array. Of a document, only strings that are values are translated:
+keys and messages with branches of ICU (`{n, plural, …}`) stay.
+"""
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
+from typing import Any
 
 from dragoman.errors import DataError
 from dragoman.formats.document import Left, Spliced, Where
 from dragoman.formats.inline import Part
+from dragoman.formats.lines import EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded
+from dragoman.formats.rows import Row, by_language, is_json_list
 from dragoman.formats.values import Value, selected
 
+SURROGATES = "lone surrogates replaced"
+ONE_OBJECT = "one JSON object that holds all rows; write an array of objects, or one object a line"
+LONGEST_ITEM = 1 << 24
+"""Characters of an item of an array that may be held in memory."""
+BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+"""The beginning of the branches of a message, which other texts never hold."""
+_JSON = json.JSONDecoder(parse_constant=lambda _: None)
+_BETWEEN_ITEMS = re.compile(r"[\s,]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # also matches pairs of them, which are a whole character
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[{}\[\]]')
 _LINE = re.compile(r"\\[nrt]|((?:(?!\\[nrt])(?:[^\\]|\\.))++)")
-BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
-"""What only a message with branches holds."""
+
+
+def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Row]:
+    """Yield one JSON value a line, or the items of one array. A blank line is None, and so is a number such as NaN.
+
+    Raises:
+        DataError: a line or item is not JSON, or holds a lone surrogate (only with "strict").
+    """
+    if _begins_array(path, encoding_errors):
+        yield from _items_of_array(path, encoding_errors, repairs)
+        return
+    for number, line in enumerate(read_lines(path, encoding_errors, repairs), 1):
+        if not line.strip():
+            yield number, None
+            continue
+        try:
+            record = _JSON.decode(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(_complaint(path, number, line, error)) from None
+        if _SURROGATE_ESCAPE.search(line):
+            record = _without_surrogates(record, f"{path}:{number}", encoding_errors, repairs)
+        yield number, by_language(record)
+
+
+def _begins_array(path: Path, encoding_errors: EncodingErrors) -> bool:
+    """Return True if a file is one array of records, and not a list on each line."""
+    begin = next(read_running(path, encoding_errors)).lstrip()
+    if not re.match(r"\[\s*[\[{]", begin):
+        return False
+    first, _, rest = begin.partition("\n")
+    return not (first.startswith("[[") and is_json_list(first) and rest.lstrip().startswith("["))
+
+
+def _items_of_array(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Row]:
+    """Yield the items of an array, numbered from 1, with a piece of the file in memory."""
+    pieces = read_running(path, encoding_errors)
+    text, number = next(pieces).lstrip().removeprefix("["), 1
+    at = 0
+    while True:
+        between = _BETWEEN_ITEMS.match(text, at)
+        at = between.end() if between else at
+        try:
+            record, end = _JSON.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            if text.startswith("]", at):
+                return
+            if len(text) - at > LONGEST_ITEM or not (piece := next(pieces, "")):
+                raise DataError(f"{path}: item {number} of its array is not JSON: {error}") from None
+            text, at = text[at:] + piece, 0
+            continue
+        if _SURROGATE_ESCAPE.search(text, at, end):
+            record = _without_surrogates(record, f"{path}:{number}", encoding_errors, repairs)
+        yield number, by_language(record)
+        at, number = end, number + 1
+
+
+def _without_surrogates(record: Any, where: str, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Any:
+    """Replace or refuse lone surrogates, which JSON escapes can spell and no file can hold."""
+    text, count = _SURROGATE.subn("\ufffd", json.dumps(record, ensure_ascii=False))
+    if count and encoding_errors == "strict":
+        raise DataError(
+            f'{where} holds a lone surrogate, half a character; fix it, or set data.encoding_errors = "replace"'
+        )
+    repairs[SURROGATES] += count
+    return json.loads(text)
+
+
+def _complaint(path: Path, number: int, line: str, error: Exception) -> str:
+    if number == 1 and re.match(r'\s*\{\s*("[^"]*"\s*:\s*[\[{]?\s*)?$', line):
+        return f"{path} is {ONE_OBJECT}"
+    return f"{path}:{number} is not JSON: {error}"
 
 
 class Json(Spliced):
-    """A file of JSON, each line and column of its texts by itself."""
+    """A file of JSON. Each line and column of its values is a text."""
 
     def __init__(self, content: str, encoding: str, path: Path, only: Sequence[str]) -> None:
         super().__init__(content, encoding)
         self._is_ascii = content.isascii() and "\\u" in content
-        found = [*_values(content)]
-        comments = set[str]() if only else _comments({key for key, _ in found})
-        texts = ("" if key in comments or BRANCHES.search(one[1]) else _text(one[1]) for key, one in found)
-        values = [Value(key, key, text) for (key, _), text in zip(found, texts, strict=True)]
+        strings = [*_values(content)]
+        comments = set[str]() if only else _comments({key for key, _ in strings})
+        texts = ("" if key in comments or BRANCHES.search(string[1]) else _text(string[1]) for key, string in strings)
+        values = [Value(key, key, text) for (key, _), text in zip(strings, texts, strict=True)]
         wanted, self.notes = selected(values, only, path)
         if comments:
             self.notes.append(f"{len(comments):,} descriptions for translators stay, such as {min(comments)!r}")
         number, place = 1, 0
-        for (key, string), is_wanted in zip(found, wanted, strict=True):
+        for (key, string), is_wanted in zip(strings, wanted, strict=True):
             if (is_wanted or not only) and key not in comments and BRANCHES.search(string[1]):
                 number, place = number + content.count("\n", place, string.start()), string.start()
                 self.left.append(Left("it is a message with branches of ICU", f"line {number:,}"))
@@ -45,7 +132,7 @@ class Json(Spliced):
 
 
 def _values(content: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """The strings that are values, with the keys above them, dots between them."""
+    """Yield the strings that are values, with the keys above them, dots between them."""
     keys = [""]
     for token in _TOKEN.finditer(content):
         if token[0] in "{[":
@@ -64,18 +151,18 @@ def _text(written: str) -> str:
 
 
 def _comments(keys: Set[str]) -> set[str]:
-    """Return the keys that describe others: those of ARB below `@name`, and those beside each `message` of a Chrome
+    """Return the keys that describe others: those of ARB below `@name`, and those next to each `message` of a Chrome
     extension; none of JSON-LD, whose `@type` and the like are values.
     """
     if not {"@context", "@id", "@type"}.isdisjoint(key.rpartition(".")[2] for key in keys):
         return set()
     is_chrome = all(f"{key.partition('.')[0]}.message" in keys for key in keys)
-    beside = r"|[^.]*\.(?:description|placeholders)(?:\..*)?" if is_chrome else ""
-    return {key for key in keys if re.fullmatch(rf"(?:.*\.)?@.*{beside}", key, re.DOTALL)}
+    siblings = r"|[^.]*\.(?:description|placeholders)(?:\..*)?" if is_chrome else ""
+    return {key for key in keys if re.fullmatch(rf"(?:.*\.)?@.*{siblings}", key, re.DOTALL)}
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Json:
-    """A file of JSON and its texts; `only` are the keys whose values are translated.
+    """Read a file of JSON and its texts; `only` are the keys whose values are translated.
 
     Raises:
         DataError: it is damaged, nested too deeply, or has no such key.

@@ -1,5 +1,9 @@
-"""Catalogues of a program's messages (gettext, PO). Only untranslated entries change; fuzzy ones wait for a person."""
+"""Catalogues of messages (gettext, PO): messages with a translation for training, those without for translating.
 
+Fuzzy entries are neither: they wait for a person.
+"""
+
+import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,17 +12,33 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from dragoman.errors import DataError, optional
+from dragoman.formats.column_names import language_column
 from dragoman.formats.document import Document, Left
-from dragoman.formats.memories import CREDITS, read_catalogue
+from dragoman.formats.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
 from dragoman.formats.reading import check_languages
+from dragoman.formats.rows import NOT_TO_TRANSLATE, UNTRANSLATED, Texts, Untranslated
+from dragoman.languages import is_code
 from dragoman.surface.sentences import has_words
+from dragoman.surface.tags import without_tags
+
+FUZZY = "fuzzy entries left out"
+OBSOLETE = "obsolete entries left out"
+CREDITS = ("translator-credits", "translator_credits", "Your names", "Your emails")
+"""Messages whose translations are the names of the translators."""
+LARGEST_CATALOGUE = 1 << 25
+"""Bytes of a catalogue, which is read as a whole and takes about 20 times as much memory."""
+_CHARSET = re.compile(rb"charset=([\w.:-]+)")
+_LINE_OF_CATALOGUE = re.compile(
+    r"\s*(?:#.*|(?:(?:msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?\"(?:[^\"\\]|\\.)*\"\s*|domain\b.*)?"
+)
 
 _BETWEEN = re.compile(
     r"""(^[ ]*-{1,2}\w.*?(?:\t|[ ]{2,}) | \t+ | [ ]{2,} | ^[ ]+ | [ ]+$
       | \n(?![a-z]) | (?<![^\n]{30})\n | (?<=[.:;!?])\n)""",
     re.VERBOSE | re.MULTILINE,
 )
-"""What stands between two texts of a message: an option and the space behind it, space, or the end of a line, unless a
+"""The separators between texts of a message: an option and the space after it, space, or the end of a line, unless a
 long line goes on in the next with a small letter.
 """
 _SPECIFIER = r"[-+#0']{0,5}(?:\*|\d{1,9})?(?:\.(?:\*|\d{0,9}))?(?:hh|ll|[hlLqjzt])?[a-zA-Z@]"
@@ -28,13 +48,93 @@ _FORMATTED = re.compile("(?!no-).*-format")
 _FORMS = re.compile(r"nplurals\s*=\s*(\d)")
 
 
+def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, Texts]]:
+    """Yield the translated messages of a catalogue, each with the line of its entry. Of plural forms, the singular is
+    paired with the first form, and the plural with the last.
+
+    Messages are in English, as gettext recommends, unless the header names another language (X-Source-Language).
+
+    Raises:
+        DataError, MissingExtra: as in `read_catalogue`.
+        Untranslated: no message is translated.
+    """
+    before = repairs.copy()
+    catalogue = read_catalogue(path, encoding_errors, repairs)
+    header = catalogue.metadata
+    source = language_column(header.get("X-Source-Language", "")) or "en"
+    ending = without_packing(path).stem.rpartition(".")[2]
+    named = language_column(ending) if is_code(ending.partition("_")[0]) else "target"
+    target = language_column(header.get("Language", "")) or named
+    if source == target:
+        source, target = "source", "target"
+    messages = 0
+    for entry in catalogue:
+        forms = [entry.msgstr_plural[form] for form in sorted(entry.msgstr_plural)] or [entry.msgstr]
+        if entry.obsolete:
+            repairs[OBSOLETE] += 1
+        elif entry.fuzzy:
+            repairs[FUZZY] += 1
+        elif entry.msgid in CREDITS:
+            repairs[NOT_TO_TRANSLATE] += 1
+        elif not all(forms):
+            repairs[UNTRANSLATED] += 1
+        else:
+            messages += 1
+            pairs = [(entry.msgid, forms[0]), (entry.msgid_plural, forms[-1])]
+            for pair in pairs if entry.msgid_plural else pairs[:1]:
+                texts = (without_tags(text).plain for text in pair)
+                yield entry.linenum or 1, dict(zip((source, target), texts, strict=True))
+    if not messages:
+        raise Untranslated.from_counts(path, repairs - before)
+
+
+def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Any:
+    """Read a catalogue with polib.
+
+    Raises:
+        DataError: it is too large, not in its own encoding, or broken; names the line.
+        MissingExtra: polib is not installed.
+    """
+    with optional("polib", "documents"):
+        import polib
+    text = _decoded(path, encoding_errors, repairs)
+    for number, line in enumerate(text.split("\n"), 1):  # the library passes over what it does not understand
+        if not _LINE_OF_CATALOGUE.fullmatch(line.removesuffix("\r")):
+            raise DataError(f"{path}:{number} is not a line of a catalogue (PO): {line.strip()[:80]}")
+    try:
+        return polib.pofile(text)
+    except (OSError, ValueError, IndexError, AttributeError) as error:  # what the library raises for broken files
+        line = re.search(r"line (\d+)\)?(.*)", str(error), re.DOTALL)
+        place, text = (f":{line[1]}", line[2].lstrip(": \n")) if line else ("", str(error))
+        text = " ".join(text.split())[:80]
+        raise DataError(f"{path}{place} is not a line of a catalogue (PO){f': {text}' if text else ''}") from None
+
+
+def _decoded(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> str:
+    with open_bytes(path) as file, reading(str(path)):
+        data = file.read(LARGEST_CATALOGUE + 1)
+    if len(data) > LARGEST_CATALOGUE:
+        raise DataError(f"{path} is a catalogue of more than {LARGEST_CATALOGUE >> 20} MiB; split it")
+    named = _CHARSET.search(data)
+    encoding = named[1].decode() if named and named[1] != b"CHARSET" else "utf-8"
+    try:
+        encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+        text = data.decode(encoding)
+    except (LookupError, UnicodeDecodeError) as error:
+        if isinstance(error, LookupError) or encoding_errors != "replace":
+            raise DataError(f"{path} is not in the encoding {encoding}, which its header names: {error}") from None
+        text = data.decode(encoding, "replace")
+        repairs[REPLACED] += text.count("\ufffd")
+    return text + "\n"  # with a line end, polib never takes it for the name of a file
+
+
 class Catalogue(Document):
-    """A catalogue. Written, it is laid out as polib does it, with all that it held before."""
+    """A catalogue. It is written as polib lays it out, with everything that it held before."""
 
     def __init__(self, catalogue: Any, target: str) -> None:
         super().__init__()
         self._catalogue, self._target = catalogue, target
-        self._entries = [one for one in catalogue.untranslated_entries() if one.msgid not in ("", *CREDITS)]
+        self._entries = [entry for entry in catalogue.untranslated_entries() if entry.msgid not in ("", *CREDITS)]
         messages = ((entry, message) for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         # The lines and columns of all messages, because programs show them as such.
         texts = [(entry, text) for entry, message in messages for text in _BETWEEN.split(message or "")[::2]]
@@ -49,19 +149,19 @@ class Catalogue(Document):
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
         for entry in self._entries:
-            one, before = _translated(entry.msgid, following), dict(entry.msgstr_plural)
+            singular, before = _translated(entry.msgid, following), dict(entry.msgstr_plural)
             if entry.msgid_plural:
-                others = _translated(entry.msgid_plural, following)
+                plural = _translated(entry.msgid_plural, following)
                 count = self._forms or len(entry.msgstr_plural) or 2
-                # With three forms, the first also stands for 21, so it must not lack the number.
+                # With three forms, the first is also used for 21, so it must not lack the number.
                 is_unlike = count == 1 or (count > 2 and entry.msgid.count("%") < entry.msgid_plural.count("%"))
-                new = {form: others if form or is_unlike else one for form in range(count)}
+                new = {form: plural if form or is_unlike else singular for form in range(count)}
                 entry.msgstr_plural = new | {form: text for form, text in before.items() if text}
             else:
-                entry.msgstr = one
+                entry.msgstr = singular
             messages = entry.msgid, entry.msgid_plural or entry.msgid, *(entry.msgstr_plural.values() or [entry.msgstr])
             arguments = [sorted(_ARGUMENT.findall(message), key=itemgetter(1)) for message in messages]
-            if any(map(_FORMATTED.match, entry.flags)) and any(one not in arguments[:2] for one in arguments[2:]):
+            if any(map(_FORMATTED.match, entry.flags)) and any(form not in arguments[:2] for form in arguments[2:]):
                 entry.msgstr, entry.msgstr_plural = "", before or dict.fromkeys(entry.msgstr_plural, "")
                 self.left.append(Left("the translation changes an argument, such as %s", f"line {entry.linenum:,}"))
         places = {left.place for left in self.left}
@@ -77,7 +177,7 @@ class Catalogue(Document):
 
 
 def _translated(message: str, translations: Iterator[str]) -> str:
-    """A message with the next translations for its texts. What stood in several lines is broken again."""
+    """Return a message with the next translations for its texts. A text that had several lines is broken again."""
     pieces = _BETWEEN.split(message)
     for place in range(0, len(pieces), 2):
         lines, has_text = pieces[place].split("\n"), has_words(pieces[place])
@@ -89,7 +189,12 @@ def _translated(message: str, translations: Iterator[str]) -> str:
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Catalogue:
-    """Return a catalogue and its messages, or raise `DataError` if it is damaged or for other languages."""
+    """Read a catalogue and its untranslated messages.
+
+    Raises:
+        DataError: it is damaged, or for other languages.
+        MissingExtra: polib is not installed.
+    """
     catalogue = read_catalogue(path, "strict", Counter())
     header = catalogue.metadata.get
     check_languages(path, header("X-Source-Language"), header("Language"), languages)

@@ -9,13 +9,13 @@ from functools import partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 import pydantic
 
 from dragoman.config import Settings
-from dragoman.errors import ConfigError, DataError, optional
+from dragoman.errors import ConfigError, DataError
 from dragoman.formats.document import Document
 from dragoman.formats.encodings import advice
 from dragoman.formats.foreign import ZIP
@@ -162,32 +162,6 @@ def check_letters(texts: Iterable[str], path: Path) -> None:
     """Raise a DataError if the texts of a document, which it may repeat by reference, have too many letters."""
     if (letters := sum(map(len, texts))) > MOST_LETTERS:
         raise DataError(f"{path} shows {letters:,} letters, too many for one document (at most {MOST_LETTERS:,})")
-
-
-def xml_tree(content: bytes, path: Path) -> Any:
-    """A file of XML as a tree of lxml.
-
-    Raises:
-        DataError: it is damaged, or uses entities of its own.
-        MissingExtra: lxml is not installed.
-    """
-    with optional("lxml", "documents"):
-        from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    try:
-        tree = etree.parse(BytesIO(content), parser)
-    except etree.XMLSyntaxError as error:
-        raise DataError(f"{path}:{error.lineno or 1} is not well-formed XML: {' '.join(error.msg.split())}") from None
-    for entity in tree.iter(etree.Entity):
-        raise DataError(f"{path}:{entity.sourceline} uses the entity {entity.text}, which is not read; write its text")
-    return tree
-
-
-def xml_bytes(tree: Any) -> bytes:
-    """A tree of lxml as a file, in the encoding that it had."""
-    written, info = BytesIO(), tree.docinfo
-    tree.write(written, encoding=info.encoding or "UTF-8", xml_declaration=True, standalone=info.standalone or None)
-    return written.getvalue()
 
 
 def decoded(content: bytes, path: Path, declares: bool = False) -> tuple[str, str]:

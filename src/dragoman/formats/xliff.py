@@ -1,32 +1,83 @@
-"""XLIFF 1.2 and 2: units that are not translated yet. What is translated says that a person should look at it."""
+"""XLIFF 1.2 and 2: translated units for training, units that are not translated yet for translating.
+
+A unit that is translated here says in its state that a person should look at it.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.formats.column_names import language_column
 from dragoman.formats.document import Document, Left, check_cancelled
 from dragoman.formats.inline import Inline, Part, trimmed
 from dragoman.formats.json_files import BRANCHES
-from dragoman.formats.reading import check_languages, xml_bytes, xml_tree
+from dragoman.formats.lines import EncodingErrors
+from dragoman.formats.reading import check_languages
+from dragoman.formats.rows import NOT_TO_TRANSLATE, UNTRANSLATED, Texts
+from dragoman.formats.xml import segment_text, stream_texts, xml_bytes, xml_tree
 from dragoman.surface.sentences import has_words
 
+UNFINISHED = "entries in a state before translation or review left out"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _NEW = ("new", "initial", "needs-translation")
 """States of a unit whose target may be a copy of its source, as many tools write it."""
 _AROUND = frozenset("g mrk pc".split())
-"""Elements around words that are translated; all others stand for something."""
+"""Elements around words that are translated; all others represent something else."""
 _HALVES: Mapping[str, Literal["open", "close"]] = {
     **dict.fromkeys(("bpt", "bx", "sc", "sm", "START"), "open"),
     **dict.fromkeys(("ept", "ex", "ec", "em", "CLOSE"), "close"),
 }
-"""What stands for one half of a pair, by the element's name or the beginning of its id."""
+"""The half of a pair that an element represents, by its name or the beginning of its id."""
 
 
-class Tag(NamedTuple):
-    """One end of an element, or, alone, all of it."""
+def rows(path: Path, _encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, Texts]]:
+    """Yield source and target of the units of XLIFF 1.2, or of the segments of XLIFF 2. The parts of a segmented target
+    are paired with those of its `seg-source`; proposals (`alt-trans`) are not read.
+
+    Raises:
+        DataError, MissingExtra: as in `stream_texts`.
+    """
+
+    def texts_of(unit: Any) -> Iterator[Texts]:
+        source, target = unit.find("{*}source"), unit.find("{*}target")
+        above = [unit, *unit.iterancestors()]
+        state = (unit if target is None else target).get("state") or unit.get("state") or ""
+        if next((node.get("translate") for node in above if node.get("translate")), "") == "no":
+            repairs[NOT_TO_TRANSLATE] += 1
+        elif source is None or target is None or not "".join(target.itertext()).strip():
+            repairs[UNTRANSLATED] += 1
+        elif state in ("new", "initial") or state.startswith("needs-"):
+            repairs[UNFINISHED] += 1
+        else:
+            names = _language_of(above, "source-language", "srcLang"), _language_of(above, "target-language", "trgLang")
+            if not all(names) or names[0] == names[1]:
+                names = "source", "target"
+            source_parts, target_parts = _segments_by_id(unit.find("{*}seg-source")), _segments_by_id(target)
+            pairs = [(source, target)]
+            if source_parts and source_parts.keys() == target_parts.keys():
+                pairs = [(source_parts[key], target_parts[key]) for key in source_parts]
+            for pair in pairs:
+                yield dict(zip(names, (segment_text(side, path) for side in pair), strict=True))
+
+    return stream_texts(path, ("{*}trans-unit", "{*}segment"), texts_of, repairs)
+
+
+def _segments_by_id(element: Any) -> dict[str, Any]:
+    marks = [] if element is None else element.iterfind(".//{*}mrk[@mtype='seg']")
+    return {mark.get("mid", ""): mark for mark in marks}
+
+
+def _language_of(nodes: Sequence[Any], *names: str) -> str:
+    """Return the column of the language that the first of these attributes names."""
+    return language_column(next((value for node in nodes for name in names if (value := node.get(name))), ""))
+
+
+class ElementEnd(NamedTuple):
+    """One end of an element, or all of it if it has no other end."""
 
     kind: str
     element: Any
@@ -38,10 +89,10 @@ class Unit(NamedTuple):
     element: Any
     target: Any
     """A copy of the source until its words are replaced."""
-    parts: Sequence[Part[Tag]]
-    """Of the source."""
+    parts: Sequence[Part[ElementEnd]]
+    """The words and elements of the source."""
     trim: tuple[int, int]
-    inline: Inline[Tag]
+    inline: Inline[ElementEnd]
 
 
 class Xliff(Document):
@@ -86,7 +137,7 @@ class Xliff(Document):
         return f"{xml_bytes(self._tree).decode(encoding)}\n".replace("\n", self._line_end).encode(encoding)
 
     def _units_of(self, element: Any) -> Iterator[Unit]:
-        """Yield what is to be translated of an element: its source, or each segment of it that has no translation."""
+        """Yield the units to translate in an element: its source, or each segment of it that has no translation."""
         check_cancelled()
         source, target = element.find("{*}source"), element.find("{*}target")
         if source is None or not has_words(_text(source)) or _above(element, "translate") == "no":
@@ -140,26 +191,26 @@ def _text(side: Any) -> str:
     return "" if side is None else "".join(side.itertext()).strip()
 
 
-def _parts(element: Any) -> Iterator[Part[Tag]]:
-    """The words and the elements in an element, in order."""
-    nothing = Tag("words", None)
+def _parts(element: Any) -> Iterator[Part[ElementEnd]]:
+    """Yield the words and the elements in an element, in order."""
+    nothing = ElementEnd("words", None)
     if element.text:
         yield Part("words", nothing, element.text)
     for child in element:
         name = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
         if name in _AROUND and child.get("translate") != "no" and child.get("mtype") != "protected":
-            yield Part("open", Tag("open", child))
+            yield Part("open", ElementEnd("open", child))
             yield from _parts(child)
-            yield Part("close", Tag("close", child))
+            yield Part("close", ElementEnd("close", child))
         else:
             half = _HALVES.get(name) or _HALVES.get((child.get("id") or "").partition("_")[0])
-            yield Part(half or ("after" if name in ("", "it") else "single"), Tag("single", child))
+            yield Part(half or ("after" if name in ("", "it") else "single"), ElementEnd("single", child))
         if child.tail:
             yield Part("words", nothing, child.tail)
 
 
-def _fill(target: Any, pieces: Sequence[str | Tag]) -> None:
-    """Gives an element these words and elements as its content."""
+def _fill(target: Any, pieces: Sequence[str | ElementEnd]) -> None:
+    """Give an element these words and elements as its content."""
     del target[:]
     target.text = None
     opened, last = [target], None
@@ -183,10 +234,10 @@ def _fill(target: Any, pieces: Sequence[str | Tag]) -> None:
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
-    """A file of XLIFF and its units.
+    """Read a file of XLIFF and its units.
 
     Raises:
-        DataError: it is damaged or no XLIFF, uses entities of its own, or is for other languages.
+        DataError: it is damaged or no XLIFF, declares entities, or is for other languages.
         MissingExtra: lxml is not installed.
     """
     tree = xml_tree(content, path)

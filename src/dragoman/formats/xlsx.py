@@ -1,28 +1,42 @@
-"""Excel workbooks (XLSX): the text in their cells, line by line. Formulas, numbers, dates, pictures and charts stay,
-and so do cells whose texts a formula, a list or a filter compares with.
+"""Excel workbooks (XLSX): the rows of a sheet for training, and the text in cells for translating, line by line.
 
-Only sheets that change are written again, straight into the archive: openpyxl would lose what it does not know.
+Rows come from openpyxl, which knows dates and the results of formulas. A document is read and written as XML, because
+openpyxl would lose what it does not know. Only sheets that change are written again. Formulas, numbers, dates, pictures
+and charts stay, and so do cells whose texts a formula, a list or a filter compares with.
 """
 
+import io
 import posixpath
 import re
+import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from io import BytesIO
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from operator import not_
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from dragoman.errors import DataError
+from dragoman.errors import DataError, optional
 from dragoman.formats.document import Document, Left, check_cancelled, lines_in, with_lines
-from dragoman.formats.reading import check_letters, xml_bytes, xml_tree
+from dragoman.formats.lines import EncodingErrors, open_bytes
+from dragoman.formats.reading import check_letters
+from dragoman.formats.rows import first_line, written
 from dragoman.formats.values import Value, selected
+from dragoman.formats.xml import xml_bytes, xml_tree
 from dragoman.surface.sentences import has_words
 
+TITLES = "rows with one cell above the table left out"
+LARGEST_PART = 1 << 28
+"""Bytes of a part of a workbook. Its shared texts are held in memory."""
+_LARGEST_UNCHECKED_PART = 1 << 26
+"""Bytes of a part up to which it may unpack to any multiple of its size."""
+_ROWS_SAMPLED = 100
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
 _PART = re.compile(r"xl/(?:workbook|(?:worksheets|tables|pivotCache)/[^/]+)\.xml", re.IGNORECASE)
@@ -42,7 +56,66 @@ _JOINS = re.compile(rf"(?:[A-Z]IFS?|LOOKUP|MATCH)\({_ARGUMENTS}&|[=<>]{_OTHERS}&
 _SEARCHED = re.compile(r"(?:SEARCH|FIND)B?\( ?\"((?:[^\"]|\"\")*+)\"", re.IGNORECASE)
 
 
-class Cell(NamedTuple):
+def rows(path: Path, _encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of the first sheet of a workbook that has two columns, without a title above them. Cells hold the
+    last results of formulas.
+
+    Raises:
+        DataError: it is packed or damaged, or needs too much memory.
+        MissingExtra: openpyxl is not installed.
+    """
+    with _open_workbook(path) as (sheet, _):
+        fullest, width = _shape(sheet)
+        may_be_title = fullest > 1
+        for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
+            cells = list(map(written, values))
+            while cells and not cells[-1]:
+                cells.pop()
+            if cells and (may_be_title := may_be_title and sum(map(bool, cells)) == 1):
+                repairs[TITLES] += 1
+            elif cells:
+                yield number, cells + [""] * (width - len(cells))
+
+
+def describe_sheets(path: Path) -> str:
+    """Return in words which of several sheets is read."""
+    with _open_workbook(path) as (sheet, names):
+        return f"; of its sheets ({', '.join(names)}), {sheet.title} is read" if len(names) > 1 else ""
+
+
+@contextmanager
+def _open_workbook(path: Path) -> Iterator[tuple[Any, list[str]]]:
+    """Open the sheet of a workbook that is read, a row in memory at a time; yield it and the names of all sheets."""
+    with optional("openpyxl", "documents"):
+        import openpyxl
+    with open_bytes(path) as file:
+        if not isinstance(getattr(file, "raw", None), io.FileIO):  # it is read from its end
+            raise DataError(f"{path} is a packed workbook; unpack it first, which costs little space")
+        try:
+            for part in ZipFile(file).infolist():
+                most = max(_LARGEST_UNCHECKED_PART, 1000 * part.compress_size)
+                if part.file_size > min(LARGEST_PART, most):
+                    raise ValueError(f"{part.filename} unpacks to {part.file_size >> 20:,} MiB")
+            with warnings.catch_warnings(action="ignore"):  # of styles that it does not know
+                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheets = [sheet for sheet in book.worksheets if _shape(sheet)[0] > 1] or book.worksheets
+            if not sheets:
+                raise ValueError("it has no sheet of cells")
+            yield sheets[0], [sheet.title for sheet in book.worksheets]
+        except DataError:
+            raise
+        except Exception as error:  # the library raises whatever a broken part leads to
+            raise DataError(f"{path} is not a workbook (XLSX), or is damaged: {first_line(error)[:200]}") from None
+
+
+def _shape(sheet: Any) -> tuple[int, int]:
+    """Return the number of cells in the fullest of the first rows, and the number of columns of the widest."""
+    sample = islice(sheet.iter_rows(values_only=True), _ROWS_SAMPLED)
+    filled = [[0, *(column for column, value in enumerate(row, 1) if value is not None)] for row in sample] or [[0]]
+    return max(map(len, filled)) - 1, max(row[-1] for row in filled)
+
+
+class SheetCell(NamedTuple):
     """A cell with text."""
 
     element: Any
@@ -111,7 +184,7 @@ class Workbook(Document):
         self._archive, self._trees, names = archive, dict[str, Any](), archive.namelist()
         strings = xml_tree(archive.read(_STRINGS), path).getroot().findall("{*}si") if _STRINGS in names else []
         shared = [(_text(string), string) for string in strings]
-        compared, cells, values = Comparisons(), list[Cell](), list[Value]()
+        compared, cells, values = Comparisons(), list[SheetCell](), list[Value]()
         for name in filter(_PART.fullmatch, names):
             self._trees[name] = xml_tree(archive.read(name), path)
             compared.add(self._trees[name].getroot())
@@ -166,7 +239,7 @@ def _text(string: Any) -> str:
     return "".join(piece.text or "" for piece in _pieces(string))
 
 
-def _values(rows: Sequence[Sequence[Cell]]) -> Iterator[Value]:
+def _values(rows: Sequence[Sequence[SheetCell]]) -> Iterator[Value]:
     """Yield what cells are in their sheet: its first row with more than one text names its columns."""
     head = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title may be above it
     names = {cell.name.rstrip("0123456789"): cell.text for row in rows[head : head + 1] for cell in row}
@@ -176,7 +249,7 @@ def _values(rows: Sequence[Sequence[Cell]]) -> Iterator[Value]:
             yield Value(column, names.get(column, column), cell.text, at <= head)
 
 
-def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -> Iterator[Cell]:
+def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -> Iterator[SheetCell]:
     """Yield the cells of a row with text, but not those with formulas."""
     check_cancelled()
     for element in row.iter("{*}c"):
@@ -184,13 +257,13 @@ def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -
         if element.find("{*}f") is not None:
             continue
         if element.get("t") == "inlineStr" and (string := element.find("{*}is")) is not None:
-            yield Cell(element, _text(string), string, part, name)
+            yield SheetCell(element, _text(string), string, part, name)
         elif element.get("t") == "str" and (value := element.find("{*}v")) is not None:
-            yield Cell(element, value.text or "", value, part, name)
+            yield SheetCell(element, value.text or "", value, part, name)
         elif element.get("t") == "s" and (number := element.findtext("{*}v")):
             if not (number.isdecimal() and len(number) < 10 and int(number) < len(shared)):
                 raise DataError(f"{path} is damaged: its cell {element.get('r')} has a text that is not in the file")
-            yield Cell(element, *shared[int(number)], part, name)
+            yield SheetCell(element, *shared[int(number)], part, name)
 
 
 def _recalculate(workbook: Any) -> None:
@@ -203,7 +276,7 @@ def _recalculate(workbook: Any) -> None:
     settings.set("fullCalcOnLoad", "1")
 
 
-def _fill(cell: Cell, translation: str) -> None:
+def _fill(cell: SheetCell, translation: str) -> None:
     """Give a cell a text of its own."""
     if cell.element.get("t") == "str":
         cell.string.text = translation

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix, matching, missing
-from dragoman.formats.rows import hub_splits
+from dragoman.formats.hub import hub_splits
 from dragoman.run_folder import shards_of, split_of
 from dragoman.text.columns import Naming
 from dragoman.text.phrasebook import write_phrasebook

@@ -16,20 +16,21 @@ from typing import NamedTuple
 from dragoman.errors import DataError
 from dragoman.formats.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
 from dragoman.formats.foreign import texts_in
+from dragoman.formats.hub import open_hub
+from dragoman.formats.json_files import ONE_OBJECT
 from dragoman.formats.lines import EncodingErrors, stored_in, without_packing
-from dragoman.formats.memories import UNTRANSLATED, Untranslated
+from dragoman.formats.plain import side_lines
 from dragoman.formats.rows import (
     ENDINGS,
     MEMORIES,
     NO_LINES,
-    ONE_OBJECT,
+    UNTRANSLATED,
     Format,
     Table,
+    Untranslated,
     format_of,
-    open_hub,
     open_table,
     refuse_markup,
-    side_lines,
 )
 from dragoman.languages import differing, language_of
 from dragoman.text.columns import Columns, Naming, listed

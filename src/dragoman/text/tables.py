@@ -7,8 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.memories import LACKING
-from dragoman.formats.rows import MEMORIES, KeyPath, Table, kind_of, text_at, values_of, written
+from dragoman.formats.rows import LACKING, MEMORIES, KeyPath, Table, kind_of, text_at, values_of, written
 from dragoman.text.column_statistics import Statistics, measure
 from dragoman.text.header import Header
 
