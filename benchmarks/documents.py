@@ -23,7 +23,8 @@ from typing import NamedTuple
 from command_line import command_line, markdown
 
 from dragoman.errors import DataError
-from dragoman.formats.reading import BYTES_A_BYTE, FORMATS, DocumentLimits, read_document
+from dragoman.formats.reading import BYTES_A_BYTE, DocumentLimits, read_document
+from dragoman.formats.registry import DOCUMENT_FORMATS
 from dragoman.memory import peak_memory_bytes
 from dragoman.system import describe, machine
 
@@ -138,7 +139,7 @@ def measure(path: Path, document_format: str) -> None:
 
 def measured(case: Case, megabytes: float, folder: Path) -> dict[str, float | str]:
     """Return what one file of a case takes in a process of its own."""
-    suffix = SUFFIXES.get(case.format) or FORMATS[case.format].suffixes[0]
+    suffix = SUFFIXES.get(case.format) or DOCUMENT_FORMATS[case.format].document_suffixes[0]
     path = folder / f"case{suffix}"
     path.write_bytes(content(case, megabytes))
     command = [sys.executable, __file__, "--measure", str(path), case.format]
@@ -148,7 +149,7 @@ def measured(case: Case, megabytes: float, folder: Path) -> dict[str, float | st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=float, nargs=2, default=(SMALLEST, LARGEST))
-    parser.add_argument("--formats", nargs="+", choices=[*FORMATS], default=[*FORMATS])
+    parser.add_argument("--formats", nargs="+", choices=[*DOCUMENT_FORMATS], default=[*DOCUMENT_FORMATS])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--measure", nargs=2, metavar=("FILE", "FORMAT"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -162,7 +163,7 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             small, large = (measured(case, size, Path(folder)) for size in asked.megabytes)
         growth = asked.megabytes[1] - asked.megabytes[0]
-        memory, kind = (float(large["bytes"]) - float(small["bytes"])) / growth / 1e6, FORMATS[case.format]
+        memory, kind = (float(large["bytes"]) - float(small["bytes"])) / growth / 1e6, DOCUMENT_FORMATS[case.format]
         signs = len(re.findall(kind.sign, case.piece.encode())) / len(case.piece.encode())
         rows.append({
             "format": case.format,

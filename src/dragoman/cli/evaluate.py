@@ -39,6 +39,7 @@ from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import standard_input, writer
 from dragoman.errors import ConfigError
 from dragoman.files import check_output, write_file
+from dragoman.formats.registry import DATA_SUFFIXES
 
 if TYPE_CHECKING:
     from dragoman.evaluating.confusion import PictureFormat
@@ -222,7 +223,7 @@ def score(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Pairs: a file (.tsv .csv .xlsx .jsonl .parquet .tmx .xlf .po, also .gz), two aligned "
+            help=f"Pairs: a file ({DATA_SUFFIXES}, also .gz), two aligned "
             "files, the beginning of their names, or a pattern in quotes.",
             show_default="standard input, a source, a tab and a target a line",
         ),

@@ -9,6 +9,7 @@ import typer
 
 from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError
+from dragoman.formats.registry import DATA_SUFFIXES
 from dragoman.system import MOST_THREADS
 
 Model = Annotated[
@@ -27,7 +28,7 @@ Adapter = Annotated[
 Data = Annotated[
     list[str],
     typer.Argument(
-        help="Parallel text: a file (.tsv .csv .xlsx .jsonl .parquet .tmx .xlf .po, also .gz), two aligned "
+        help=f"Parallel text: a file ({DATA_SUFFIXES}, also .gz), two aligned "
         "files, the beginning of their names, a pattern in quotes ('parts/*.tsv'), a folder with train.*, "
         "hub:NAME:CONFIG, or phrasebook.",
         show_default=False,

@@ -34,6 +34,7 @@ from dragoman.cli.work import Flags, Work, meanings, printed
 from dragoman.errors import ConfigError, GateFailed
 from dragoman.files import check_output, sha256
 from dragoman.formats.lines import stored_in
+from dragoman.formats.registry import DOCUMENT_FORMATS, listed
 
 if TYPE_CHECKING:
     from dragoman.config import Content
@@ -61,7 +62,7 @@ def translate(
     document_format: Annotated[
         str | None,
         typer.Option(
-            help="What --input is: html, markdown, subtitles, catalogue, json, xliff, docx, xlsx, csv or text.",
+            help=f"Format of --input: {listed(DOCUMENT_FORMATS)}.",
             show_default="told by its name",
         ),
     ] = None,

@@ -21,7 +21,8 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
 from dragoman.formats.lines import EncodingErrors, read_lines, without_packing
 from dragoman.formats.plain import side_lines
-from dragoman.formats.rows import Format, refuse_markup
+from dragoman.formats.registry import Format
+from dragoman.formats.rows import refuse_markup
 from dragoman.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import USES, read_config

@@ -1,4 +1,4 @@
-"""Which formats there are, and a file of one of them as its texts."""
+"""Reading a file of any format as a document, within limits of memory, and what the modules of formats share."""
 
 import codecs
 import re
@@ -9,7 +9,6 @@ from functools import partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 import pydantic
@@ -20,6 +19,7 @@ from dragoman.formats.document import Document
 from dragoman.formats.encodings import advice
 from dragoman.formats.foreign import ZIP
 from dragoman.formats.lines import open_bytes, without_packing
+from dragoman.formats.registry import DOCUMENT_FORMATS, SELECTIVE, FileFormat
 from dragoman.languages import UNKNOWN_LANGUAGE, base_language, english_name
 
 LARGEST = 100_000_000
@@ -32,34 +32,6 @@ MOST_LETTERS = 50_000_000
 _DECLARED = re.compile(rb"\b(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})")
 
 
-class Format(NamedTuple):
-    """A kind of document, and the module of this room that reads it: its `read(content, path, languages)`."""
-
-    module: str
-    suffixes: tuple[str, ...]
-    sign: bytes
-    """A regular expression for the signs that divide a file into pieces."""
-    bytes_a_sign: int
-    """Bytes of memory that reading and writing may take for each sign, as benchmarks/documents.py measures it."""
-
-
-FORMATS = {
-    "html": Format("html", (".html", ".htm", ".xhtml"), rb"[<&]", 1_200),
-    "markdown": Format("markdown", (".md", ".markdown", ".mdx"), rb"[!#-&*+/:<->@[-`{-~\n]", 1_000),
-    "subtitles": Format("subtitles", (".srt", ".vtt"), rb"[<\n]", 800),
-    "catalogue": Format("po", (".po", ".pot"), rb"\n", 700),
-    "json": Format("json_files", (".json",), rb'"', 700),
-    "xliff": Format("xliff", (".xlf", ".xliff"), rb"<", 900),
-    "docx": Format("docx", (".docx", ".docm", ".dotx", ".dotm"), rb"<", 400),
-    "xlsx": Format("xlsx", (".xlsx", ".xlsm", ".xltx", ".xltm"), rb"<", 500),
-    "csv": Format("delimited", (".csv", ".tsv", ".tab"), rb"[,;|\t\n]", 900),
-    "text": Format("plain", (), rb"\n", 500),
-}
-"""By the name that `document_format` takes."""
-SELECTIVE = ("json", "csv", "xlsx")
-"""Formats of which only some keys or columns may be translated."""
-
-
 class DocumentLimits(Settings):
     """The limits of one document, at the command line and in a server."""
 
@@ -68,12 +40,12 @@ class DocumentLimits(Settings):
     texts: int = pydantic.Field(default=500_000, ge=1, le=10**10)
     """Most texts of a document."""
 
-    def check_memory(self, content: bytes, path: Path, kind: Format) -> None:
-        """Raise a DataError if reading a file of this kind may take too much memory; an archive is not unpacked."""
+    def check_memory(self, content: bytes, path: Path, format: FileFormat) -> None:
+        """Raise a DataError if reading a file of this format may take too much memory; an archive is not unpacked."""
         needed = 0
         for size, pieces in _parts(content):
             if (needed := needed + BYTES_A_BYTE * size) <= self.memory:
-                needed += sum(len(re.findall(kind.sign, piece)) for piece in pieces) * kind.bytes_a_sign
+                needed += sum(len(re.findall(format.sign, piece)) for piece in pieces) * format.bytes_a_sign
             if needed > self.memory:
                 raise DataError(
                     f"{path} may take more than {self.memory >> 20:,} MiB of memory, too much for one document; divide "
@@ -103,9 +75,9 @@ def _parts(content: bytes) -> Iterator[tuple[int, Iterable[bytes]]]:
 
 
 def format_of(path: Path) -> str | None:
-    """The format that a file's name tells; None for a file of lines."""
+    """Return the format that a file's name says; None for a file of lines."""
     suffix = without_packing(path).suffix.lower()
-    return next((name for name, each in FORMATS.items() if suffix in each.suffixes), None)
+    return next((name for name, format in DOCUMENT_FORMATS.items() if suffix in format.document_suffixes), None)
 
 
 def read_document(
@@ -124,20 +96,21 @@ def read_document(
         MissingExtra: what reads the format is not installed.
     """
     name = document_format or format_of(path)
-    if name not in FORMATS:
+    if name not in DOCUMENT_FORMATS:
         raise ConfigError(
             f"{path}: {'no format is known by its name' if name is None else f'{name!r} is no format'}; "
-            f"give one of {', '.join(FORMATS)}"
+            f"give one of {', '.join(DOCUMENT_FORMATS)}"
         )
-    if only and name not in SELECTIVE:
+    format = DOCUMENT_FORMATS[name]
+    if only and not format.is_selective:
         raise ConfigError(f"only {' and '.join(SELECTIVE)} have columns or keys to choose from; {path} is {name}")
     with open_bytes(path) as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
-    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{FORMATS[name].module}")
+    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{format.module}")
     with suppress(BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error):  # the reader says what is wrong
-        limits.check_memory(content, path, FORMATS[name])
+        limits.check_memory(content, path, format)
     document = reader.read(content, path, languages, *([only] if only else []))
     limits.check_texts(len(document.texts), path)
     return document

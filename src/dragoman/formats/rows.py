@@ -13,15 +13,14 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.addresses import HUB
 from dragoman.formats.foreign import PARQUET, refusal_of_markup
 from dragoman.formats.lines import EncodingErrors, open_bytes, open_text, read_lines, without_packing
 from dragoman.formats.plain import is_sgm
-
-Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub", "tmx", "xliff", "po", "xlsx"]
+from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX, DATA_FORMATS, Format
 
 Row = tuple[int, Any]
 """A number, and cells or a record. A blank line of JSON lines is the record None."""
@@ -30,18 +29,6 @@ KeyPath = tuple[str | int, ...]
 Texts = dict[str, str]
 """A record of a memory: language -> text."""
 
-ENDINGS: dict[str, Format] = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".parquet": "parquet"}
-ENDINGS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
-ENDINGS |= {".tmx": "tmx", ".po": "po", ".pot": "po", ".xlsx": "xlsx", ".xlf": "xliff", ".xliff": "xliff"}
-"""How the names of files of each format end."""
-MODULES: dict[Format, str] = {"tsv": "delimited", "csv": "delimited", "jsonl": "json_files", "parquet": "parquet"}
-MODULES |= {"tmx": "tmx", "xliff": "xliff", "po": "po", "xlsx": "xlsx"}
-MEMORIES = ("tmx", "xliff", "po")
-"""The formats whose records hold a text for each of their languages, not all of them the same."""
-NO_LINES = (*MEMORIES, "parquet", "xlsx")
-"""The formats that have rules of their own for what their bytes may be."""
-HOLD_RECORDS = ("jsonl", "parquet", "hub", *MEMORIES)
-"""The formats whose rows are records with keys, not lists of cells."""
 LACKING = "entries that lack a language left out"
 UNTRANSLATED = "untranslated entries left out"
 NOT_TO_TRANSLATE = "entries marked as not to be translated left out"
@@ -71,7 +58,7 @@ class Table(NamedTuple):
     @property
     def has_records(self) -> bool:
         """True if a row is a record with keys, not a list of cells."""
-        return self.format in HOLD_RECORDS
+        return DATA_FORMATS[self.format].holds_records
 
     def first_record(self) -> Row:
         """Return the first record that is not blank, and its number.
@@ -103,8 +90,8 @@ def format_of(path: Path, format: Format | None = None) -> tuple[Format, str]:
         return format, "as given"
     if is_parquet:
         return "parquet", "its first bytes are those of Parquet"
-    known = ENDINGS.get(without_packing(path).suffix.lower())
-    if known not in NO_LINES:
+    known = DATA_FORMAT_OF_SUFFIX.get(without_packing(path).suffix.lower())
+    if known is None or DATA_FORMATS[known].has_lines:
         refuse_markup(path)
     if known:
         return known, f"from the name {path.name}"
@@ -122,9 +109,9 @@ def open_table(
     """Open the rows of a file or data set, whose format is known for this `reason`. `quoted` says whether quotes around
     cells of a CSV or TSV file belong to the format.
     """
+    module = import_module(f"dragoman.formats.{DATA_FORMATS[format].module}")  # which may import this one
     if format == "hub":
-        return import_module("dragoman.formats.hub").open_hub(path.as_posix())
-    module = import_module(f"dragoman.formats.{MODULES[format]}")  # which may import this one
+        return module.open_hub(path.as_posix())
     if format in ("tsv", "csv"):
         rows, remark = module.choose_rows(path, format == "tsv", encoding_errors, quoted)
     else:

@@ -17,6 +17,7 @@ from dragoman.config import as_overrides, check, flatten, nearest_setting, overr
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import free_name, nearest
 from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix
+from dragoman.formats.registry import DATA_SUFFIXES
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.recipe import LIMITS, OF_EVERY_TASK, Recipe, read_tables
@@ -163,8 +164,7 @@ def _read_one(what: str | Path) -> Source:
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
         raise DataError(
             f"{what} does not exist{nearest(path, prefixes=True)}: train takes a recipe (.toml), data "
-            "(.tsv .csv .xlsx .jsonl .parquet .tmx .xlf .po, two files, a "
-            f"folder), an earlier run, or one of the recipes {', '.join(library())}"
+            f"({DATA_SUFFIXES}, two files, a folder), an earlier run, or one of the recipes {', '.join(library())}"
         )
     return Source({"data": {"path": str(what)}}, COMMAND_LINE, name_of(str(what)))
 

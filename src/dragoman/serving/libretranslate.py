@@ -16,11 +16,12 @@ from fastapi import APIRouter, FastAPI, Form, Request, UploadFile
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
+from dragoman.formats.registry import DOCUMENT_SUFFIXES
 from dragoman.languages import english_name
 from dragoman.serving.fields import Code, Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.server import server_of
-from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer
+from dragoman.serving.service import Answer
 from dragoman.serving.shared_search import Job
 from dragoman.text.detection import Guess
 

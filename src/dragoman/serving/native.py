@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 from dragoman.errors import DecodeError
 from dragoman.explaining.writing import render
 from dragoman.formats.document import lines_in, with_lines
+from dragoman.formats.registry import DOCUMENT_SUFFIXES
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
@@ -23,7 +24,7 @@ from dragoman.serving.fields import Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.rewriting import other_words, rewritten
 from dragoman.serving.server import server_of
-from dragoman.serving.service import DOCUMENT_SUFFIXES, Answer, OtherLanguage, Service, joined, refusing
+from dragoman.serving.service import Answer, OtherLanguage, Service, joined, refusing
 from dragoman.serving.shared_search import Job
 from dragoman.surface.terms import compiled
 from dragoman.system import use_threads

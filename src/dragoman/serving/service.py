@@ -24,7 +24,7 @@ from dragoman.explaining.recording import Recorder
 from dragoman.formats.document import Document, cancellable, lines_in, with_lines
 from dragoman.formats.foreign import refuse_document
 from dragoman.formats.html import Html
-from dragoman.formats.reading import FORMATS, DocumentLimits, decoded, format_of, read_document
+from dragoman.formats.reading import DocumentLimits, decoded, format_of, read_document
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
@@ -41,8 +41,6 @@ TEXTS_AT_ONCE = 64
 IN_ORDER = ("tokens", "token_log_probs", "source_words", "target_words", "word_log_probs")
 ONCE = ("flags", "unknown_words", "rewritten", "lost", "unused_terms")
 """What a translation says of its parts: one after another, or each thing once."""
-DOCUMENT_SUFFIXES = (".txt", *(suffix for kind in FORMATS.values() for suffix in kind.suffixes))
-"""How the names of documents end that a server translates."""
 _TAG = re.compile(r"<[^<>]{1,1000}>")
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.lines import read_lines, without_packing
-from dragoman.formats.rows import HOLD_RECORDS, Table, format_of, kind_of, open_table, written
+from dragoman.formats.registry import DATA_FORMATS
+from dragoman.formats.rows import Table, format_of, kind_of, open_table, written
 from dragoman.text.column_statistics import LEAST_ROWS, MOST_LABELS
 from dragoman.text.columns import named_column, position_of
 from dragoman.text.labels import Example, Source, shortened
@@ -52,7 +53,7 @@ class Rows(NamedTuple):
 def open_words(path: Path, settings: DataSettings) -> Source:
     """Opens a file of words with a label each."""
     format, reason = format_of(path, settings.format)
-    if format in HOLD_RECORDS:
+    if DATA_FORMATS[format].holds_records:
         return _open_lists(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
     if format == "csv":
         raise DataError(

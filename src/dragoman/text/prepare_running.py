@@ -16,7 +16,8 @@ from dragoman.errors import DataError
 from dragoman.files import sha256
 from dragoman.formats.addresses import HUB, Address
 from dragoman.formats.lines import read_running, without_packing
-from dragoman.formats.rows import ENDINGS, format_of, open_table, text_at, values_of
+from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX
+from dragoman.formats.rows import format_of, open_table, text_at, values_of
 from dragoman.progress import Progress
 from dragoman.run_folder import text_of
 from dragoman.text.columns import listed
@@ -166,7 +167,7 @@ def _pieces(file: Path, settings: DataSettings) -> Iterator[str]:
 
 
 def _refuse_table(file: Path) -> None:
-    if (suffix := without_packing(file).suffix.lower()) in (*ENDINGS, ".conllu"):
+    if (suffix := without_packing(file).suffix.lower()) in (*DATA_FORMAT_OF_SUFFIX, ".conllu"):
         raise DataError(
             f"{file} is a table, but a language model learns from running text; write the text alone to a .txt file, "
             f"or, if the model should learn the rows as they are, rename the file so that it does not end in {suffix}"

@@ -20,12 +20,9 @@ from dragoman.formats.hub import open_hub
 from dragoman.formats.json_files import ONE_OBJECT
 from dragoman.formats.lines import EncodingErrors, stored_in, without_packing
 from dragoman.formats.plain import side_lines
+from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX, DATA_FORMATS, Format
 from dragoman.formats.rows import (
-    ENDINGS,
-    MEMORIES,
-    NO_LINES,
     UNTRANSLATED,
-    Format,
     Table,
     Untranslated,
     format_of,
@@ -124,8 +121,11 @@ def _open_file(path: Path, naming: Naming, format: Format | None, encoding_error
 
 def _tables(address: Address) -> list[Address]:
     """Two files that are no two sides, because one is of a format without lines: a memory and a catalogue, say."""
-    formats = [ENDINGS.get(without_packing(Path(name)).suffix.lower()) for name in address]
-    return [*address] if all(formats) and not set(formats).isdisjoint(NO_LINES) else []
+    names: list[Format | None] = [
+        DATA_FORMAT_OF_SUFFIX.get(without_packing(Path(name)).suffix.lower()) for name in address
+    ]
+    formats = [DATA_FORMATS[name] for name in names if name]
+    return [*address] if len(formats) == len(names) and not all(format.has_lines for format in formats) else []
 
 
 def _joined(
@@ -175,7 +175,7 @@ def _open_archive(path: Path, naming: Naming, format: Format | None, encoding_er
     known = {
         ending: path / name
         for ending, name in zip(endings, names, strict=True)
-        if endings.count(ending) == 1 and (f".{ending}" in ENDINGS or language_of(ending))
+        if endings.count(ending) == 1 and (f".{ending}" in DATA_FORMAT_OF_SUFFIX or language_of(ending))
     }
     if pair := _open_among(known, f"in {path}", naming, format, encoding_errors):
         return pair
@@ -189,7 +189,7 @@ def _open_among(
     files: Mapping[str, Path], where: str, naming: Naming, format: Format | None, encoding_errors: EncodingErrors
 ) -> Reading | None:
     """Opens two of several files, with their endings, that are named for languages, or the only table."""
-    tables = [file for ending, file in files.items() if f".{ending}" in ENDINGS]
+    tables = [file for ending, file in files.items() if f".{ending}" in DATA_FORMAT_OF_SUFFIX]
     sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}
     if len(sides) >= 2:
         columns = choose_columns(list(sides), naming, f"the files {where}")
@@ -223,7 +223,7 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
     names, header, measured = named.names, named.header, named.measured()
     texts = sum(not column.are_no_texts for column in measured)
     if table.has_records:
-        is_one = named.kind == "an object" and len(named.sample) == 1 and table.format not in MEMORIES
+        is_one = named.kind == "an object" and len(named.sample) == 1 and not DATA_FORMATS[table.format].holds_languages
         if is_one and not 2 <= len(names) <= _MOST_TEXTS:
             raise DataError(f"{table.name} is {ONE_OBJECT}")
     elif not (

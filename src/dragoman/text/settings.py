@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from dragoman.config import Settings, flatten
 from dragoman.formats.addresses import HUB, Address
 from dragoman.formats.lines import EncodingErrors
-from dragoman.formats.rows import Format
+from dragoman.formats.registry import DATA_FORMATS, DATA_SUFFIXES, Format, listed
 from dragoman.languages import LanguageTag
 from dragoman.text.checks import CheckSettings
 from dragoman.text.columns import Naming
@@ -42,9 +42,10 @@ class ReadingSettings(Settings):
     guessed."""
     target_column: Column | None = None
     """Column of the target, named likewise."""
-    format: Format | None = None
-    """Format of the text: plain, tsv, csv, xlsx, jsonl, parquet, tmx, xliff, po or hub; left out, it follows from
-    the name."""
+    format: Format | None = Field(
+        default=None,
+        description=f"Format of the text: {listed(DATA_FORMATS)}; left out, it follows from the name.",
+    )
     encoding_errors: EncodingErrors = "strict"
     """Text that is not valid UTF-8: strict stops and names the place; replace puts U+FFFD, and counts."""
 
@@ -63,11 +64,13 @@ def reading_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
 class DataSettings(ReadingSettings):
     """Which text is read, how, and what is held out of it."""
 
-    path: Address = PHRASEBOOK
-    """The training text: a file (.tsv .csv .xlsx .jsonl .parquet .tmx .xlf .po, also .gz); two aligned files, as
-    in ["a.en", "a.it"], or what their names begin with; a pattern for many files, as in "parts/*.tsv" or
-    ["parts/*.en", "parts/*.it"]; a folder with train.* in it, or of prepared data; hub:NAME:CONFIG; or phrasebook,
-    which is built in."""
+    path: Address = Field(
+        default=PHRASEBOOK,
+        description=f"The training text: a file ({DATA_SUFFIXES}, also .gz); two aligned files, as in "
+        '["a.en", "a.it"], or what their names begin with; a pattern for many files, as in "parts/*.tsv" or '
+        '["parts/*.en", "parts/*.it"]; a folder with train.* in it, or of prepared data; hub:NAME:CONFIG; or '
+        "phrasebook, which is built in.",
+    )
     folder: str | None = None
     """Where the files of path, dev_path and test_path lie; left out, where their names say."""
     origin: str | None = None

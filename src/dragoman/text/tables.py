@@ -7,7 +7,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.rows import LACKING, MEMORIES, KeyPath, Table, kind_of, text_at, values_of, written
+from dragoman.formats.registry import DATA_FORMATS
+from dragoman.formats.rows import LACKING, KeyPath, Table, kind_of, text_at, values_of, written
 from dragoman.text.column_statistics import Statistics, measure
 from dragoman.text.header import Header
 
@@ -60,7 +61,7 @@ class NamedTable(NamedTuple):
             where = f"{self.table.name}:{number}"
             if record is None:
                 yield number, None
-            elif self.table.format in MEMORIES and any(path[0] not in record for path in paths):
+            elif DATA_FORMATS[self.table.format].holds_languages and any(path[0] not in record for path in paths):
                 repairs[LACKING] += 1
             elif kind_of(record) != self.kind:
                 yield number, f"{where} is {kind_of(record)}, but the first row is {self.kind}"

@@ -1,0 +1,252 @@
+"""The table of all file formats: their names, how file names end, and what can be done with a file of each.
+
+The command line, the server, the settings and the pages docs/data.md and docs/runs.md read it. To add a format, add a
+module to this room and a row to this table; if it is trained on, also a name to `Format`. It imports nothing heavy, so
+that `dragoman --help` can read it.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, get_args
+
+Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub", "tmx", "xliff", "po", "xlsx"]
+"""The name of a format in `data.format`."""
+
+
+class FileFormat(NamedTuple):
+    """A format, or a family of formats that one module reads."""
+
+    name: str
+    """The name in `data.format`, if it is trained on."""
+    module: str
+    """The module of this room that reads it, by `rows` for training and by `read` for translating."""
+    data_title: str = ""
+    """The rows that are read for training and evaluating, in words; empty if it is not trained on."""
+    data_suffixes: tuple[str, ...] = ()
+    """How the names of files for training end."""
+    holds_records: bool = False
+    """Its rows are records with keys, not lists of cells."""
+    holds_languages: bool = False
+    """Its records hold a text for each of their languages, not all of them the same."""
+    has_lines: bool = True
+    """Its bytes are lines of text; if not, the module alone decides what they may be."""
+    extra: str = ""
+    """The extra of the package that installs what reads it."""
+    document: str = ""
+    """The name in `--document-format`; empty if it is not translated as a document."""
+    document_suffixes: tuple[str, ...] = ()
+    """How the names of documents end."""
+    document_title: str = ""
+    """The kind of document, in words."""
+    translated: str = ""
+    """The parts of a document that are translated, and what else its readers should know."""
+    is_selective: bool = False
+    """Only some of its columns or keys may be translated."""
+    sign: bytes = b""
+    """A regular expression for the signs that divide a document into pieces."""
+    bytes_a_sign: int = 0
+    """Bytes of memory that reading and writing a document may take for each sign, as benchmarks/documents.py measures
+    it."""
+
+
+FORMATS = (
+    FileFormat(
+        "html",
+        "html",
+        document="html",
+        document_suffixes=(".html", ".htm", ".xhtml"),
+        document_title="HTML",
+        translated="text, and `alt`, `title`, `placeholder`, `label`, `aria-label`, buttons, descriptions and drawings "
+        "(SVG); not `code`, `pre`, scripts, the code of templates (PHP, ERB, Jinja, Handlebars), or what has "
+        '`translate="no"`. An element whose `lang` is another language is left and reported. `lang` of the page '
+        "becomes the target language",
+        sign=rb"[<&]",
+        bytes_a_sign=1_200,
+    ),
+    FileFormat(
+        "markdown",
+        "markdown",
+        document="markdown",
+        document_suffixes=(".md", ".markdown", ".mdx"),
+        document_title="Markdown: CommonMark with tables, footnotes, definition lists, admonitions, containers, "
+        "directives, alerts, shortcodes and the components of MDX",
+        translated="paragraphs, headings, items, cells, titles, the words for pictures, and what options and "
+        "attributes show, such as `alt`, `caption` and `title`; not code and formulas. A paragraph becomes one line. "
+        "Titles and descriptions in front matter, HTML blocks, texts of several words in expressions of MDX, drawn "
+        "tables and unknown directives are left and reported. Links to headings whose generated identifiers change "
+        "with the translation are noted",
+        sign=rb"[!#-&*+/:<->@[-`{-~\n]",
+        bytes_a_sign=1_000,
+    ),
+    FileFormat(
+        "subtitles",
+        "subtitles",
+        document="subtitles",
+        document_suffixes=(".srt", ".vtt"),
+        document_title="subtitles",
+        translated="sentences, also those that continue over lines and cues; their translations are divided by the "
+        "lengths of the source's lines, and a cue that no word is left for shows `…`. Times may have any usual form; "
+        "one that cannot be read is refused with its line. A cue that begins with a capital letter, repeats a line or "
+        "has no words begins a new sentence",
+        sign=rb"[<\n]",
+        bytes_a_sign=800,
+    ),
+    FileFormat(
+        "po",
+        "po",
+        data_title="a catalogue of gettext (PO)",
+        data_suffixes=(".po", ".pot"),
+        holds_records=True,
+        holds_languages=True,
+        has_lines=False,
+        extra="documents",
+        document="catalogue",
+        document_suffixes=(".po", ".pot"),
+        document_title="catalogues of gettext",
+        translated="messages that are not translated yet, with their plural forms; not those that are marked as fuzzy",
+        sign=rb"\n",
+        bytes_a_sign=700,
+    ),
+    FileFormat(
+        "jsonl",
+        "json_files",
+        data_title="JSON Lines, or a JSON array of objects",
+        data_suffixes=(".jsonl", ".ndjson", ".json"),
+        holds_records=True,
+        document="json",
+        document_suffixes=(".json",),
+        document_title="JSON",
+        translated="values in natural language, line by line; not keys, not messages with branches (`{n, plural, …}`), "
+        "and not descriptions for translators (ARB, Chrome extensions)",
+        is_selective=True,
+        sign=rb'"',
+        bytes_a_sign=700,
+    ),
+    FileFormat(
+        "xliff",
+        "xliff",
+        data_title="XLIFF 1.2 or 2",
+        data_suffixes=(".xlf", ".xliff"),
+        holds_records=True,
+        holds_languages=True,
+        has_lines=False,
+        extra="documents",
+        document="xliff",
+        document_suffixes=(".xlf", ".xliff"),
+        document_title="XLIFF 1.2 and 2",
+        translated="units that are not translated yet, by their segments; their state says that a person should look "
+        "at them. A unit of which some segments are translated, or whose line breaks must stay, is left and reported",
+        sign=rb"<",
+        bytes_a_sign=900,
+    ),
+    FileFormat(
+        "docx",
+        "docx",
+        extra="documents",
+        document="docx",
+        document_suffixes=(".docx", ".docm", ".dotx", ".dotm"),
+        document_title="Word",
+        translated="paragraphs of the text, tables, text boxes, headers, footers, notes and comments, with their "
+        "formats and fields; not what is marked as deleted. Hidden words next to visible ones are left and reported",
+        sign=rb"<",
+        bytes_a_sign=400,
+    ),
+    FileFormat(
+        "xlsx",
+        "xlsx",
+        data_title="the first sheet of a workbook that has two columns; not packed",
+        data_suffixes=(".xlsx",),
+        has_lines=False,
+        extra="documents",
+        document="xlsx",
+        document_suffixes=(".xlsx", ".xlsm", ".xltx", ".xltm"),
+        document_title="Excel",
+        translated="cells in natural language; equal lines are one text. Not formulas, numbers, dates, names of "
+        "sheets, headers, comments and charts. A text of several formats gets that of its longest piece",
+        is_selective=True,
+        sign=rb"<",
+        bytes_a_sign=500,
+    ),
+    FileFormat(
+        "csv",
+        "delimited",
+        data_title="cells between commas, semicolons or tabs, with quotes where needed",
+        data_suffixes=(".csv",),
+        document="csv",
+        document_suffixes=(".csv", ".tsv", ".tab"),
+        document_title="tables",
+        translated="cells in natural language, line by line, with the names of columns. A cell gets quotes if its "
+        "translation needs them. `--raw` translates the lines instead",
+        is_selective=True,
+        sign=rb"[,;|\t\n]",
+        bytes_a_sign=900,
+    ),
+    FileFormat(
+        "tsv",
+        "delimited",
+        data_title="cells between tabs",
+        data_suffixes=(".tsv", ".tab"),
+    ),
+    FileFormat(
+        "plain",
+        "plain",
+        data_title="lines, as of one of two aligned files, or SGM",
+        document="text",
+        document_title="plain text",
+        translated="paragraphs",
+        sign=rb"\n",
+        bytes_a_sign=500,
+    ),
+    FileFormat(
+        "parquet",
+        "parquet",
+        data_title="Parquet; not packed",
+        data_suffixes=(".parquet",),
+        holds_records=True,
+        has_lines=False,
+        extra="parquet",
+    ),
+    FileFormat(
+        "tmx",
+        "tmx",
+        data_title="a translation memory (TMX)",
+        data_suffixes=(".tmx",),
+        holds_records=True,
+        holds_languages=True,
+        has_lines=False,
+        extra="documents",
+    ),
+    FileFormat(
+        "hub",
+        "hub",
+        data_title="a data set of the Hugging Face hub, `hub:NAME:CONFIG`",
+        holds_records=True,
+        extra="hub",
+    ),
+)
+
+DATA_FORMATS: dict[Format, FileFormat] = {
+    name: next(format for format in FORMATS if format.name == name) for name in get_args(Format)
+}
+"""The formats that are trained on, by their names in `data.format`."""
+DATA_FORMAT_OF_SUFFIX: dict[str, Format] = {
+    suffix: name for name, format in DATA_FORMATS.items() for suffix in format.data_suffixes
+}
+DOCUMENT_FORMATS = {format.document: format for format in FORMATS if format.document}
+"""The formats that are translated as documents, by their names in `--document-format`."""
+DOCUMENT_SUFFIXES = (".txt", *(suffix for format in FORMATS for suffix in format.document_suffixes))
+"""How the names of documents end that a server translates."""
+SELECTIVE = tuple(name for name, format in DOCUMENT_FORMATS.items() if format.is_selective)
+"""The documents of which only some keys or columns may be translated."""
+
+DATA_SUFFIXES = " ".join(format.data_suffixes[0] for format in DATA_FORMATS.values() if format.data_suffixes)
+"""How the names of files for training end, as help and messages list them: one ending of each format."""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a list in words.
+
+    >>> listed(["csv", "json", "xlsx"])
+    'csv, json or xlsx'
+    """
+    *first, last = names
+    return f"{', '.join(first)} or {last}"
