@@ -1,4 +1,4 @@
-"""Addresses of text, and the patterns among them, which name several files: `parts/*.tsv`, or a pair of patterns."""
+"""Addresses of text, and patterns that name several files: `parts/*.tsv`, or a pair of patterns."""
 
 import glob
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ several files that are read one after another; or `hub:NAME:CONFIG[@REVISION][#S
 
 
 def is_pattern(address: str) -> bool:
-    """Whether an address names all files that match it.
+    """Return True if an address names all files that match it.
 
     >>> is_pattern("parts/*.tsv"), is_pattern("corpus.tsv")
     (True, False)
@@ -25,7 +25,7 @@ def is_pattern(address: str) -> bool:
 
 
 def matching(address: Address) -> list[Address]:
-    """The addresses that match a pattern or a pair of patterns, by name; none if the address is no pattern.
+    """Return the addresses that match a pattern or a pair of patterns, sorted by name; none if it is no pattern.
 
     Raises:
         DataError: no file matches, or more on one side than on the other.
@@ -44,17 +44,17 @@ def matching(address: Address) -> list[Address]:
 
 
 def is_prefix(path: Path) -> bool:
-    """Whether `path` is no file, but the beginning of the names of files, before a dot."""
+    """Return True if `path` is no file, but the beginning of the names of files, before a dot."""
     return not path.exists() and path.parent.is_dir() and any(beginning_with(path))
 
 
 def beginning_with(path: Path) -> Iterator[Path]:
-    """The files whose names begin with that of `path` and a dot, by name."""
+    """Yield the files whose names begin with that of `path` and a dot, sorted by name."""
     return (file for file in sorted(path.parent.iterdir()) if file.name.startswith(f"{path.name}.") and file.is_file())
 
 
 def missing(path: Path | str, origin: str | None = None, prefixes: bool = True) -> DataError:
-    """The error for a file that does not exist; `origin` says where its text can be had."""
+    """Return the error for a file that does not exist; `origin` says where its text can be had."""
     if not str(path).isprintable():  # as "data\train.tsv" in a recipe, whose \t is a tab
         return DataError(f"{str(path)!r} does not exist; {BACKSLASHES}")
     where = f"; the text comes from {origin}; say where it lies with --set data.folder=FOLDER" if origin else ""

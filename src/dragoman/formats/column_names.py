@@ -1,7 +1,7 @@
-"""What the name of a column says: its role (source, target, or text of either side) and its language.
+"""Names of columns: the role (source, target, or text of either side) and the language that a name gives.
 
 A name is a header of a table, a key of a record, or the ending of a file. `text` chooses columns by these names, and
-formats recognise by them a row that names columns. Knows nothing of how columns are read.
+formats recognise by them a row that names columns. This file does not read columns.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What every format gives: the texts of a file, and the file again with their translations."""
+"""Documents of any format: the texts of a file, and the file again with their translations."""
 
 import re
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from itertools import pairwise
 from typing import NamedTuple
 
-from dragoman.formats.inline import Inline, Part, trimmed
+from dragoman.formats.inline import Inline, InlinePart, trimmed
 from dragoman.surface.sentences import has_words
 
 Where = tuple[int, int]
@@ -25,7 +25,7 @@ _check = ContextVar[Callable[[], object]]("check", default=lambda: None)
 
 @contextmanager
 def cancellable(check: Callable[[], object]) -> Iterator[None]:
-    """Within the block, readers call `check` again and again, which stops them by raising an error."""
+    """Make readers call `check` often within the block, which stops them by raising an error."""
     token = _check.set(check)
     try:
         yield
@@ -84,7 +84,7 @@ class Document(ABC):
         return [*self.notes, *left, *nothing]
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """A text and the piece of the file that it was read from."""
 
     where: Where
@@ -92,19 +92,19 @@ class Block(NamedTuple):
 
 
 class Spliced(Document):
-    """A text file into which translations are spliced. All else stays as it was: with the texts themselves for
-    translations, the file is the same to the byte.
+    """A text file into which translations are spliced. All else stays as it was: if the translations equal the texts,
+    the file is the same to the byte.
     """
 
     keeps_empty = True
-    """Whether tags with nothing between them mean something."""
+    """True if tags with nothing between them mean something."""
 
     def __init__(self, content: str, encoding: str, encode_errors: str = "strict") -> None:
-        """`encode_errors` says what becomes of characters that the encoding lacks, as in `str.encode`."""
+        """Hold a file without texts; `encode_errors` treats characters that the encoding lacks, as in `str.encode`."""
         super().__init__()
         self.content, self._encoding, self._encode_errors = content, encoding, encode_errors
-        self._blocks: list[Block] = []
-        self._inner: list[Block] = []
+        self._blocks: list[TextBlock] = []
+        self._inner: list[TextBlock] = []
         self.ends: dict[Where, str] = {}  # of tags and texts in markup, for when words have become others
         self.bare = set[Where]()  # texts in markup that need quotes
 
@@ -115,8 +115,8 @@ class Spliced(Document):
     def place(self, number: int) -> str:
         return line_of(self.content, [*self._blocks, *self._inner][number].where)
 
-    def add(self, parts: Sequence[Part[Where]]) -> None:
-        """Adds a text, which stands behind all others, if it has words; of links side by side, as in a menu, each."""
+    def add(self, parts: Sequence[InlinePart[Where]]) -> None:
+        """Add a text that comes after all others, if it has words; of a row of links, as in a menu, add each link."""
         check_cancelled()
         ends = [
             place
@@ -129,28 +129,28 @@ class Spliced(Document):
         for some in filter(_has_words, menu):
             self._blocks.append(self._block(some if has_name else some[slice(*trimmed(some))]))
 
-    def add_inner(self, parts: Sequence[Part[Where]]) -> None:
+    def add_inner(self, parts: Sequence[InlinePart[Where]]) -> None:
         """Add a text, if it has words, that may be in the markup of another one, as in an attribute; also in order."""
         if _has_words(parts):
             has_name = parts[0].piece in self.ends
             block = self._block(parts if has_name else parts[slice(*trimmed(parts))])
             self._inner.append(block._replace(where=parts[0].piece) if has_name else block)
 
-    def _block(self, parts: Sequence[Part[Where]]) -> Block:
+    def _block(self, parts: Sequence[InlinePart[Where]]) -> TextBlock:
         begin, end = parts[0].piece[0], parts[-1].piece[1]
         raw = self.content[begin:end]
-        return Block((end - len(raw.lstrip(WHITE)), begin + len(raw.rstrip(WHITE))), Inline.of(parts))
+        return TextBlock((end - len(raw.lstrip(WHITE)), begin + len(raw.rstrip(WHITE))), Inline.from_parts(parts))
 
     def written(self, words: str, inner: Where | None) -> str:
         """Return words as the format writes them; `inner` is where they are if they are in the markup of others."""
         return words
 
-    def _written_inner(self, block: Block, text: str) -> str:
+    def _written_inner(self, block: TextBlock, text: str) -> str:
         if text == block.inline.text:
             return self.content[slice(*block.where)]
         parts = block.inline.parts(text)
         words = "".join(
-            self.written(one, block.where) if isinstance(one, str) else self.content[slice(*one)] for one in parts
+            self.written(part, block.where) if isinstance(part, str) else self.content[slice(*part)] for part in parts
         )
         return f'"{words}"' if block.where in self.bare else words + self.ends.get(block.where, "")
 
@@ -160,7 +160,7 @@ class Spliced(Document):
         inside = [self._written_inner(block, text) for block, text in zip(self._inner, inner, strict=True)]
 
         def piece(begin: int, end: int) -> str:
-            """A piece of the file, with the inner texts in it translated."""
+            """Return a piece of the file, with the inner texts in it translated."""
             parts: list[str] = []
             for number in range(bisect_left(begins, begin), bisect_left(begins, end)):
                 where = self._inner[number].where
@@ -183,7 +183,7 @@ class Spliced(Document):
         return content.encode(self._encoding, self._encode_errors)
 
 
-def _has_words(parts: Sequence[Part[Where]]) -> bool:
+def _has_words(parts: Sequence[InlinePart[Where]]) -> bool:
     return any(part.kind == "words" and has_words(part.words) for part in parts)
 
 
@@ -193,11 +193,11 @@ def line_of(content: str, where: Where) -> str:
 
 
 def lines_in(text: str) -> list[str]:
-    """The lines of a text that have words, without the spaces around them."""
+    """Return the lines of a text that have words, without the spaces around them."""
     return [line for line in _LINE.findall(text) if has_words(line)]
 
 
 def with_lines(text: str, translations: Iterable[str]) -> str:
-    """A text with the next translations for those lines of it, and its own spaces around them."""
+    """Return a text with the next translations in place of those lines; spaces around them stay."""
     left = iter(translations)
     return _LINE.sub(lambda line: next(left) if has_words(line[0]) else line[0], text)

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 from dragoman.errors import DataError, optional
 from dragoman.formats.document import Document, Left, check_cancelled
-from dragoman.formats.inline import Inline, Part, trimmed
+from dragoman.formats.inline import Inline, InlinePart, trimmed
 from dragoman.formats.xml import xml_bytes, xml_tree
 from dragoman.surface.sentences import has_words
 
@@ -51,7 +51,7 @@ class Paragraph(NamedTuple):
     element: Any
     format: Any
     inlines: Sequence[Inline[Piece]]
-    between: Sequence[Sequence[Part[Piece]]]
+    between: Sequence[Sequence[InlinePart[Piece]]]
 
     @property
     def texts(self) -> list[str]:
@@ -166,13 +166,13 @@ def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
-    inlines, between = list[Inline[Piece]](), [list[Part[Piece]]()]
+    inlines, between = list[Inline[Piece]](), [list[InlinePart[Piece]]()]
     for _, some in groupby(_merged(_fields(_parts(element, usual, hidden))), lambda part: part.piece.kind == "break"):
         parts = [*some]
         if any(part.kind == "words" and has_words(part.words) for part in parts):
             first, last = trimmed(parts)
             between[-1] += parts[:first]
-            inlines.append(Inline.of(parts[first:last]))
+            inlines.append(Inline.from_parts(parts[first:last]))
             between.append(parts[last:])
         else:
             between[-1] += parts
@@ -210,21 +210,21 @@ def _runs(element: Any) -> Iterator[Any]:
             yield from _runs(_content(child))
 
 
-def _parts(element: Any, usual: str, hidden: Set[Any]) -> Iterator[Part[Piece]]:
+def _parts(element: Any, usual: str, hidden: Set[Any]) -> Iterator[InlinePart[Piece]]:
     for child in _children(element):
         if child.tag in _DROPPED:
             continue
         if child.tag in _AROUND and _content(child) is not None:
             if (texts := [*child.iter(f"{_W}t")]) and hidden >= {*texts}:
-                yield Part("value", Piece("alone", child))
+                yield InlinePart("value", Piece("alone", child))
                 continue
-            yield Part("open", Piece("around", child))
+            yield InlinePart("open", Piece("around", child))
             yield from _parts(_content(child), usual, hidden)
-            yield Part("close", Piece("end"))
+            yield InlinePart("close", Piece("end"))
         elif child.tag == f"{_W}r" and child not in hidden:
             yield from _run(child, usual, hidden)
         else:
-            yield Part("after" if child in hidden else _kind(child), Piece("alone", child))
+            yield InlinePart("after" if child in hidden else _kind(child), Piece("alone", child))
 
 
 def _kind(element: Any) -> Literal["single", "before", "after"]:
@@ -233,20 +233,20 @@ def _kind(element: Any) -> Literal["single", "before", "after"]:
     return "single" if found is None else "before" if found[1] else "after"
 
 
-def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[Part[Piece]]:
+def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[InlinePart[Piece]]:
     key, format = _format(run)
     for child in _children(run):
         if (child.tag == f"{_W}t" or child.tag in _HYPHENS) and child not in fixed:
-            words = Part("words", Piece("words"), _HYPHENS.get(child.tag, child.text or ""))
-            around = Part("open", Piece("run", format)), words, Part("close", Piece("end"))
+            words = InlinePart("words", Piece("words"), _HYPHENS.get(child.tag, child.text or ""))
+            around = InlinePart("open", Piece("run", format)), words, InlinePart("close", Piece("end"))
             yield from (words,) if key == usual else around
         elif child.tag not in _DROPPED:
-            yield Part(_kind(child), Piece("break" if child.tag in _BREAKS else "alone", child))
+            yield InlinePart(_kind(child), Piece("break" if child.tag in _BREAKS else "alone", child))
 
 
-def _fields(parts: Iterator[Part[Piece]]) -> Sequence[Part[Piece]]:
+def _fields(parts: Iterator[InlinePart[Piece]]) -> Sequence[InlinePart[Piece]]:
     """The parts with each field as a pair around what it shows. What it says is in the first of the pair."""
-    found, begins = list[Part[Piece]](), list[list[int]]()
+    found, begins = list[InlinePart[Piece]](), list[list[int]]()
     for part in parts:
         found.append(part)
         kind = part.piece.element.get(f"{_W}fldCharType") if part.piece.kind == "alone" else None
@@ -264,14 +264,14 @@ def _fields(parts: Iterator[Part[Piece]]) -> Sequence[Part[Piece]]:
                 kept = says if is_shown else found[begin:]
                 elements = [one for each in kept for one in each.piece.elements or (each.piece.element,)]
                 begun = Piece("field", elements=elements)
-                shown = Part("open", begun), *shows, part._replace(kind="close")
-                found[begin:] = shown if is_shown else [Part("value" if shows else "after", begun)]
+                shown = InlinePart("open", begun), *shows, part._replace(kind="close")
+                found[begin:] = shown if is_shown else [InlinePart("value" if shows else "after", begun)]
     return found
 
 
-def _merged(parts: Iterable[Part[Piece]]) -> Iterator[Part[Piece]]:
+def _merged(parts: Iterable[InlinePart[Piece]]) -> Iterator[InlinePart[Piece]]:
     """The parts without the ends of runs behind which the same format begins again."""
-    held: Part[Piece] | None = None
+    held: InlinePart[Piece] | None = None
     opened: list[Piece] = []
     ended = Piece("")
     for part in parts:

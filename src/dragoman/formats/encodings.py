@@ -1,4 +1,4 @@
-"""Which encoding a text that is not UTF-8 is in, judged by the letters that its bytes give in each."""
+"""The encoding of a text that is not UTF-8, judged by the letters that its bytes give in each encoding."""
 
 import io
 import re
@@ -46,12 +46,12 @@ _BLOCK = 1 << 20
 
 
 def advice(open_file: Callable[[], IO[bytes]]) -> str:
-    """What to do with a file that is not UTF-8. An encoding is named only if the whole file can be read in it."""
+    """Return in words how to fix a file that is not UTF-8; names an encoding only if it can read the whole file."""
     with open_file() as file:
         lines = iter(partial(file.readline, _BLOCK), b"")
         odd = list(islice((line for line in lines if not line.isascii()), _LINES_JUDGED))
-    if 2 * (others := sum(map(_is_utf8, odd))) >= len(odd):
-        return f"{others:,} other lines with such characters are UTF-8, so mend this one"
+    if 2 * (valid := sum(map(_is_utf8, odd))) >= len(odd):
+        return f"{valid:,} other lines with such characters are UTF-8, so fix this one"
     fits = {name: _fit(odd, name) for name in _LETTERS}
     for name in sorted(fits, key=lambda name: -fits[name]):
         if fits[name] >= _LEAST_FIT and _reads_whole(open_file, name):
@@ -73,8 +73,8 @@ def _reads_whole(open_file: Callable[[], IO[bytes]], name: str) -> bool:
 
 
 def _fit(lines: list[bytes], name: str) -> float:
-    """The share of the characters beyond ASCII that are letters of a language written in an encoding; of two languages
-    together it counts less, and so do capitals, which are many where the encoding is wrong.
+    """Return the share of the characters beyond ASCII that are letters of a language written in an encoding. Letters of
+    two languages together count less, and so do capitals, of which a wrong encoding gives many.
     """
     try:
         text = "".join(line.decode(name) for line in lines)
@@ -93,5 +93,5 @@ def _fit(lines: list[bytes], name: str) -> float:
     if letters[0] > _LAST_LATIN and len(_AMONG_LATIN.findall(text)) > total / 5:
         return 0.0  # half of a word is Latin
     languages = letters.split()
-    two = (share(one + other) - 0.05 for one, other in combinations(languages, 2))
+    two = (share("".join(pair)) - 0.05 for pair in combinations(languages, 2))
     return max(*map(share, languages), *two, 0.0)

@@ -1,4 +1,4 @@
-"""What a file is that is not the text that is wanted, whatever it is called: by how it begins, or by its lines."""
+"""Files that are not the text that is wanted, whatever their names: recognised by how they begin, or by their lines."""
 
 import codecs
 import re
@@ -25,7 +25,7 @@ _IN_ZIP = {
     "word/": f"a Word document; {_ADVICE}",
     "xl/": f"an Excel workbook; {_ALONE} .xlsx",
 }
-# What may stand before the first mark of a text.
+# Anything that may come before the first mark of a text.
 _BEFORE_MARKUP = re.compile(r"(?:\s|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE (?!html).*?>)*", re.DOTALL | re.IGNORECASE)
 _MARKUP = {
     r"<tmx\b": f"a translation memory (TMX); {_ALONE} .tmx",
@@ -37,7 +37,7 @@ _MARKUP = {
 
 
 def refusal(head: bytes, path: Path) -> str:
-    """Why a file that begins with `head` is no text; empty if it may be."""
+    """Return the reason why a file that begins with `head` is no text; empty if it may be."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return f"{path} is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"
     for order, bytes_of_ascii in (("LE", head[1:64:2]), ("BE", head[:64:2])):
@@ -56,7 +56,7 @@ def refusal(head: bytes, path: Path) -> str:
 
 
 def refusal_of_markup(head: bytes, path: Path) -> str:
-    """Why a text that begins with `head` holds neither sentences nor rows; empty if it may."""
+    """Return the reason why a text that begins with `head` holds neither sentences nor rows; empty if it may."""
     text = head.decode("utf-8-sig", "replace")
     before = _BEFORE_MARKUP.match(text)
     begin = before.end() if before else 0
@@ -66,7 +66,7 @@ def refusal_of_markup(head: bytes, path: Path) -> str:
 
 
 def texts_in(path: Path) -> list[str]:
-    """The names of the files in a ZIP archive; none if it is a document, or no archive."""
+    """Return the names of the files in a ZIP archive; none if it is a document, or no archive."""
     names = _names_in(path)
     return [] if _document(names) else [name for name in names if not name.endswith("/") and "__MACOSX" not in name]
 
@@ -91,7 +91,7 @@ def _names_in(path: Path) -> list[str]:
 
 
 _LINES = 500
-"""So many lines that are not blank tell what a file is."""
+"""Number of lines, without blank ones, by which a file is judged."""
 _INLINE = r"(?!/?(?:a|abbr|b|br|code|em|font|i|span|strong|sub|sup|u)\b)"
 _KINDS: Mapping[str, tuple[float, str]] = {
     "markup, as in HTML and XML": (0.3, rf"\s*<{_INLINE}[!?/]?[a-zA-Z-][^<>]*(?:>|$)"),
@@ -117,7 +117,7 @@ _KINDS: Mapping[str, tuple[float, str]] = {
         r"return [\w.]+(?: [-+*/%<=>]+ [\w.]+)*$|(?:SELECT\b.* FROM|INSERT INTO|CREATE|RUN|COPY|FROM [\w.:]+$)\b)",
     ),
 }
-"""What lines may mostly be, by what such a line begins with, and the share of them that is enough."""
+"""Kinds of files: the share of lines that is enough, and the beginning of such a line."""
 _FORMATS = {
     "YAML": (
         "yaml yml",
@@ -146,14 +146,15 @@ _FORMATS = {
     "another kind of subtitles": ("ass lrc sbv ssa sub", r"\A\[Script Info\]"),
     "XLIFF of one tool": ("mqxliff mxliff sdlxliff", r"\A<xliff\b"),
 }
-"""What is refused by the ending of its name, none of which is a language's code, or by what a line of it says."""
+"""Kinds of files that are refused: the endings of their names, none of which is a language's code, and a pattern for
+a line of such a file."""
 _NESTED = re.compile(r"^ *+(?:[a-z][\w-]*:|- [a-z][\w-]*:(?: .*)?)\n {1,40}[a-z][\w-]*:(?: |$)", re.MULTILINE)
 _HEAD = re.compile(r"([a-z][\w-]*):(?= |$)( (?:[\"'\[{|>&*!\dA-Z]|true$|false$|null$)|$)?")
 _QUOTED = re.compile(r'"(?:([\d.:/-]+)|[^"]*)"')
 _NUMBER = re.compile(r"(?=.*\d)[\d.,:/TZ€$%+-]+")  # also a date or a time
 _DELIMITERS = ("\t", ",", ";", "|")
 _FEW = 4
-"""So few lines of prose may have the same number of commas, but no column of numbers."""
+"""Up to this many lines of prose may have the same number of commas, but no column of numbers."""
 
 
 def refuse_document(path: Path, lines: Iterable[str]) -> None:
@@ -167,23 +168,23 @@ def refuse_document(path: Path, lines: Iterable[str]) -> None:
         raise DataError(
             f"{path} is no plain text: {kind}, and its names and signs would be translated too; convert it into a "
             "document that is read, such as HTML, Markdown, XLIFF, PO, JSON or SRT, or say what it is by "
-            "--document-format, or give --raw to translate each line as it stands"
+            "--document-format, or give --raw to translate each line exactly as it is"
         )
 
 
 def _kind(ending: str, lines: Sequence[str]) -> str:
-    """Return what a file is by the ending of its name or by what its lines say; nothing if it is plain text."""
+    """Return the kind of a file by the ending of its name or by its lines; empty if it is plain text."""
     beginnings = "\n".join(line[:200] for line in lines)
-    found = [f"it is {kind}" for kind, (endings, _) in _FORMATS.items() if ending in endings.split()]
-    found += [f"it is {kind}" for kind, (_, sign) in _FORMATS.items() if re.search(sign, beginnings, re.MULTILINE)]
+    kinds = [f"it is {kind}" for kind, (endings, _) in _FORMATS.items() if ending in endings.split()]
+    kinds += [f"it is {kind}" for kind, (_, sign) in _FORMATS.items() if re.search(sign, beginnings, re.MULTILINE)]
     for kind, (share, pattern) in _KINDS.items():
         if sum(re.match(pattern, line) is not None for line in lines) > share * len(lines):
-            found.append(f"its lines are mostly {kind}")
-    if not found and _is_yaml(lines):
+            kinds.append(f"its lines are mostly {kind}")
+    if not kinds and _is_yaml(lines):
         return "its lines are mostly names with their values, as in YAML"
-    if not found and _is_table(lines, ending in ("csv", "tsv")):
+    if not kinds and _is_table(lines, ending in ("csv", "tsv")):
         return "its lines are mostly cells of a table"
-    return next(iter(found), "")
+    return next(iter(kinds), "")
 
 
 def _is_yaml(lines: Sequence[str]) -> bool:
@@ -195,14 +196,14 @@ def _is_yaml(lines: Sequence[str]) -> bool:
 
 
 def _is_table(lines: Sequence[str], is_named_table: bool) -> bool:
-    """Whether most lines have several cells; where only commas or the like tell, at least three, and all as many."""
+    """Return True if most lines have several cells; with commas or the like, at least three, and equally many."""
     bare = [_QUOTED.sub(r"\1", line).strip() for line in lines]
     for delimiter in _DELIMITERS:
         counts = [line.count(delimiter) for line in bare]
         if is_named_table or delimiter == "\t":
             is_table = sum(map(bool, counts)) > max(1, 0.6 * len(counts))
         else:
-            usual, rows = max(Counter(counts).items(), key=lambda each: each[1], default=(0, 0))
+            usual, rows = max(Counter(counts).items(), key=lambda item: item[1], default=(0, 0))
             cells = (re.sub(r", |(?<=\d),(?=\d{3}\b)", "", line).split(delimiter) for line in bare[1:])
             has_numbers = rows > 2 and any(all(map(_NUMBER.fullmatch, column)) for column in zip(*cells, strict=False))
             is_table = usual > 1 and rows >= 0.9 * len(counts) and (rows > _FEW or has_numbers)

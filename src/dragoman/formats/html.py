@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.document import Left, Spliced, Where, line_of
-from dragoman.formats.inline import Part, unescaped
+from dragoman.formats.inline import InlinePart, unescaped
 from dragoman.formats.reading import decoded, other_language
 from dragoman.languages import english_name
 from dragoman.surface.sentences import has_words
@@ -106,7 +106,7 @@ class Html(Spliced):
     def written(self, words: str, inner: Where | None) -> str:
         return (_BARE_OR_QUOTE if inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
 
-    def _pieces(self) -> Iterator[Part[Where] | None]:
+    def _pieces(self) -> Iterator[InlinePart[Where] | None]:
         """What texts consist of; None between two texts."""
         place = 0
         while place < len(self._events):
@@ -117,9 +117,9 @@ class Html(Spliced):
             elif event.kind == "words":
                 yield from self._words(where)
             elif event.kind == "other":
-                yield Part("after" if self.content.startswith("<!--", where[0]) else "single", where)
+                yield InlinePart("after" if self.content.startswith("<!--", where[0]) else "single", where)
             elif event.kind == "end":
-                yield Part("close", where) if is_inline else None
+                yield InlinePart("close", where) if is_inline else None
             else:
                 is_styled = _HIDDEN.search(event.attributes.get("style", "")) is not None
                 is_hidden = is_inline and not self._is_xml and ("hidden" in event.attributes or is_styled)
@@ -127,7 +127,7 @@ class Html(Spliced):
                 kind = "after" if is_hidden else "open" if last is None and place in self._closes else None
                 place = place if last is None else last
                 where = event.begin, self._wheres[place][1]
-                yield Part(kind or self._kind(where), where) if is_inline else None
+                yield InlinePart(kind or self._kind(where), where) if is_inline else None
             place += 1
 
     def _last(self, place: int, is_apart: bool = False) -> int | None:
@@ -155,15 +155,15 @@ class Html(Spliced):
                 place = self._last(place) or place
         return last if is_apart else None
 
-    def _words(self, where: Where) -> Iterator[Part[Where] | None]:
+    def _words(self, where: Where) -> Iterator[InlinePart[Where] | None]:
         """Yield words and the code of templates in them; None for a statement, which nothing may move."""
         end = where[0]
         for code in _CODE.finditer(self.content, *where):
-            yield Part("words", (end, code.start()), unescaped(self.content[end : code.start()]))
+            yield InlinePart("words", (end, code.start()), unescaped(self.content[end : code.start()]))
             kind = "after" if code[0].startswith(_COMMENTS) else "value"
-            yield None if _STATEMENT.match(code[0]) else Part(kind, code.span())
+            yield None if _STATEMENT.match(code[0]) else InlinePart(kind, code.span())
             end = code.end()
-        yield Part("words", (end, where[1]), unescaped(self.content[end : where[1]]))
+        yield InlinePart("words", (end, where[1]), unescaped(self.content[end : where[1]]))
 
     def _add_texts(self, where: Where) -> None:
         """Add the texts of a piece that may be within another one."""

@@ -1,5 +1,5 @@
 """Inline markup of any format as short tags in a text: `<g1>` and `</g1>` around words, `<g2/>` between them, and
-`{{3}}` for what becomes a word. What translates the text knows only these.
+`{{3}}` for what becomes a word. The translator sees only these.
 """
 
 import re
@@ -13,7 +13,7 @@ from dragoman.languages import SPACELESS
 _TAG = re.compile(r"</?g\d+>|<g\d+/>|\{\{\d+\}\}")
 _EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")
 _SPACES = re.compile(r"[ \t\n\r\f]+")
-_ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they stand for markup
+_ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they represent markup
 _BEFORE, _AFTER = "\ud810", "\ud811"  # no text has these characters
 _SIDES = {"before": _BEFORE, "open": _BEFORE, "after": _AFTER, "close": _AFTER}
 _LETTER = rf"[\w'’/–—-](?<![{SPACELESS}])"
@@ -24,7 +24,7 @@ _LINE_BREAKING = re.compile(rf"[\u00ad\u2060\ufeff]|(?<![{SPACELESS}])\u200b(?![
 M = TypeVar("M")
 
 
-class Part(NamedTuple, Generic[M]):
+class InlinePart(NamedTuple, Generic[M]):
     """A part of a text: words, or markup that opens, closes or is alone. Markup that takes no space on the page is
     "before" or "after": from inside a word, it moves to this side. What becomes a word is a "value".
     """
@@ -45,10 +45,10 @@ class Inline(Generic[M]):
 
     text: str
     markup: Mapping[str, M]
-    """What each tag stands for, in the order of the text."""
+    """The markup that each tag represents, in the order of the text."""
 
     @classmethod
-    def of(cls, parts: Sequence[Part[M]]) -> "Inline[M]":
+    def from_parts(cls, parts: Sequence[InlinePart[M]]) -> "Inline[M]":
         """Return the text of these parts. A tag without its other half is alone, and takes no space."""
         closes = _closes(parts)
         opens = {close: place for place, close in closes.items()}
@@ -71,13 +71,13 @@ class Inline(Generic[M]):
         return cls(_SPACES.sub(" ", plain).strip(" "), markup)
 
     def parts(self, translation: str, with_empty: Callable[[M], bool] = lambda _: True) -> Iterator[str | M]:
-        """The words and the markup of a translation. If a tag is missing, or they are not nested, all stand around the
-        words. A pair with nothing between is left out unless `with_empty` says that it means something.
+        """Yield the words and the markup of a translation. If a tag is missing, or tags are not nested, all of them go
+        around the words. A pair with nothing between is left out unless `with_empty` says that it means something.
         """
 
-        def emptied(one: re.Match[str]) -> str:
-            piece = self.markup.get(f"<g{one[2]}>")
-            return one[0] if piece is None or with_empty(piece) else (one[1] or one[3] or one[4])[:1]
+        def without_empty(pair: re.Match[str]) -> str:
+            piece = self.markup.get(f"<g{pair[2]}>")
+            return pair[0] if piece is None or with_empty(piece) else (pair[1] or pair[3] or pair[4])[:1]
 
         tags = [tag for tag in _TAG.findall(translation) if tag in self.markup]
         if sorted(tags) != sorted(self.markup) or not _is_nested(tags):
@@ -85,8 +85,8 @@ class Inline(Generic[M]):
             tags = [*self.markup]
             first_close = next((place for place, tag in enumerate(tags) if tag.startswith("</")), len(tags))
             translation = "".join([*tags[:first_close], words, *tags[first_close:]])
-        while (fuller := _EMPTY.sub(emptied, translation)) != translation:
-            translation = fuller
+        while (shorter := _EMPTY.sub(without_empty, translation)) != translation:
+            translation = shorter
         end = 0
         for match in _TAG.finditer(translation):
             if match[0] in self.markup:
@@ -104,25 +104,25 @@ def _whole(word: re.Match[str]) -> str:
 
 
 def unescaped(html: str) -> str:
-    """What a reader sees."""
+    """Return HTML as a reader sees it: its entities become characters."""
     return _ENTITY.sub(lambda entity: unescape(entity[0]), html)
 
 
-def trimmed(parts: Sequence[Part[M]]) -> tuple[int, int]:
-    """The first of these parts, and the one behind the last, without spaces and markup that stand around all words."""
+def trimmed(parts: Sequence[InlinePart[M]]) -> tuple[int, int]:
+    """Return begin and end of these parts without the spaces and the markup around all words."""
     closes = _closes(parts)
-    others = closes | {close: place for place, close in closes.items()}
+    partners = closes | {close: place for place, close in closes.items()}
     words = [place for place, part in enumerate(parts) if part.kind in ("value", "words") and not part.is_blank]
     if not words:
         return 0, 0
     begin, end = words[0], words[-1]
-    first = (place for place in range(begin) if begin <= others.get(place, -1) <= end)
-    last = (place for place in range(len(parts) - 1, end, -1) if begin <= others.get(place, -1) <= end)
+    first = (place for place in range(begin) if begin <= partners.get(place, -1) <= end)
+    last = (place for place in range(len(parts) - 1, end, -1) if begin <= partners.get(place, -1) <= end)
     return next(first, begin), next(last, end) + 1
 
 
-def _closes(parts: Sequence[Part[M]]) -> dict[int, int]:
-    """The place of what closes each part that opens, where something does."""
+def _closes(parts: Sequence[InlinePart[M]]) -> dict[int, int]:
+    """Return the places of the parts that open, each with the place of the part that closes it."""
     opened, closes = list[int](), dict[int, int]()
     for place, part in enumerate(parts):
         if part.kind == "open":
@@ -133,7 +133,7 @@ def _closes(parts: Sequence[Part[M]]) -> dict[int, int]:
 
 
 def _is_nested(tags: Sequence[str]) -> bool:
-    """Whether each pair closes before the one that it stands in."""
+    """Return True if each pair closes before the pair around it."""
     opened: list[str] = []
     for tag in tags:
         if tag.startswith("</"):

@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman.errors import DataError
 from dragoman.formats.document import Left, Spliced, Where
-from dragoman.formats.inline import Part
+from dragoman.formats.inline import InlinePart
 from dragoman.formats.lines import EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded
 from dragoman.formats.rows import Row, by_language, is_json_list
@@ -125,7 +125,7 @@ class Json(Spliced):
             elif is_wanted:
                 for line in _LINE.finditer(content, *string.span(1)):
                     if line[1]:
-                        self.add([Part("words", line.span(), _text(line[1]))])
+                        self.add([InlinePart("words", line.span(), _text(line[1]))])
 
     def written(self, words: str, inner: Where | None) -> str:
         return json.dumps(words, ensure_ascii=self._is_ascii)[1:-1]

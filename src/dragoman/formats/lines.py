@@ -31,9 +31,9 @@ REPLACED = "invalid characters replaced"
 _PIECE = 1 << 18
 """Characters of running text that are read at a time."""
 _PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0"}
-"""How the names of packed files end, and how their bytes begin."""
+"""Endings of the names of packed files, and the first bytes of such a file."""
 
-# No line of text is so long. A binary file, or one whose lines end in \r alone, would otherwise fill the memory.
+# No line of text is this long. A binary file, or one whose lines end in \r alone, would otherwise fill the memory.
 LONGEST_LINE_BYTES = 1 << 24
 
 
@@ -42,7 +42,7 @@ def read_lines(
     encoding_errors: EncodingErrors | None = None,
     repairs: Counter[str] | None = None,
 ) -> Iterator[str]:
-    """The lines of a file without their ends; a last line without `\\n` is a line too.
+    """Yield the lines of a file without their ends; a last line without `\\n` is a line too.
 
     Without `encoding_errors`, invalid UTF-8 is an error as with "strict", but the message does not name the setting.
     """
@@ -57,8 +57,8 @@ def lines_of(
     repairs: Counter[str] | None = None,
     advise: Callable[[], str] = lambda: "convert it to UTF-8",
 ) -> Iterator[str]:
-    """The lines of an open file or of standard input, by the rules of `read_lines`; `advise` says what to do with text
-    that is not UTF-8.
+    """Yield the lines of an open file or of standard input, by the rules of `read_lines`; `advise` returns advice for
+    text that is not UTF-8.
 
     Raises:
         DataError: a line is longer than `LONGEST_LINE_BYTES`, is not UTF-8, or cannot be read.
@@ -90,8 +90,8 @@ def lines_of(
 
 
 def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> Iterator[str]:
-    """The text of a file in pieces, in bounded memory however long its lines are: joined, they are what `read_lines`
-    gives, each with a line end.
+    """Yield the text of a file in pieces, in bounded memory however long its lines are: joined, they are the lines of
+    `read_lines`, each with a line end.
 
     Raises:
         DataError: the file cannot be read (see `open_bytes`), or is not UTF-8; names the line and byte offset.
@@ -115,11 +115,11 @@ def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> I
 
 
 def open_text(path: Path) -> Any:
-    """Opens a file of text.
+    """Open a file of text.
 
     Raises:
         DataError: it cannot be read (see `open_bytes`), is no text but a picture, a document or the like, or has
-            carriage returns in the place of line ends.
+            carriage returns instead of line ends.
     """
     file = open_bytes(path)
     head = file.peek(1)
@@ -141,8 +141,8 @@ def _has_line_feed(path: Path) -> bool:
 
 
 def open_bytes(path: Path) -> Any:
-    """Opens a regular file that is not empty, or one inside a ZIP archive, and unpacks it on the fly; its beginning can
-    be looked at (`peek`).
+    """Open a regular file that is not empty, or one inside a ZIP archive, and unpack it on the fly; `peek` shows its
+    beginning.
 
     Raises:
         DataError: it is missing, a folder, a pipe, unreadable, empty, also standard output, or not packed as its name
@@ -177,12 +177,12 @@ def open_bytes(path: Path) -> Any:
 
 
 def stored_in(path: Path) -> Path:
-    """The ZIP archive that holds a file, if its path goes through one; otherwise the file."""
+    """Return the ZIP archive that holds a file, if its path goes through one; otherwise the file."""
     return next((parent for parent in path.parents if parent.is_file()), path)
 
 
 def without_packing(path: Path) -> Path:
-    """The name of the unpacked file.
+    """Return the name of the unpacked file.
 
     >>> without_packing(Path("train.en.gz")).name
     'train.en'
@@ -199,7 +199,7 @@ def _open_member(archive: Path, path: Path) -> IO[bytes]:
 
 
 def _unpacking(path: Path, packing: str | None) -> Any:
-    """Opens a packed file, whose packing is None if its name alone says that it is packed."""
+    """Open a packed file, whose packing is None if its name alone says that it is packed."""
     if packing is None:
         raise DataError(f"{path} ends in {path.suffix} but is not packed so; rename it")
     return {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}[packing](path, "rb")
@@ -207,7 +207,7 @@ def _unpacking(path: Path, packing: str | None) -> Any:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Turns what can go wrong while bytes come in into `DataError`."""
+    """Raise errors of reading bytes as `DataError`."""
     try:
         yield
     except EOFError:

@@ -14,7 +14,7 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
 from dragoman.formats.document import Left, Spliced, Where, check_cancelled, line_of
-from dragoman.formats.inline import Part
+from dragoman.formats.inline import InlinePart
 from dragoman.formats.lines import without_packing
 from dragoman.formats.reading import decoded
 from dragoman.surface.sentences import has_words
@@ -161,7 +161,7 @@ class Markdown(Spliced):
             )
             if value:
                 name = value.lastgroup or 0
-                self.add_inner([Part("words", value.span(name), value[name])])
+                self.add_inner([InlinePart("words", value.span(name), value[name])])
             elif has_words(found["value"]):
                 self.left.append(Left("its value is not one plain or quoted line", line_of(self.content, found.span())))
 
@@ -182,7 +182,7 @@ class Markdown(Spliced):
 
     def _add_texts(self, content: str, places: Sequence[int]) -> None:
         """Add the texts of a paragraph, which hard breaks and lines of tags divide."""
-        parts, end, place, opened = list[Part[Where]](), 0, 0, list[int]()
+        parts, end, place, opened = list[InlinePart[Where]](), 0, 0, list[int]()
         tags = _compiled(rf"^[ \t]*{_COMPONENTS}$|(?<=>)$(?=\n[ \t]*<[A-Z])", re.MULTILINE).finditer(content)
         breaks = {place for found in tags for place in (found.start() - 1, found.end())}
         for piece in self._parser.inline.parse(content, self._parser, self._references, []):
@@ -191,7 +191,7 @@ class Markdown(Spliced):
                 continue
             begin, after = piece.map or (place, place + len(piece.markup or "["))
             begin = place if piece.type == "link_close" else begin  # its map begins where the link does
-            parts.append(Part("words", (places[end], places[begin]), content[end:begin]))
+            parts.append(InlinePart("words", (places[end], places[begin]), content[end:begin]))
             kind: Any = _KINDS.get(piece.type.rpartition("_")[2], "single")
             where, is_image = (places[begin], places[after]), piece.type == "image"
             if piece.type in ("link_open", "mark_open"):
@@ -206,20 +206,20 @@ class Markdown(Spliced):
                 if is_image and re.search(r"[`<\[{$]", piece.content):
                     self.left.append(Left("it has markup and is the text of a picture", line_of(self.content, where)))
                 elif is_image:
-                    self.add_inner([Part("words", named, piece.content)])
+                    self.add_inner([InlinePart("words", named, piece.content)])
             self._add_shown(*where)
             if piece.type == "hardbreak" or begin in breaks:
                 self.add(parts)
                 parts = []
             elif kind == "close" and where not in self.ends and parts[last := _last(parts)].kind == "open":
-                parts[last:] = [Part("single", (parts[last].piece[0], where[1]))]  # without words between
+                parts[last:] = [InlinePart("single", (parts[last].piece[0], where[1]))]  # without words between
             else:
-                parts.append(Part(kind, where, " " if piece.type == "softbreak" else piece.content))
+                parts.append(InlinePart(kind, where, " " if piece.type == "softbreak" else piece.content))
             end = place = after
-        self.add([*parts, Part("words", (places[end], places[-1]), content[end:])])
+        self.add([*parts, InlinePart("words", (places[end], places[-1]), content[end:])])
 
 
-def _last(parts: Sequence[Part[Where]]) -> int:
+def _last(parts: Sequence[InlinePart[Where]]) -> int:
     return next((n for n in range(len(parts) - 1, 0, -1) if parts[n].kind != "single" and not parts[n].is_blank), 0)
 
 

@@ -87,11 +87,11 @@ def read_document(
     only: Sequence[str] = (),
     limits: DocumentLimits | None = None,
 ) -> Document:
-    """A file as the texts in it, which are translated from one of these languages into the other; of a table `only`
-    these columns, or of JSON these keys, each a name or a pattern such as `*.title`.
+    """Read a file as the texts in it, which are translated from the first of these languages into the second. `only`
+    are the columns of a table or the keys of JSON to translate, each a name or a pattern such as `*.title`.
 
     Raises:
-        ConfigError: there is no such format, the name of the file tells none, or it takes no `only`.
+        ConfigError: there is no such format, the name of the file says none, or it takes no `only`.
         DataError: the file cannot be read, is damaged, larger than `LARGEST` bytes, or over a limit.
         MissingExtra: what reads the format is not installed.
     """
@@ -109,7 +109,9 @@ def read_document(
     if len(content) > LARGEST:
         raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
     limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{format.module}")
-    with suppress(BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error):  # the reader says what is wrong
+    with suppress(
+        BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error
+    ):  # the reader reports what is wrong
         limits.check_memory(content, path, format)
     document = reader.read(content, path, languages, *([only] if only else []))
     limits.check_texts(len(document.texts), path)
@@ -119,9 +121,11 @@ def read_document(
 def check_languages(path: Path, source: str | None, target: str | None, languages: tuple[str, str]) -> None:
     """Raise `DataError` if a file says that it is in, or is translated into, another language than these."""
     for side, named, language in zip(("source", "target"), (source, target), languages, strict=True):
-        if other := other_language(named, language):
+        if named_language := other_language(named, language):
             ours = english_name(language)
-            raise DataError(f"{path} names {other} as {side} language, not {ours}; correct it, or take another model")
+            raise DataError(
+                f"{path} names {named_language} as {side} language, not {ours}; correct it, or take another model"
+            )
 
 
 def other_language(named: str | None, language: str) -> str:
@@ -138,21 +142,21 @@ def check_letters(texts: Iterable[str], path: Path) -> None:
 
 
 def decoded(content: bytes, path: Path, declares: bool = False) -> tuple[str, str]:
-    """The text of a file and its encoding: what its first bytes are in, or it itself `declares`, else UTF-8. Line ends
-    and a byte order mark stay in the text.
+    """Return the text of a file and its encoding: the one of its byte order mark, or that it `declares` itself, else
+    UTF-8. Line ends and a byte order mark stay in the text.
     """
     encoding = "utf-8"
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16-le" if content.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
-    elif declares and not content.startswith(codecs.BOM_UTF8) and (found := _DECLARED.search(content, 0, 2_000)):
-        encoding = found[1].decode("ascii")
+    elif declares and not content.startswith(codecs.BOM_UTF8) and (declared := _DECLARED.search(content, 0, 2_000)):
+        encoding = declared[1].decode("ascii")
         if encoding.lower().startswith("utf-16"):
             encoding = "utf-8"  # or else it could not have been read
     try:
         "é".encode(encoding, "xmlcharrefreplace")
         return content.decode(encoding), encoding
     except UnicodeDecodeError as error:
-        what = advice(lambda: open_bytes(path)) if encoding == "utf-8" else "it says so itself, so mend it"
+        what = advice(lambda: open_bytes(path)) if encoding == "utf-8" else "it says so itself, so fix it"
         raise DataError(f"{path} is not {encoding.upper()} at byte {error.start:,}; {what}") from None
     except (LookupError, UnicodeError):
         raise DataError(f"{path} says that it is {encoding}, an unknown encoding; convert it to UTF-8") from None

@@ -1,4 +1,4 @@
-"""The table of all file formats: their names, how file names end, and what can be done with a file of each.
+"""The table of all file formats: their names, the endings of file names, and what can be done with a file of each.
 
 The command line, the server, the settings and the pages docs/data.md and docs/runs.md read it. To add a format, add a
 module to this room and a row to this table; if it is trained on, also a name to `Format`. It imports nothing heavy, so
@@ -22,7 +22,7 @@ class FileFormat(NamedTuple):
     data_title: str = ""
     """The rows that are read for training and evaluating, in words; empty if it is not trained on."""
     data_suffixes: tuple[str, ...] = ()
-    """How the names of files for training end."""
+    """Endings of the names of files for training."""
     holds_records: bool = False
     """Its rows are records with keys, not lists of cells."""
     holds_languages: bool = False
@@ -34,7 +34,7 @@ class FileFormat(NamedTuple):
     document: str = ""
     """The name in `--document-format`; empty if it is not translated as a document."""
     document_suffixes: tuple[str, ...] = ()
-    """How the names of documents end."""
+    """Endings of the names of documents."""
     document_title: str = ""
     """The kind of document, in words."""
     translated: str = ""
@@ -234,12 +234,12 @@ DATA_FORMAT_OF_SUFFIX: dict[str, Format] = {
 DOCUMENT_FORMATS = {format.document: format for format in FORMATS if format.document}
 """The formats that are translated as documents, by their names in `--document-format`."""
 DOCUMENT_SUFFIXES = (".txt", *(suffix for format in FORMATS for suffix in format.document_suffixes))
-"""How the names of documents end that a server translates."""
+"""Endings of the names of documents that a server translates."""
 SELECTIVE = tuple(name for name, format in DOCUMENT_FORMATS.items() if format.is_selective)
 """The documents of which only some keys or columns may be translated."""
 
 DATA_SUFFIXES = " ".join(format.data_suffixes[0] for format in DATA_FORMATS.values() if format.data_suffixes)
-"""How the names of files for training end, as help and messages list them: one ending of each format."""
+"""Endings of the names of files for training, as help and messages list them: one for each format."""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
-"""Subtitles, SRT and WebVTT: a sentence is translated as one over its lines and cues, and dealt out to them again by
-their lengths. If in doubt, a cue is a text of its own, because a model may drop one of two sentences in a text.
+"""Subtitles, SRT and WebVTT: a sentence is translated as a whole over its lines and cues, and its translation is
+divided among them by their lengths. If in doubt, a cue is a separate text, because a model may drop one of two
+sentences in a text.
 """
 
 import re
@@ -11,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.document import Document, Left, Where, check_cancelled, line_of
-from dragoman.formats.inline import Inline, Part, trimmed, unescaped
+from dragoman.formats.inline import Inline, InlinePart, trimmed, unescaped
 from dragoman.formats.reading import check_languages, decoded, other_language
 from dragoman.surface.sentences import has_words
 
@@ -51,16 +52,16 @@ _SHORT = 1.0
 _MARKED = 0.3
 """Least share of cues that end with a mark in a file that marks the ends of its sentences."""
 NOTHING = "…"
-"""What a cue shows that no word of its sentence is left for."""
+"""The text of a cue that no word of its sentence is left for."""
 
 
-class Line(NamedTuple):
+class SubtitleLine(NamedTuple):
     """A line of a cue that holds more than markup, without the spaces and markup around all of it."""
 
     cue: re.Match[str]
     """The times of its cue."""
     where: Where
-    parts: Sequence[Part[str]]
+    parts: Sequence[InlinePart[str]]
     words: str
     initial: str
     before: str
@@ -68,14 +69,14 @@ class Line(NamedTuple):
     """The markup before its words, and before the first words of the cue."""
 
 
-class Sentence(NamedTuple):
+class SubtitleSentence(NamedTuple):
     """Lines that are translated as one text."""
 
-    lines: Sequence[Line]
+    lines: Sequence[SubtitleLine]
     inline: Inline[str]
 
-    def dealt_out(self, translation: str) -> Iterator[str]:
-        """Yield the words for each line, each about as long for the whole as its source is."""
+    def divided(self, translation: str) -> Iterator[str]:
+        """Yield the words for each line: as large a share of the translation as the line is of its sentence."""
         translation = translation if _TAG.sub("", translation).strip() else NOTHING
         written = "".join(self.inline.parts(translation, lambda _: False))
         times = filter(_MOMENT.fullmatch, self.inline.markup.values())  # of words, which go up whatever their order
@@ -88,12 +89,12 @@ class Sentence(NamedTuple):
 class Subtitles(Document):
     """A file of subtitles. All but the text of its cues stays as it is, to the byte."""
 
-    def __init__(self, content: str, encoding: str, groups: Sequence[Sequence[Line]]) -> None:
+    def __init__(self, content: str, encoding: str, groups: Sequence[Sequence[SubtitleLine]]) -> None:
         super().__init__()
         self._content, self._encoding = content, encoding
-        space = Part("words", " ", " ")
+        space = InlinePart("words", " ", " ")
         self._sentences = [
-            Sentence(group, Inline.of([part for line in group for part in (*line.parts, space)]))
+            SubtitleSentence(group, Inline.from_parts([part for line in group for part in (*line.parts, space)]))
             for group in groups
             if any(has_words(line.words) for line in group)
         ]
@@ -107,7 +108,7 @@ class Subtitles(Document):
         for sentence, translation in zip(self._sentences, translations, strict=True):
             if translation == sentence.inline.text:
                 continue
-            for line, words in zip(sentence.lines, sentence.dealt_out(translation), strict=True):
+            for line, words in zip(sentence.lines, sentence.divided(translation), strict=True):
                 between = self._content[end : line.where[0]]
                 if not words:  # the line goes, and its markup stays
                     between = _ADJOINING.sub("", "".join(tag[0] for tag in _TAG.finditer(between)))
@@ -129,11 +130,11 @@ def _divided(pieces: Sequence[str], sizes: Sequence[int]) -> Iterator[Sequence[s
         first = last
 
 
-def _grouped(lines: Sequence[Line], language: str) -> list[list[Line]]:
+def _grouped(lines: Sequence[SubtitleLine], language: str) -> list[list[SubtitleLine]]:
     """Return the lines of each sentence. A line that rolls up or grows, from one of the cue before, is one alone."""
     ends = [words for words in {line.cue: line.words for line in lines}.values() if has_words(words)]
     marked = sum(1 for words in ends if _END.search(words) and not words.endswith(_SOUND_END))
-    is_marked, groups, shown = marked >= _MARKED * len(ends), [list[Line]()], list[str]()
+    is_marked, groups, shown = marked >= _MARKED * len(ends), [list[SubtitleLine]()], list[str]()
     for _, cue in groupby(lines, lambda line: line.cue):
         before, shown = tuple(shown[-_MOST_LINES:]), list[str]()
         for line in cue:
@@ -146,7 +147,7 @@ def _grouped(lines: Sequence[Line], language: str) -> list[list[Line]]:
     return groups
 
 
-def _goes_on(lines: Sequence[Line], line: Line, is_marked: bool, language: str) -> bool:
+def _goes_on(lines: Sequence[SubtitleLine], line: SubtitleLine, is_marked: bool, language: str) -> bool:
     """Return True if a sentence of these lines probably goes on in the next line.
 
     In a file that marks its ends, a cue that begins with a capital letter begins a sentence too; not in German, nor in
@@ -170,30 +171,30 @@ def _goes_on(lines: Sequence[Line], line: Line, is_marked: bool, language: str) 
     return line.initial.islower() and (is_short or lines[0].initial.isupper())
 
 
-def _lines(content: str, begin: int, end: int, cue: re.Match[str]) -> list[Line]:
+def _lines(content: str, begin: int, end: int, cue: re.Match[str]) -> list[SubtitleLine]:
     """Return the lines of a cue between two places of a file."""
-    lines = list[Line]()
+    lines = list[SubtitleLine]()
     check_cancelled()
     for row in _ROW.finditer(content, begin, end):
         parts = _parts(row[0])
         first, last = trimmed(parts) if len(parts) > 1 else (0, 1)
-        before, behind = ("".join(part.piece for part in some) for some in (parts[:first], parts[last:]))
-        inner = row[0][len(before) : len(row[0]) - len(behind)]
+        before, after = ("".join(part.piece for part in some) for some in (parts[:first], parts[last:]))
+        inner = row[0][len(before) : len(row[0]) - len(after)]
         place = row.start() + len(before) + len(inner) - len(inner.lstrip())
         if words := "".join(part.words for part in parts[first:last]).strip():
             where, initial = (place, place + len(inner.strip())), next(filter(str.isalnum, words), "")
             around = lines[0].around if lines else before.strip()
-            lines.append(Line(cue, where, parts[first:last], words, initial, before.strip(), around))
+            lines.append(SubtitleLine(cue, where, parts[first:last], words, initial, before.strip(), around))
     return lines
 
 
-def _parts(line: str) -> list[Part[str]]:
-    parts, end = list[Part[str]](), 0
+def _parts(line: str) -> list[InlinePart[str]]:
+    parts, end = list[InlinePart[str]](), 0
     for tag in _TAG.finditer(line):
         words = line[end : tag.start()]
-        parts += [Part("words", words, unescaped(words)), Part(_KINDS.get(tag.lastindex, "single"), tag[0])]
+        parts += [InlinePart("words", words, unescaped(words)), InlinePart(_KINDS.get(tag.lastindex, "single"), tag[0])]
         end = tag.end()
-    return [*parts, Part("words", line[end:], unescaped(line[end:]))]
+    return [*parts, InlinePart("words", line[end:], unescaped(line[end:]))]
 
 
 def _seconds(time: str) -> float:
@@ -219,18 +220,18 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
     marks = [mark for mark in marks if not mark["rest"] or ":" in mark["begin"] or not has_words(mark["rest"])]
     if not any(mark["begin"] for mark in marks):
         raise DataError(f"{path} is no file of subtitles: no line has times, such as 00:00:01,000 --> 00:00:02,000")
-    breaks = [found.start() for found in re.finditer("\n", plain)]
+    breaks = [line_end.start() for line_end in re.finditer("\n", plain)]
     begins = [mark.start() for mark in marks] + [len(text)]
-    lines, others = list[Line](), _lines(text, 0, begins[0], marks[0])
+    lines, stray = list[SubtitleLine](), _lines(text, 0, begins[0], marks[0])
     for mark, end in zip(marks, begins[1:], strict=True):
         if mark["damaged"]:
             place = line_of(plain, (mark.end(), end))
             raise DataError(f"{path}, {place}: its times cannot be read; write 00:00:01,000 --> 00:00:02,000")
-        (lines if mark["begin"] else others).extend(_lines(text, mark.end(), end, mark))
+        (lines if mark["begin"] else stray).extend(_lines(text, mark.end(), end, mark))
     subtitles = Subtitles(text, encoding, _grouped(lines, languages[0]))
     left = [
         *(("it says how a word is read", mark.span("reading")) for mark in _TAG.finditer(text) if mark["reading"]),
-        *(("it belongs to no cue", line.where) for line in others),
+        *(("it belongs to no cue", line.where) for line in stray),
         *(("it is on the line of the times", mark.span("rest")) for mark in marks),
         *(("it is where a cue has its number", mark.span("name")) for mark in marks if not is_vtt),
         *(("it is in a comment that holds -->", mark.span("aside")) for mark in marks if "-->" in mark[0]),

@@ -11,8 +11,8 @@ _COLUMNS = {"from": SOURCE, "term": SOURCE, "word": SOURCE, "termine": SOURCE, "
 
 
 def read_terms(path: Path) -> list[tuple[str, ...]]:
-    """The terms of a TSV or CSV file, a term a row: the source term and the forms of its translation. A first row that
-    names two languages, or a source and a target, is a header.
+    """Return the terms of a TSV or CSV file, a term a row: the source term and the forms of its translation. A first
+    row that names two languages, or a source and a target, is a header.
 
     Raises:
         DataError: there is no such file, or a row of it is no term.
@@ -20,7 +20,7 @@ def read_terms(path: Path) -> list[tuple[str, ...]]:
     format, reason = format_of(path)
     if format not in ("tsv", "csv", "plain"):
         raise DataError(
-            f"{path} is {format}; terms stand in a TSV or CSV file, a source term and its forms in each row"
+            f"{path} is {format}; terms are read from a TSV or CSV file, a source term and its forms in each row"
         )
     table = open_table(path, "tsv" if format == "plain" else format, reason, "strict")
     terms: list[tuple[str, ...]] = []

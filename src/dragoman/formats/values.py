@@ -96,14 +96,14 @@ def selected(values: Sequence[Value], only: Sequence[str], path: Path) -> tuple[
         return natural(values)
     names = dict.fromkeys(value.name for value in values)
     numbers = {value.number for value in values} - {"", *names}
-    meant = {one: {name for name in names if fnmatchcase(f".{name}", f"*.{one}")} for one in only}
-    for pattern, found in meant.items():
-        if not found and pattern not in numbers:
+    meant = {pattern: {name for name in names if fnmatchcase(f".{name}", f"*.{pattern}")} for pattern in only}
+    for pattern, matches in meant.items():
+        if not matches and pattern not in numbers:
             advice = "; if the first row is no header, give the number of a column, such as 2" if numbers else ""
             known = ", ".join(filter(None, names))[:500] or "none"
             raise DataError(f"{path} has no column or key {pattern!r}, only {known}{advice}")
     chosen, by_number = set[str]().union(*meant.values()), numbers.intersection(only)
-    return [one.number in by_number or (one.name in chosen and not one.is_heading) for one in values], []
+    return [value.number in by_number or (value.name in chosen and not value.is_heading) for value in values], []
 
 
 def natural(values: Sequence[Value]) -> tuple[list[bool], list[str]]:
@@ -113,7 +113,7 @@ def natural(values: Sequence[Value]) -> tuple[list[bool], list[str]]:
         if has_words(value.text):
             columns[value.column].append(value)
     names = {part for value in values if value.name == value.column for part in value.name.split(".")}  # of keys
-    below = {column: [one.text for one in some if not one.is_heading] for column, some in columns.items()}
+    below = {column: [value.text for value in some if not value.is_heading] for column, some in columns.items()}
     for_programs = {column for column, texts in below.items() if holds_code(columns[column][0].name, texts, names)}
     code = {text for text in {value.text for value in values} if is_code(text)}
 

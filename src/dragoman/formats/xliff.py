@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from dragoman.errors import DataError
 from dragoman.formats.column_names import language_column
 from dragoman.formats.document import Document, Left, check_cancelled
-from dragoman.formats.inline import Inline, Part, trimmed
+from dragoman.formats.inline import Inline, InlinePart, trimmed
 from dragoman.formats.json_files import BRANCHES
 from dragoman.formats.lines import EncodingErrors
 from dragoman.formats.reading import check_languages
@@ -24,7 +24,7 @@ from dragoman.surface.sentences import has_words
 UNFINISHED = "entries in a state before translation or review left out"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _NEW = ("new", "initial", "needs-translation")
-"""States of a unit whose target may be a copy of its source, as many tools write it."""
+"""States of a unit whose target may be a copy of its source, which many tools write."""
 _AROUND = frozenset("g mrk pc".split())
 """Elements around words that are translated; all others represent something else."""
 _HALVES: Mapping[str, Literal["open", "close"]] = {
@@ -89,7 +89,7 @@ class Unit(NamedTuple):
     element: Any
     target: Any
     """A copy of the source until its words are replaced."""
-    parts: Sequence[Part[ElementEnd]]
+    parts: Sequence[InlinePart[ElementEnd]]
     """The words and elements of the source."""
     trim: tuple[int, int]
     inline: Inline[ElementEnd]
@@ -165,7 +165,7 @@ class Xliff(Document):
             parts = [*_parts(node)]
             if any(part.kind == "words" and has_words(part.words) for part in parts):
                 trim = trimmed(parts)
-                yield Unit(element, node, parts, trim, Inline.of(parts[slice(*trim)]))
+                yield Unit(element, node, parts, trim, Inline.from_parts(parts[slice(*trim)]))
 
 
 def _reason(source: Any, basis: Any) -> str:
@@ -191,22 +191,22 @@ def _text(side: Any) -> str:
     return "" if side is None else "".join(side.itertext()).strip()
 
 
-def _parts(element: Any) -> Iterator[Part[ElementEnd]]:
+def _parts(element: Any) -> Iterator[InlinePart[ElementEnd]]:
     """Yield the words and the elements in an element, in order."""
     nothing = ElementEnd("words", None)
     if element.text:
-        yield Part("words", nothing, element.text)
+        yield InlinePart("words", nothing, element.text)
     for child in element:
         name = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
         if name in _AROUND and child.get("translate") != "no" and child.get("mtype") != "protected":
-            yield Part("open", ElementEnd("open", child))
+            yield InlinePart("open", ElementEnd("open", child))
             yield from _parts(child)
-            yield Part("close", ElementEnd("close", child))
+            yield InlinePart("close", ElementEnd("close", child))
         else:
             half = _HALVES.get(name) or _HALVES.get((child.get("id") or "").partition("_")[0])
-            yield Part(half or ("after" if name in ("", "it") else "single"), ElementEnd("single", child))
+            yield InlinePart(half or ("after" if name in ("", "it") else "single"), ElementEnd("single", child))
         if child.tail:
-            yield Part("words", nothing, child.tail)
+            yield InlinePart("words", nothing, child.tail)
 
 
 def _fill(target: Any, pieces: Sequence[str | ElementEnd]) -> None:

@@ -181,40 +181,58 @@ class Workbook(Document):
 
     def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
         super().__init__()
-        self._archive, self._trees, names = archive, dict[str, Any](), archive.namelist()
-        strings = xml_tree(archive.read(_STRINGS), path).getroot().findall("{*}si") if _STRINGS in names else []
-        shared = [(_text(string), string) for string in strings]
-        compared, cells, values = Comparisons(), list[SheetCell](), list[Value]()
-        for name in filter(_PART.fullmatch, names):
-            self._trees[name] = xml_tree(archive.read(name), path)
-            compared.add(self._trees[name].getroot())
-            rows = [[*_cells(row, name, shared, path)] for row in self._trees[name].iter("{*}row")]
-            cells += chain.from_iterable(rows)
-            values += _values(rows)
+        self._archive, self._trees, self._comparisons = archive, dict[str, Any](), Comparisons()
+        cells, values = self._read_parts(path)
         check_letters((cell.text for cell in cells), path)
-        wanted, self.notes = selected(values, only, path)
-        self.notes.append("only cells are translated: no formulas, names of sheets, headers, comments and charts")
-        if compared.joining:
-            self.notes.append(
-                f"check the results of formulas that join cells to compare them: {compared.joining[:100]}"
-            )
-        if compared.has_formulas:  # which may compare cells with each other
-            compared.texts.update(cell.text.strip().casefold() for cell in compress(cells, map(not_, wanted)))
-        wanted = [*compress(cells, wanted)]
-        fixed = {text for text in {cell.text for cell in wanted} if text in compared}
-        reason = "a formula, filter, list, table or cell that stays has the same text"
-        self.left = [Left(reason, f"cell {cell.name}") for cell in wanted if cell.text in fixed]
-        self._cells = [cell for cell in wanted if cell.text not in fixed]
+        chosen = self._chosen_cells(cells, values, path, only)
+        self._cells = self._without_compared(chosen)
         self._lines = {text: lines_in(text) for text in {cell.text for cell in self._cells}}
         lines = [(line, cell.name) for cell in self._cells for line in self._lines[cell.text]]
         self.texts, self._places = [*dict.fromkeys(line for line, _ in lines)], dict(reversed(lines))
+
+    def _read_parts(self, path: Path) -> tuple[list[SheetCell], list[Value]]:
+        """Read the parts that hold cells, or texts with which cells are compared; return the cells, and a value for
+        each.
+        """
+        names = self._archive.namelist()
+        has_strings = _STRINGS in names
+        strings = xml_tree(self._archive.read(_STRINGS), path).getroot().findall("{*}si") if has_strings else []
+        shared = [(_text(string), string) for string in strings]
+        cells, values = list[SheetCell](), list[Value]()
+        for name in filter(_PART.fullmatch, names):
+            self._trees[name] = xml_tree(self._archive.read(name), path)
+            self._comparisons.add(self._trees[name].getroot())
+            sheet = [[*_cells(row, name, shared, path)] for row in self._trees[name].iter("{*}row")]
+            cells += chain.from_iterable(sheet)
+            values += _values(sheet)
+        return cells, values
+
+    def _chosen_cells(
+        self, cells: Sequence[SheetCell], values: Sequence[Value], path: Path, only: Sequence[str]
+    ) -> list[SheetCell]:
+        """Return the cells to translate, and compare with those that stay, which formulas may do too."""
+        wanted, self.notes = selected(values, only, path)
+        self.notes.append("only cells are translated: no formulas, names of sheets, headers, comments and charts")
+        if joining := self._comparisons.joining:
+            self.notes.append(f"check the results of formulas that join cells to compare them: {joining[:100]}")
+        if self._comparisons.has_formulas:
+            stays = compress(cells, map(not_, wanted))
+            self._comparisons.texts.update(cell.text.strip().casefold() for cell in stays)
+        return [*compress(cells, wanted)]
+
+    def _without_compared(self, cells: Sequence[SheetCell]) -> list[SheetCell]:
+        """Return the cells with whose texts nothing is compared; the others are left, with a reason."""
+        compared = {text for text in {cell.text for cell in cells} if text in self._comparisons}
+        reason = "a formula, filter, list, table or cell that stays has the same text"
+        self.left = [Left(reason, f"cell {cell.name}") for cell in cells if cell.text in compared]
+        return [cell for cell in cells if cell.text not in compared]
 
     def place(self, number: int) -> str:
         return f"cell {self._places[self.texts[number]]}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
-        of = dict(zip(self.texts, translations, strict=True))
-        texts = {text: with_lines(text, map(of.__getitem__, lines)) for text, lines in self._lines.items()}
+        by_line = dict(zip(self.texts, translations, strict=True))
+        texts = {text: with_lines(text, map(by_line.__getitem__, lines)) for text, lines in self._lines.items()}
         changed = [cell for cell in self._cells if texts[cell.text] != cell.text]
         for cell in changed:
             _fill(cell, texts[cell.text])
@@ -240,7 +258,7 @@ def _text(string: Any) -> str:
 
 
 def _values(rows: Sequence[Sequence[SheetCell]]) -> Iterator[Value]:
-    """Yield what cells are in their sheet: its first row with more than one text names its columns."""
+    """Yield a value for each cell of a sheet, whose first row with more than one text names the columns."""
     head = next((at for at, row in enumerate(rows) if len(row) > 1), 0)  # a title may be above it
     names = {cell.name.rstrip("0123456789"): cell.text for row in rows[head : head + 1] for cell in row}
     for at, row in enumerate(rows):
@@ -277,7 +295,7 @@ def _recalculate(workbook: Any) -> None:
 
 
 def _fill(cell: SheetCell, translation: str) -> None:
-    """Give a cell a text of its own."""
+    """Give a cell this text, which it shares with no other cell."""
     if cell.element.get("t") == "str":
         cell.string.text = translation
         return
@@ -294,8 +312,8 @@ def _fill(cell: SheetCell, translation: str) -> None:
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Workbook:
-    """A workbook and the text in its cells; `only` are the columns that are translated, by the names in the first row
-    of each sheet with more than one text. Other sheets stay as they are.
+    """Read a workbook and the text in its cells; `only` are the columns to translate, by the names in the first row of
+    each sheet with more than one text. Other sheets stay as they are.
 
     Raises:
         DataError: it is damaged or no workbook, or no sheet has such a column.
