@@ -78,9 +78,7 @@ def prepare_shards(
         for name, set_address in addresses.items():
             file = stack.enter_context(fetched(set_address))
             set_reading = open_pairs(file, known, encoding_errors=chosen.encoding_errors)
-            sets[name] = PairSet(
-                set_reading, split_of(local, name), chosen.checks, plan.side_languages, keep_all=True
-            )
+            sets[name] = PairSet(set_reading, split_of(local, name), chosen.checks, plan.side_languages, keep_all=True)
             sets[name].fill(silent)
 
         bars = as_progress(progress)

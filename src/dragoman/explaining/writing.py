@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, get_args
 from unicodedata import combining, east_asian_width
 
 from dragoman.errors import ConfigError
-from dragoman.evaluating.confusion import PictureFormat
-from dragoman.evaluating.confusion import draw_figure, draw_matrix, plain_text
+from dragoman.evaluating.confusion import PictureFormat, draw_figure, draw_matrix, plain_text
 from dragoman.explaining import RecordFormat
 from dragoman.explaining.page.page import pack, render_page
 from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record, Search
