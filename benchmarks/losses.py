@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from command_line import command_line, figures_file, markdown
+from dragoman.surface.forms import Forms
 
 from dragoman.surface.conventions import PairConventions
-from dragoman.surface.forms import Forms
 from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.surface.protection import missing
 from dragoman.system import machine

@@ -24,7 +24,7 @@ from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.references import ReferenceSet
 from dragoman.evaluating.scores import write_scores
 from dragoman.formats import lines as data_lines
-from dragoman.inference import segments
+from dragoman.inference import documents
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.progress import Progress, silent
@@ -417,7 +417,7 @@ class Echo:
 def test_output_is_written_in_batches_and_appears_when_complete(
     as_json: bool, n_best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segments, "LINES", 100)
+    monkeypatch.setattr(documents, "LINES", 100)
     long = "x" * 1000  # more than a file's buffer holds in a batch
     output, ahead = tmp_path / "out", []
 
@@ -435,10 +435,10 @@ def test_output_is_written_in_batches_and_appears_when_complete(
 
 
 def test_batches_are_limited_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "LINES", 3)
-    monkeypatch.setattr(segments, "CHARACTERS", 10)
+    monkeypatch.setattr(documents, "LINES", 3)
+    monkeypatch.setattr(documents, "CHARACTERS", 10)
     texts = ["a", "b", "c", "d" * 30, "e", "", "f", "g"]
-    assert list(segments.chunks(texts, len)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
+    assert list(documents.chunks(texts, len)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
 
 
 def test_flags_are_counted_and_explained_once(

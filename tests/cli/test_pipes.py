@@ -11,8 +11,8 @@ import pytest
 
 from dragoman.cli.main import main
 from dragoman.cli.streams import Incoming
-from dragoman.inference import segments
-from dragoman.inference.segments import Arriving
+from dragoman.inference import documents
+from dragoman.inference.documents import Arriving
 from dragoman.inference.translator import Translator
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows cannot say what waits in a pipe")
@@ -64,7 +64,7 @@ def test_a_file_and_a_quick_writer_are_read_in_whole_chunks(tmp_path: Path) -> N
     def sizes(handle: int) -> list[int]:
         incoming = Incoming(file := open(handle, "rb", buffering=0))  # noqa: SIM115 (closed below)
         texts = iter(lambda: incoming.readline(1000).decode(), "")
-        found = list(segments.chunks(Arriving(texts, incoming.has_come), len))
+        found = list(documents.chunks(Arriving(texts, incoming.has_come), len))
         file.close()
         assert [line for chunk in found for line in chunk] == lines
         return [len(chunk) for chunk in found]
@@ -102,7 +102,7 @@ def test_chunks_do_not_change_what_is_printed(
 ) -> None:
     texts = ["the gatt sees the can", "", "the lup. The top!", "the asin sees the mul", "xyz"]
     (expected,) = [[found.text for found in Translator.load(run_folder).translate(texts)]]
-    monkeypatch.setattr(segments, "LINES", size)
+    monkeypatch.setattr(documents, "LINES", size)
     read, write = os.pipe()
     os.write(write, "\n".join(texts).encode())
     os.close(write)

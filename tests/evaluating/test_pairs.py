@@ -11,7 +11,7 @@ import pytest
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.inference import segments
+from dragoman.inference import documents
 from dragoman.inference.options import SearchOptions
 from dragoman.text.readers import Pair
 from dragoman.tokenizing.special_tokens import END
@@ -94,7 +94,7 @@ def test_the_filter_keeps_the_probable_pairs_as_pairs(
     found = list(dragoman.score(run_folder, str(text)))
     means = sorted(each.mean_log_prob or 0 for each in found)
     limit = means[40]
-    monkeypatch.setattr(segments, "LINES", 7)
+    monkeypatch.setattr(documents, "LINES", 7)
     lines, notes = told(run_folder, text, "--at-least", limit)
     assert lines == [f"{each.source}\t{each.target}" for each in found if (each.mean_log_prob or 0) >= limit]
     assert f"{len(lines)} of 100 pairs have a mean log-probability of at least" in notes
@@ -140,7 +140,7 @@ def test_a_file_is_read_to_its_end_before_anything_is_scored(
 
 
 def test_memory_holds_one_chunk(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "LINES", 10)
+    monkeypatch.setattr(documents, "LINES", 10)
     taken = 0
 
     def pairs():

@@ -16,7 +16,7 @@ from dragoman.inference.translator import Translator
 from dragoman.model.attention import Attention
 from dragoman.store.folder import load_model
 from dragoman.store.saving import save_model
-from dragoman.surface.conventions import PairConventions
+from dragoman.surface.learning import learn_pair_conventions
 
 SENTENCE = "the red cat sees the old station ."
 
@@ -119,7 +119,7 @@ def test_a_part_stands_for_each_sentence_and_each_copied_word(folder: Path) -> N
 @pytest.mark.usefixtures("numbers_alone")
 def test_a_part_says_what_was_typed_if_the_model_read_something_else(folder: Path, tmp_path: Path) -> None:
     stored = load_model(folder)
-    learnt = PairConventions.learn([("the red cat", "il gatto rosso")] * 9)
+    learnt = learn_pair_conventions([("the red cat", "il gatto rosso")] * 9)
     save_model(tmp_path / "model", stored.model, stored.files._replace(conventions=learnt))
     (part,) = record(tmp_path / "model", "“the red cat”").parts
     (bare,) = record(tmp_path / "model", "the red cat").parts

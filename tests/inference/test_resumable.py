@@ -19,7 +19,7 @@ from small_runs import exit_code, kill_at
 
 from dragoman.cli.main import main
 from dragoman.errors import DataError, DiskFull, FolderInUse
-from dragoman.inference import segments
+from dragoman.inference import documents
 from dragoman.inference.resumable import Record, record_of, resumable_file
 from dragoman.inference.translator import Translator
 
@@ -36,7 +36,7 @@ def texts(count: int = 47) -> list[str]:
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of several chunks."""
-    monkeypatch.setattr(segments, "LINES", 10)
+    monkeypatch.setattr(documents, "LINES", 10)
     path = tmp_path / "in.en"
     path.write_text("".join(f"{text}\n" for text in texts()), "utf-8")
     return path
@@ -295,7 +295,7 @@ def command(run: Path, source: Path, output: Path, *more: str) -> list[str]:
 
 
 def run_it(arguments: list[str]) -> None:
-    segments.LINES = 10
+    documents.LINES = 10
     sys.exit(main(arguments))
 
 
@@ -366,7 +366,7 @@ def test_a_document_of_which_something_changed_is_not_gone_on_with(
     before, options, after, others = DOCUMENTS[name]
     document, out = tmp_path / name, tmp_path / f"out{Path(name).suffix}"
     document.write_text(before, "utf-8")
-    monkeypatch.setattr(segments, "LINES", 10)
+    monkeypatch.setattr(documents, "LINES", 10)
     with monkeypatch.context() as patch:
         patch.setattr(Translator, "translate", signalled(Translator.translate, call=2))
         assert main(command(run_folder, document, out, *options)) == 3

@@ -15,11 +15,11 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference import teacher_forcing
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.teacher_forcing import ForcedText
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.folder import load_model
+from dragoman.surface.target_language import TargetLanguages
 from dragoman.text.readers import Pair
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
@@ -75,7 +75,7 @@ def test_every_request_begins_with_the_tag_and_keeps_its_length(translator: Tran
     line = f">>pt_br<< {FIRST} {'x' * 150} {SECOND}"
     (segments,) = translator.read([line], asked(translator, max_source_tokens=12, split="long"))
     tag = translator.tokenizers.source.target_languages["pt_br"]
-    assert len(segments.translated) > 2 and any(segment.copied for segment in segments.all)
+    assert len(segments.translated) > 2 and any(segment.is_copied for segment in segments.parts)
     assert all(segment.ids[0] == tag and tag not in segment.ids[1:] for segment in segments.translated)
     assert max(len(segment.ids) for segment in segments.translated) <= 12
 

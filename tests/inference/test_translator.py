@@ -18,7 +18,6 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
-from dragoman.inference.segments import Segment, read_segments
 from dragoman.inference.translation import (
     DOUBTFUL_LOG_PROB,
     MEANINGS,
@@ -33,9 +32,10 @@ from dragoman.model.transformer import EncoderDecoder
 from dragoman.progress import Silent
 from dragoman.store.description import StoredModel
 from dragoman.store.saving import save_model
-from dragoman.surface.around import Peeled
-from dragoman.surface.forms import Form
+from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
+from dragoman.surface.pipeline import Surface
 from dragoman.surface.placeholders import WORDS
+from dragoman.surface.segment import Context, Segment
 from dragoman.surface.sentences import is_blank
 from dragoman.system import torch_threads
 from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
@@ -235,9 +235,9 @@ def test_nothing_of_a_text_that_is_too_long_is_left_out(translator: Translator, 
 def test_every_token_of_a_long_text_is_given_to_the_model(translator: Translator) -> None:
     text = "the red cat sees the old dog , and the bread is old . " * 20 + "good" * 25
     tokenizer = translator.tokenizers.source
-    (segments,) = read_segments([text], tokenizer, 8, "long")
-    assert [token for each in segments.all for token in each.ids] == tokenizer.encode(text)
-    assert max(len(each.ids) for each in segments.all) <= 8
+    (line,) = translator.read([text], asked(split="long", max_source_tokens=8))
+    assert [token for part in line.parts for token in part.ids] == tokenizer.encode(text)
+    assert max(len(part.ids) for part in line.parts) <= 8
 
 
 def test_a_text_that_is_too_long_and_may_not_be_split_is_refused_by_number(translator: Translator) -> None:
@@ -348,8 +348,8 @@ def test_unknown_words_are_named(translator: Translator) -> None:
 
 
 def test_unknown_words_are_written_as_they_were_typed(translator: Translator) -> None:
-    form = Form(f"the zebra sees ¤{WORDS[0]} .", Peeled("", "", ""))
-    segment = Segment("the ZEBRA sees ¤{name} .", translator.tokenizers.source.encode(form.plain), form=form)
+    read = f"the zebra sees ¤{WORDS[0]} ."
+    segment = Segment("the ZEBRA sees ¤{name} .", read, ids=translator.tokenizers.source.encode(read))
     assert translator.writer._unknown_words(segment) == ["ZEBRA", "¤"]
 
 
@@ -659,7 +659,7 @@ def test_a_line_without_words_is_copied_and_the_model_is_not_asked(
 )
 def test_a_line_with_a_word_is_given_to_the_model(translator: Translator, text: str) -> None:
     (segments,) = translator.read([text], asked())
-    assert not any(segment.copied for segment in segments.all)
+    assert not any(segment.is_copied for segment in segments.parts)
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])
@@ -689,13 +689,13 @@ def test_pictures_and_smileys_beside_a_sentence_are_copied(kind: str, before: st
 )
 def test_marks_that_belong_to_a_sentence_stay_in_it(translator: Translator, text: str) -> None:
     (segments,) = translator.read([text], asked())
-    assert [(segment.text, segment.copied) for segment in segments.all] == [(text, False)]
+    assert [(segment.typed, segment.is_copied) for segment in segments.parts] == [(text, False)]
 
 
 def test_a_piece_of_a_long_line_without_words_is_copied(translator: Translator) -> None:
     numbers = " ".join(map(str, range(100)))
     (segments,) = translator.read([f"the cat , {numbers} :) the dog"], asked(max_source_tokens=8))
-    assert not any(segment.ids for segment in segments.all if segment.copied)
+    assert not any(segment.ids for segment in segments.parts if segment.is_copied)
     assert all(any(map(str.isalpha, segment.text)) for segment in segments.translated)
 
 
@@ -774,8 +774,9 @@ def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str
 
     def given(count: int) -> int:
         counting = CountingTokenizer(vocabulary)
-        (segments,) = read_segments([text * count], counting, 20, "sentence")
-        assert all(len(each.ids) <= 20 or len(each.text) == 1 for each in segments.all)
+        surface = Surface(UNKNOWN_CONVENTIONS, ("en", "it"), counting.encode_batch)
+        (line,) = surface.read([text * count], Context(20, is_raw=True))
+        assert all(len(part.ids) <= 20 or len(part.text) == 1 for part in line.parts)
         return counting.given
 
     small = 12_000 // len(text)

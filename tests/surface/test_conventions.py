@@ -6,6 +6,8 @@ import pytest
 
 from dragoman.errors import CheckpointError
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
+from dragoman.surface.learning import learn_conventions, learn_pair_conventions
+from dragoman.surface.letters import Normaliser
 
 ENGLISH = ["Where is the station?", "I don't know.", 'He said "yes" - to me.', "Tom left.", "Stop!"] * 4
 GERMAN = ["Er sagte „ja“ – zu mir.", "Wo ist der Bahnhof?", "Tom’s Hund.", "Er ging."] * 4
@@ -33,46 +35,46 @@ GERMAN = ["Er sagte „ja“ – zu mir.", "Wo ist der Bahnhof?", "Tom’s Hund.
     ],
 )
 def test_characters_are_those_of_the_text(typed: str, normalised: str) -> None:
-    assert Conventions.learn(ENGLISH).normalised(typed) == normalised
+    assert Normaliser(learn_conventions(ENGLISH)).normalised(typed) == normalised
 
 
 def test_every_text_keeps_its_own_style() -> None:
-    german = Conventions.learn(GERMAN)
+    german = Normaliser(learn_conventions(GERMAN))
     assert german.normalised('Er sagte "ja" und “nein” - \'n Hund.') == "Er sagte „ja“ und „nein“ - ’n Hund."
     assert all(german.normalised(sentence) == sentence for sentence in GERMAN)
-    assert all(Conventions.learn(ENGLISH).normalised(sentence) == sentence for sentence in ENGLISH)
+    assert all(Normaliser(learn_conventions(ENGLISH)).normalised(sentence) == sentence for sentence in ENGLISH)
 
 
 def test_a_character_that_the_text_knows_in_its_own_right_stays() -> None:
-    both = Conventions.learn([*ENGLISH, "Tom’s dog.", "a\u00a0b", "ﬁne"])
+    both = Normaliser(learn_conventions([*ENGLISH, "Tom’s dog.", "a\u00a0b", "ﬁne"]))
     assert both.normalised("It’s a\u00a0ﬁne 'dog'") == "It’s a\u00a0ﬁne 'dog'"
 
 
 def test_where_nothing_is_known_only_spaces_and_what_is_invisible_change() -> None:
-    unknown = UNKNOWN_CONVENTIONS.source
+    unknown = Normaliser(UNKNOWN_CONVENTIONS.source)
     assert unknown.normalised("“It’s  a\u00a0ﬁne\u00ad…” — ｙｅｓ") == "“It’s a ﬁne…” — ｙｅｓ"
 
 
 def test_what_stands_around_sentences_often_is_known() -> None:
-    assert Conventions.learn(["“Yes.”", "Why?", "No."] * 9).around_known == {"quotes"}
-    assert Conventions.learn(["“Yes.”", *["No."] * 99]).around_known == set()
+    assert learn_conventions(["“Yes.”", "Why?", "No."] * 9).around_known == {"quotes"}
+    assert learn_conventions(["“Yes.”", *["No."] * 99]).around_known == set()
 
 
 @pytest.mark.parametrize(
     ("typed", "usual"), [("?!", "?"), ("!!!", "!"), ("…", "."), (":", "."), ("??", "?"), ("！！", "!")]
 )
 def test_the_usual_mark_for_marks(typed: str, usual: str) -> None:
-    assert Conventions.learn(ENGLISH).mark(typed) == usual
+    assert learn_conventions(ENGLISH).mark(typed) == usual
 
 
 def test_marks_are_those_of_the_script_and_none_where_titles_have_none() -> None:
-    japanese = Conventions.learn(["駅はどこ？", "ここです。", "やめて！"])
+    japanese = learn_conventions(["駅はどこ？", "ここです。", "やめて！"])
     assert [japanese.mark(typed) for typed in ("?!", "...", "!!")] == ["？", "。", "！"]
-    assert Conventions.learn(["Installation", "Usage of files"]).mark("…") == ""
+    assert learn_conventions(["Installation", "Usage of files"]).mark("…") == ""
 
 
 def test_conventions_are_read_as_they_were_written(tmp_path: Path) -> None:
-    learnt = PairConventions.learn(list(zip(ENGLISH, GERMAN, strict=False)))
+    learnt = learn_pair_conventions(list(zip(ENGLISH, GERMAN, strict=False)))
     learnt.save(tmp_path)
     assert PairConventions.load(tmp_path) == learnt
     assert PairConventions.load(tmp_path / "none") is None
@@ -80,7 +82,7 @@ def test_conventions_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_a_strange_file_is_read_as_far_as_it_is_one() -> None:
     strange = Conventions(sentences=0, ends={"\x1b": 3}, vocabulary=" \n ", characters={"«": 5, "»": 5})
-    assert str(strange) and strange.words == [] and strange.normalised("a\u00a0“b”") == "a «b»"
+    assert str(strange) and strange.words == [] and Normaliser(strange).normalised("a\u00a0“b”") == "a «b»"
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.surface.markup import with_tags
-from dragoman.surface.protection import found_by
-from dragoman.surface.tags import MOST_TAGS, without_tags
+from dragoman.surface.protected import found_by
+from dragoman.surface.tags import MOST_TAGS, with_tags, without_tags
 from dragoman.surface.words import split_words
 
 WORDS = st.lists(st.sampled_from("one two red-ish l'amica, x 3.5 & (é) <name> . ".split()), max_size=4).map(" ".join)

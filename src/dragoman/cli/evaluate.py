@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dragoman.evaluating.pairs import ScoredPair
     from dragoman.evaluating.scores import StoredEvaluation
     from dragoman.evaluating.speed import Benchmark, MedianRange
-    from dragoman.inference.segments import Arriving
+    from dragoman.inference.documents import Arriving
     from dragoman.progress import Progress
     from dragoman.runs.compare import CompareResult
     from dragoman.runs.language_model import TextEvaluation
@@ -309,7 +309,7 @@ def score_on_cluster(
 
 def typed_pairs() -> "Arriving[Pair]":
     """The pairs of standard input: what stands before and behind the first tab of each line."""
-    from dragoman.inference.segments import Arriving
+    from dragoman.inference.documents import Arriving
     from dragoman.text.readers import Pair
 
     def pair(number: int, line: str) -> Pair:

@@ -53,7 +53,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Label texts or their words, or fill in [MASK], each with probabilities."""
-    from dragoman.inference.segments import chunks
+    from dragoman.inference.documents import chunks
 
     progress = open_screen(quiet)
     if text and input_file is not None:

@@ -21,7 +21,7 @@ from dragoman.errors import ConfigError, DataError, DiskFull
 from dragoman.formats.lines import LONGEST_LINE_BYTES
 
 if TYPE_CHECKING:
-    from dragoman.inference.segments import Arriving
+    from dragoman.inference.documents import Arriving
 
 PATIENCE_SECONDS = 0.005
 """How long to wait for a further line before the lines that have come are translated. A program that writes quickly
@@ -56,7 +56,7 @@ def read(path: Path) -> Iterator[str]:
 def standard_input(typed: str = "type a text and press Enter; Ctrl-D ends") -> "Arriving[str]":
     """The lines of standard input, by the same rules as those of a file. `typed` tells a person what to type."""
     from dragoman.formats.lines import lines_of
-    from dragoman.inference.segments import Arriving
+    from dragoman.inference.documents import Arriving
 
     if sys.stdin.isatty():
         console.note(typed)

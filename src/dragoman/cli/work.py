@@ -127,7 +127,7 @@ class Work:
         """Translates the texts after those that are done. Each chunk and its translations are handed to `keep`; flags
         are counted, and noted at the end.
         """
-        from dragoman.inference.segments import chunks
+        from dragoman.inference.documents import chunks
 
         with self.progress.track("translate", total, f"{flags.unit}s") as advance:
             if done:

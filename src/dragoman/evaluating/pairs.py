@@ -13,10 +13,11 @@ from dragoman.config import choose
 from dragoman.errors import TokenizerError
 from dragoman.evaluating.direction import naming_for
 from dragoman.formats.addresses import Address
+from dragoman.inference.documents import chunks
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.segments import chunks, giant
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress
+from dragoman.surface.pipeline import giant
 from dragoman.text.readers import Pair, Reading, open_pairs
 from dragoman.text.settings import ReadingSettings, reading_overrides
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -105,7 +106,7 @@ def _scored(
 def score_pairs(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
     """Score a chunk of pairs as one batch."""
     languages = translator.target_languages
-    languages.warn_of_forgotten(languages.split([pair.source for pair in chunk], options.target_language))
+    languages.warn_of_unnamed([pair.source for pair in chunk], options.target_language)
     problems = [_problem(translator, pair, options) for pair in chunk]
     whole = [pair for pair, problem in zip(chunk, problems, strict=True) if not problem]
     scores = iter(translator.score([pair.source for pair in whole], [pair.target for pair in whole], options))

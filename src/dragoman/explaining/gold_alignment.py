@@ -30,8 +30,6 @@ from dragoman.errors import DataError
 from dragoman.formats.lines import read_lines
 from dragoman.inference.alignment import (
     AlignmentChoice,
-    Link,
-    Links,
     Word,
     align_words,
     split_words,
@@ -39,6 +37,7 @@ from dragoman.inference.alignment import (
 )
 from dragoman.inference.teacher_forcing import ForcedText, cross_weights
 from dragoman.inference.translator import Translator
+from dragoman.surface.segment import Link, Links
 
 _OWN = "gold.en-it.tsv"
 _LINK = re.compile(r"(\d{1,4})([-?])(\d{1,4})", re.ASCII)

@@ -23,7 +23,6 @@ from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, re
 from dragoman.explaining.why import Why, contributions_of, why
 from dragoman.inference.alignment import AlignmentChoice, Word, align_words
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.segments import Segments
 from dragoman.inference.teacher_forcing import ForcedText, Seen, plain_attention, teacher_force
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
@@ -31,6 +30,7 @@ from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_fo
 from dragoman.progress import silent
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
+from dragoman.surface.segment import Segment
 from dragoman.surface.tags import without_tags
 from dragoman.system import use_threads
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -165,7 +165,7 @@ class Recorder:
         _check_lengths([segment.ids for segment in segments.translated], "the text")
         (segment,) = segments.translated
         with plain_attention(self.model):
-            sentence = text[: len(text) - len(segments.text)] + segment.text  # with its tag
+            sentence = text[: len(text) - len(segments.typed)] + segment.typed  # with its tag
             return sentence, translator.translate([sentence], progress=silent)[0].text
 
     def _record_translated(self, translator: Translator, source: str, weights: str | None) -> Record:
@@ -179,15 +179,15 @@ class Recorder:
         translation = translator.writer.translation(segments, [chosen], options)
         framing = translator.framing
         parts, searched = [], iter(zip(searches, chosen, strict=True))
-        for segment in segments.all:
-            if segment.copied:
-                parts.append(Part(segment.text, segment.text, copied=True))
+        for segment in segments.parts:
+            if segment.is_copied:
+                parts.append(Part(segment.typed, segment.typed, copied=True))
                 continue
             by_width, best = next(searched)
             labels = list(best.tokens)  # with the end symbol, if it ended
             given = ForcedText(framing.source(segment.ids), [framing.target_start, *labels[:-1]], labels)
-            part = self._part(segment.read, translator.writer.text(best.tokens), given, by_width, weights)
-            parts.append(replace(part, typed=segment.form and segment.text))
+            part = self._part(segment.text, translator.writer.text(best.tokens), given, by_width, weights)
+            parts.append(replace(part, typed=segment.typed if segment.is_rewritten else None))
         return self._record(source, translation.text, False, parts, translation)
 
     def _record_given(self, translator: Translator, source: str, target: str, weights: str | None) -> Record:
@@ -203,7 +203,7 @@ class Recorder:
         part = replace(part, typed=source if read != source else None)
         return self._record(source, target, True, [part], translation)
 
-    def _search(self, translator: Translator, segments: Segments, options: SearchOptions) -> list[dict[int, Searched]]:
+    def _search(self, translator: Translator, segments: Segment, options: SearchOptions) -> list[dict[int, Searched]]:
         """What the searches of all widths found, for each translated segment by width."""
         candidates = Candidates()
         engine = translator.engine(options, candidates)

@@ -14,20 +14,16 @@ from jaxtyping import Float
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import similar_batches
-from dragoman.inference.segments import Piece, Segment
 from dragoman.model.config import ModelConfig
-from dragoman.surface.sentences import join, one_line
-from dragoman.surface.words import matching_words, places_in_line, split_words
+from dragoman.surface.segment import Links, Segment
+from dragoman.surface.sentences import one_line
+from dragoman.surface.words import split_words
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.words import Word, words_in_tokens, words_written
 
 if TYPE_CHECKING:
     from dragoman.model.transformer import EncoderDecoder
-
-Link = tuple[int, int]
-"""A word of the source and a word of the target, counted from 0."""
-Links = frozenset[Link]
 
 
 @dataclass(frozen=True)
@@ -166,7 +162,7 @@ def align(
 
     choice = AlignmentChoice.of(model.config)
     links: dict[tuple[str, tuple[int, ...]], Links] = {}
-    different = [*{(segment.read, part.tokens): segment for segment, part in pairs}.items()]
+    different = [*{(segment.text, part.tokens): segment for segment, part in pairs}.items()]
     texts = [
         ForcedText(framing.source(segment.ids), framing.target(tokens[:-1]), list(tokens))
         for (_, tokens), segment in different
@@ -176,35 +172,8 @@ def align(
     ):
         for number, weights in zip(batch, cross_weights(model, [texts[i] for i in batch]), strict=True):
             (text, tokens), segment = different[number]
-            before = len(framing.source_before) + segment.tags
+            before = len(framing.source_before) + segment.symbols
             source = words_in_tokens(tokenizers.source, text, split_words(text), before)
             target = words_written(tokenizers.target, tokens, one_line(tokenizers.target.decode(tokens))[0])
             links[text, tokens] = align_words(list(weights), source, target, choice).links
     return links
-
-
-def line_links(source_line: str, prefix: str, pieces: Sequence[Piece], links: SegmentLinks) -> tuple[Link, ...]:
-    """The links of a whole line, in order, whose pieces stand after a prefix that none of them holds.
-
-    A copied segment is linked word by word, and so is what stands around a sentence.
-    """
-    texts = [prefix, *(piece.text for piece in pieces)]
-    sources = places_in_line(source_line, [piece.segment.text for piece in pieces])
-    _, *targets = places_in_line(join(texts), texts)
-    line: set[Link] = set()
-    for piece, source, target in zip(pieces, sources, targets, strict=True):
-        segment, part = piece.segment, piece.part
-        if part is None:
-            line.update(zip(source, target, strict=False))  # a control character is no word of the target
-            continue
-        inside = links[segment.read, part.tokens]
-        if segment.form is None:
-            line.update((source[one], target[other]) for one, other in inside)
-            continue
-        read, put = matching_words(segment.read, segment.text), matching_words(piece.wrote, piece.text)
-        line.update((source[read[one]], target[put[other]]) for one, other in inside if one in read and other in put)
-        before, behind = (len(split_words(side)) for side in (segment.form.peeled.before, segment.form.peeled.after))
-        line.update(zip(source[:before], target[:before], strict=False))
-        if behind:
-            line.update(zip(source[-behind:], target[-behind:], strict=False))
-    return tuple(sorted(line))

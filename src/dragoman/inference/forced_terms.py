@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.request import Request
-from dragoman.inference.alignment import Links, SegmentLinks
+from dragoman.inference.alignment import SegmentLinks
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.requests import RequestBuilder, Start
-from dragoman.inference.segments import Segment
 from dragoman.surface.letters import capitalised
 from dragoman.surface.protected import Span
+from dragoman.surface.segment import Links, Segment
 from dragoman.surface.sentences import one_line, separator
 from dragoman.surface.terms import Terms, compiled
 from dragoman.surface.words import places_of_words
@@ -88,16 +88,16 @@ class TermWriter:
         """Translations of these segments that hold their terms where that can be; the others stay as they are."""
         terms = compiled(options.terms)
         drafts = [Draft(*pair, self._text(pair[1])) for pair in pairs]
-        open_drafts = [draft for draft in drafts if terms.missing(draft.segment.read, draft.text)]
-        before = [(draft, draft.hypothesis, terms.missing(draft.segment.read, draft.text)) for draft in open_drafts]
+        open_drafts = [draft for draft in drafts if terms.missing(draft.segment.text, draft.text)]
+        before = [(draft, draft.hypothesis, terms.missing(draft.segment.text, draft.text)) for draft in open_drafts]
         tries = 0
-        while open_drafts := [draft for draft in open_drafts if len(terms.found(draft.segment.read)) > tries]:
+        while open_drafts := [draft for draft in open_drafts if len(terms.found(draft.segment.text)) > tries]:
             links = self._link([(draft.segment, draft.hypothesis) for draft in open_drafts])
-            linked = [(draft, links[draft.segment.read, draft.hypothesis.tokens]) for draft in open_drafts]
+            linked = [(draft, links[draft.segment.text, draft.hypothesis.tokens]) for draft in open_drafts]
             open_drafts = self._filled([gap for pair in linked for gap in gaps_in(*pair, terms)], options)
             tries += 1
         for draft, hypothesis, missing in before:
-            if len(terms.missing(draft.segment.read, draft.text)) >= len(missing):
+            if len(terms.missing(draft.segment.text, draft.text)) >= len(missing):
                 draft.hypothesis = hypothesis
         return [draft.hypothesis for draft in drafts]
 
@@ -145,7 +145,7 @@ class TermWriter:
         searched = iter(self._begun(starts, options, width=OTHER_WORDS))
         beginnings, terms = list[Beginning](), compiled(options.terms)
         for gap in gaps:
-            read, count = gap.draft.segment.read, len(places_of_words(gap.before))
+            read, count = gap.draft.segment.text, len(places_of_words(gap.before))
             hypotheses = [hypothesis for _ in range(2 * len(gap.earlier)) for hypothesis in next(searched)]
             texts = [self._text(hypothesis) for hypothesis in hypotheses if not hypothesis.finished]
             ends = [places_of_words(text)[:count] for text in texts]
@@ -162,11 +162,11 @@ class TermWriter:
     def _replaced(self, gap: Gap, text: str, options: SearchOptions) -> Segment:
         """Return the source of a gap with this text in place of the term; the source if the model cannot read that."""
         segment, term = gap.draft.segment, gap.term
-        read = segment.read[: term.begin] + text + segment.read[term.end :]
-        ids = [*segment.ids[: segment.tags], *self._requests.tokenizers.source.encode(read)]
-        if not segment.tags < len(ids) <= self._requests.longest_source(options):
+        read = segment.text[: term.begin] + text + segment.text[term.end :]
+        ids = [*segment.ids[: segment.symbols], *self._requests.tokenizers.source.encode(read)]
+        if not segment.symbols < len(ids) <= self._requests.longest_source(options):
             return segment
-        return segment._replace(text=read, ids=ids, form=segment.form and replace(segment.form, plain=read))
+        return replace(segment, typed=read, text=read, ids=ids)
 
     def _begun(self, starts: Sequence[Start], options: SearchOptions, width: int = 0) -> list[list[Hypothesis]]:
         """Search for hypotheses that begin so; there are none where that may not be written. A `width` returns all."""
@@ -185,11 +185,11 @@ def gaps_in(draft: Draft, links: Links, terms: Terms) -> list[Gap]:
     """Return the places where the first missing term may be: at the words that translate it, or if none does, at the
     word that translates the next one of the source.
     """
-    missing = terms.missing(draft.segment.read, draft.text)
-    words, places = places_of_words(draft.text), places_of_words(draft.segment.read)
+    missing = terms.missing(draft.segment.text, draft.text)
+    words, places = places_of_words(draft.text), places_of_words(draft.segment.text)
     begins = [begin for begin, _ in words] + [len(draft.text)]
     gaps: list[list[Gap]] = []
-    for span, number in terms.found(draft.segment.read):
+    for span, number in terms.found(draft.segment.text):
         own = {place for place, (begin, end) in enumerate(places) if begin < span.end and span.begin < end}
         linked = sorted(word for place, word in links if place in own)
         after = [word for place, word in sorted(links) if place > max(own)]

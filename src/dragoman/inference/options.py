@@ -8,7 +8,7 @@ import pydantic
 
 from dragoman.config import Settings
 from dragoman.errors import DecodeError
-from dragoman.surface.protection import found_by
+from dragoman.surface.protected import found_by
 from dragoman.surface.sentences import is_blank
 
 if TYPE_CHECKING:

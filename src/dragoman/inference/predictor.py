@@ -22,12 +22,12 @@ from dragoman.data.batching import LabelledBatch
 from dragoman.decoding.scoring import batch_by_tokens
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
-from dragoman.inference.runtime import Runtime, computing, refuse_other_family
-from dragoman.inference.segments import CHARACTERS_A_TOKEN, LONGEST_WHOLE
+from dragoman.inference.runtime import LONGEST_WHOLE, Runtime, computing, refuse_other_family
 from dragoman.model.transformer import EncoderModel
 from dragoman.progress import Advance, Progress, as_progress
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
+from dragoman.surface.pipeline import CHARACTERS_A_TOKEN
 from dragoman.system import choose_threads
 from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN, Framing

@@ -17,7 +17,7 @@ from dragoman.decoding.request import Request
 from dragoman.errors import DecodeError
 from dragoman.inference.banned_words import BannedWords, NoBannedEnd
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.segments import Segment, Segments
+from dragoman.surface.segment import Segment
 from dragoman.surface.sentences import is_blank
 from dragoman.surface.terms import compiled
 from dragoman.surface.words import begins_in_word, ends_in_word
@@ -44,8 +44,8 @@ class RequestBuilder:
             return options.max_source_tokens
         return min(options.max_source_tokens, self.positions - self.framing.source_symbols)
 
-    def of(self, texts: Sequence[Segments], options: SearchOptions) -> list[list[Request]]:
-        """The requests of each text, one for each segment that is translated.
+    def of(self, lines: Sequence[Segment], options: SearchOptions) -> list[list[Request]]:
+        """Return the requests of each line, one for each part that is translated.
 
         Raises:
             DecodeError: the vocabulary cannot write the prefix or a form of a term.
@@ -54,11 +54,8 @@ class RequestBuilder:
         prefix, usual = self._prefix(options), self._processors(options)
         forced = ForcedPrefix(prefix) if prefix else None
         return [
-            [
-                self._request(segment, options, usual, forced if segment is text.all[0] else None)
-                for segment in text.translated
-            ]
-            for text in texts
+            [self._request(part, options, usual, forced if part is line.parts[0] else None) for part in line.translated]
+            for line in lines
         ]
 
     def continued(self, starts: Sequence[Start], options: SearchOptions, whole_words: bool = False) -> list[Request]:
@@ -76,7 +73,7 @@ class RequestBuilder:
         self, segment: Segment, options: SearchOptions, usual: Sequence[LogitsProcessor], forced: ForcedPrefix | None
     ) -> Request:
         ids = self.tokenizers.target.placeholders
-        own = [ids[one] for one in segment.read if one in ids] if segment.form is not None else []
+        own = [ids[character] for character in segment.text if character in ids] if segment.is_rewritten else []
         kept = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
         processors = (*usual, forced or self._not_blank, *kept)
         prefix_tokens = len(forced.prefix) if forced else 0

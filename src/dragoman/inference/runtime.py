@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Runs = TypeVar("Runs", "EncoderDecoder", "LanguageModel", "EncoderModel")
 """A model of any family."""
 S = TypeVar("S", bound=Settings)
+
+LONGEST_WHOLE = 8_192
+"""Most tokens of a text that is read whole, where a model has no fewer positions: attention grows with the square."""
 _WIDEST_INT8 = 65_536
 """Products of a wider axis could exceed a 32-bit sum."""
 

@@ -13,15 +13,14 @@ from jaxtyping import Float
 
 from dragoman.brief import brief
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
-from dragoman.inference.alignment import SegmentLinks, line_links
+from dragoman.inference.alignment import SegmentLinks
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.segments import Flag, Piece, Segment, Segments
-from dragoman.surface.forms import Forms
-from dragoman.surface.markup import with_missing, with_tags
+from dragoman.surface.pipeline import Surface
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, readable
 from dragoman.surface.protection import missing
+from dragoman.surface.segment import Flag, Restored, Segment
 from dragoman.surface.sentences import LONGEST_WORD, join, one_line
-from dragoman.surface.terms import compiled
+from dragoman.surface.terms import Terms, compiled
 from dragoman.surface.words import matching_words, places_in_line, spaceless, split_words
 from dragoman.text.detection import LanguageDetector
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -116,15 +115,37 @@ def doubtful_below(translations: Sequence[Translation]) -> float | None:
 
 
 class Ways(NamedTuple):
-    """The ways to translate a line that were chosen, the best first: each a hypothesis for every segment."""
+    """The chosen translations of a line, the best first: each has a hypothesis for every part that is translated."""
 
-    line: Segments
+    line: Segment
     ways: Sequence[tuple[Hypothesis, ...]]
 
     @property
     def pairs(self) -> list[tuple[Segment, Hypothesis]]:
-        """Each segment and its hypothesis, way after way."""
+        """The parts and their hypotheses, way after way."""
         return [pair for way in self.ways for pair in zip(self.line.translated, way, strict=True)]
+
+
+class Piece(NamedTuple):
+    """A part of a line with its translation."""
+
+    segment: Segment
+    part: Hypothesis | None
+    """The best hypothesis, or None if the segment was copied."""
+    written: str
+    """The translation as the model wrote it."""
+    restored: Restored
+    """The translation as it is in the line."""
+    cleaned: int
+    """Number of its characters that became spaces."""
+
+    def lost(self, language: str) -> list[str]:
+        """Return what the translation into a language should contain and does not."""
+        return missing(self.restored.text, self.segment.kept, self.segment.text, language) if self.segment.kept else []
+
+    def unused(self, terms: Terms) -> list[str]:
+        """Return the source terms whose forms the translation lacks."""
+        return [] if self.part is None else terms.missing(self.segment.text, self.restored.text)
 
 
 class Rated(NamedTuple):
@@ -137,9 +158,9 @@ class Rated(NamedTuple):
 class Writer:
     """Writes translations in the words of one model's tokenizers."""
 
-    def __init__(self, tokenizers: Tokenizers, forms: Forms, source_language: str) -> None:
-        self.tokenizers, self.forms = tokenizers, forms
-        self.detector = LanguageDetector([source_language])
+    def __init__(self, tokenizers: Tokenizers, surface: Surface) -> None:
+        self.tokenizers, self.surface = tokenizers, surface
+        self.detector = LanguageDetector([surface.languages[0]])
 
     def text(self, ids: Sequence[int]) -> str:
         """Ids as one line of text, as the model writes it."""
@@ -154,31 +175,24 @@ class Writer:
         return ""
 
     def piece(self, segment: Segment, part: Hypothesis | None, links: SegmentLinks | None) -> Piece:
-        """A segment as it stands in a translated line; with the placeholders that the search left out if its `links`
-        are known.
+        """Return a part of a line with its translation; with the placeholders that the search left out if the `links`
+        of its words are known.
         """
-        wrote, cleaned = one_line(segment.text if part is None else self.tokenizers.target.decode(part.tokens))
-        text = wrote
-        if links and part is not None and (missing := self.left_out(segment, part)):
-            text = with_missing(segment.read, wrote, missing, links[segment.read, part.tokens])
-        if segment.form is not None:
-            text = self.forms.restored(segment.form, text)
-        return Piece(segment, part, wrote, text, cleaned)
+        written, cleaned = one_line(segment.typed if part is None else self.tokenizers.target.decode(part.tokens))
+        own = None if links is None else frozenset() if part is None else links[segment.text, part.tokens]
+        return Piece(segment, part, written, self.surface.restore_part(segment, written, own), cleaned)
 
     def left_out(self, segment: Segment, part: Hypothesis) -> list[str]:
-        """The placeholders of a segment that its translation does not have."""
-        if segment.form is None or not segment.form.kept:
-            return []
-        ids = self.tokenizers.target.placeholders
-        return [one for one in segment.form.kept if one in ids and ids[one] not in part.tokens]
+        """Return the placeholders of a segment that its translation lacks."""
+        return self.surface.left_out(segment, self.text(part.tokens)) if segment.kept else []
 
     def needs_links(self, ways: Ways, options: SearchOptions) -> bool:
-        """Whether the words of these translations must be linked to those of their source."""
-        if options.align or ways.line.markup:
+        """Return True if the words of these translations must be linked to those of their source."""
+        if options.align or ways.line.pairs:
             return True
         terms = compiled(options.terms)
         return any(
-            self.left_out(segment, part) or (options.terms and terms.missing(segment.read, self.text(part.tokens)))
+            self.left_out(segment, part) or (options.terms and terms.missing(segment.text, self.text(part.tokens)))
             for segment, part in ways.pairs
         )
 
@@ -195,24 +209,25 @@ class Writer:
 
     def translation(
         self,
-        segments: Segments,
+        line: Segment,
         chosen: Sequence[Sequence[Hypothesis]],
         options: SearchOptions,
         links: SegmentLinks | None = None,
     ) -> Translation:
-        """One text's translation: the first that was chosen, with the next best beside it. With `links`, aligned."""
-        unknown = [word for segment in segments.translated for word in self._unknown_words(segment)]
-        best, *others = [
-            self._joined(segments, parts, tuple(dict.fromkeys(unknown)), options, links) for parts in chosen
-        ]
+        """Return the translation of a line: the first that was chosen, with the next best as alternatives. With
+        `links`, its words are aligned.
+        """
+        words = [word for part in line.translated for word in self._unknown_words(part)]
+        unknown = tuple(dict.fromkeys(words))
+        best, *others = [self._assembled(line, parts, unknown, options, links) for parts in chosen]
         return dataclasses.replace(best, alternatives=tuple(others)) if others else best
 
     def _unknown_words(self, segment: Segment) -> list[str]:
         """Return the words of a segment that the vocabulary lacks, as typed and without what is kept in them."""
-        words = self.tokenizers.source.unknown_words(segment.read, segment.ids)
+        words = self.tokenizers.source.unknown_words(segment.text, segment.ids)
         parts = [part for word in words for part in re.split(ANY_PLACEHOLDER, word) if part]
-        typed = [re.search(re.escape(part), segment.text, re.IGNORECASE) for part in parts]
-        return [found[0] if found else part for found, part in zip(typed, parts, strict=True)]
+        typed = [re.search(re.escape(part), segment.typed, re.IGNORECASE) for part in parts]
+        return [match[0] if match else part for match, part in zip(typed, parts, strict=True)]
 
     def scored(
         self, source: str, target: str, labels: Sequence[int], log_probs: Sequence[float], exponent: float
@@ -228,87 +243,76 @@ class Writer:
             unknown_words=tuple(self.tokenizers.source.unknown_words(source)),
         )
 
-    def _joined(
+    def _assembled(
         self,
-        segments: Segments,
+        line: Segment,
         parts: Sequence[Hypothesis],
         unknown_words: tuple[str, ...],
         options: SearchOptions,
         links: SegmentLinks | None,
     ) -> Translation:
+        """Return a line's translation that is made of these hypotheses."""
         hypotheses = iter(parts)
-        pieces = [self.piece(segment, None if segment.copied else next(hypotheses), links) for segment in segments.all]
-        cleaned = sum(piece.cleaned for piece in pieces)
-        lost = tuple(
-            written
-            for piece in pieces
-            if piece.segment.form is not None
-            for written in missing(piece.text, piece.segment.form.kept, piece.segment.form.plain, self.forms.language)
-        )
-        terms = compiled(options.terms)
-        unused_terms = tuple(
-            term
-            for piece in pieces
-            if options.terms and piece.part is not None
-            for term in terms.missing(piece.segment.read, piece.text)
-        )
-        if cleaned:
+        pieces = [self.piece(part, None if part.is_copied else next(hypotheses), links) for part in line.parts]
+        if cleaned := sum(piece.cleaned for piece in pieces):
             logger.warning("%d control characters in a translation became spaces", cleaned)
-        prefix = options.prefix.strip() if segments.begins_with_copy else ""
-        lead, *spaces = segments.spaces
-        text = join([prefix, *(piece.text for piece in pieces)], [lead, "" if prefix else lead, *spaces])
-        ids = [token for part in parts for token in part.tokens]
-        translated = segments.translated
-        least = DOUBTFUL_LOG_PROB if options.doubtful_below is None else options.doubtful_below
-        flags: dict[Flag, bool] = {
-            "truncated": not all(part.finished for part in parts),
-            "repetition": any(repeats(one.ids, part.tokens) for one, part in zip(translated, parts, strict=True)),
-            "doubtful": any(part.total < least * len(part.tokens) for part in parts),
-            "cleaned": cleaned > 0,
-            "lost": bool(lost),
-            "term": bool(unused_terms),
-            "unknown": bool(unknown_words),
-            "language": any(self.detector.other(one.text) for one in translated),
-        }
+        joined = self.surface.join(line, [piece.restored for piece in pieces])
+        language, terms = self.surface.languages[1], compiled(options.terms)
         translation = Translation(
-            source=segments.given,
-            text=text + spaces[-1] if text else "",
+            source=line.given,
+            text=self.surface.restore(line, joined),
             log_prob=sum((part.total for part in parts), 0.0),
             score=sum((part.score(options.length_penalty) for part in parts), 0.0),
-            tokens=tuple(self.tokenizers.target.tokens(ids)),
+            tokens=tuple(self.tokenizers.target.tokens([token for part in parts for token in part.tokens])),
             token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
-            flags=(*segments.flags, *(flag for flag, is_so in flags.items() if is_so)),
             unknown_words=unknown_words,
-            rewritten=tuple((one.text, readable(one.read)) for one in segments.all if one.read != one.text),
-            lost=lost,
-            unused_terms=unused_terms,
+            rewritten=tuple((part.typed, readable(part.text)) for part in line.parts if part.text != part.typed),
+            lost=tuple(text for piece in pieces for text in piece.lost(language)),
+            unused_terms=tuple(term for piece in pieces if options.terms for term in piece.unused(terms)),
         )
-        if links is None:
-            return translation
-        alignment = line_links(segments.text, prefix, pieces, links)
-        if options.align:
-            translation = dataclasses.replace(
-                translation,
-                alignment=alignment,
-                source_words=tuple(split_words(segments.text)),
-                target_words=tuple(split_words(translation.text)),
-                word_log_probs=self._word_log_probs(prefix, pieces),
-            )
-        if segments.markup is None:
-            return translation
-        return dataclasses.replace(translation, text=with_tags(segments.markup, translation.text, alignment))
+        flags = self._flags(translation, pieces, options)
+        translation = dataclasses.replace(translation, flags=(*line.flags, *flags))
+        return self._aligned(translation, line, pieces, joined) if options.align and links is not None else translation
+
+    def _flags(self, translation: Translation, pieces: Sequence[Piece], options: SearchOptions) -> list[Flag]:
+        """Return the flags of a translation that is complete but for them."""
+        translated = [(piece.segment, piece.part) for piece in pieces if piece.part is not None]
+        least = DOUBTFUL_LOG_PROB if options.doubtful_below is None else options.doubtful_below
+        flags: dict[Flag, bool] = {
+            "truncated": not all(part.finished for _, part in translated),
+            "repetition": any(repeats(segment.ids, part.tokens) for segment, part in translated),
+            "doubtful": any(part.total < least * len(part.tokens) for _, part in translated),
+            "cleaned": any(piece.cleaned for piece in pieces),
+            "lost": bool(translation.lost),
+            "term": bool(translation.unused_terms),
+            "unknown": bool(translation.unknown_words),
+            "language": any(self.detector.other(segment.typed) for segment, _ in translated),
+        }
+        return [flag for flag, is_set in flags.items() if is_set]
+
+    def _aligned(
+        self, translation: Translation, line: Segment, pieces: Sequence[Piece], joined: Restored
+    ) -> Translation:
+        """Return a translation with the links and log-probabilities of its words."""
+        return dataclasses.replace(
+            translation,
+            alignment=tuple(sorted(joined.links or ())),
+            source_words=tuple(split_words(line.typed)),
+            target_words=tuple(split_words(joined.text)),
+            word_log_probs=self._word_log_probs(line.prefix, pieces),
+        )
 
     def _word_log_probs(self, prefix: str, pieces: Sequence[Piece]) -> tuple[float, ...]:
-        """The lowest log-probability of each word of a line, whose pieces stand after the prefix."""
-        texts = [prefix, *(piece.text for piece in pieces)]
+        """Return the lowest log-probability of each word of a line, whose pieces follow the prefix."""
+        texts = [prefix, *(piece.restored.text for piece in pieces)]
         line = join(texts)
         _, *places = places_in_line(line, texts)
         lowest = [0.0] * len(split_words(line))
         for piece, numbers in zip(pieces, places, strict=True):
             if (part := piece.part) is None:
                 continue
-            put = matching_words(piece.wrote, piece.text)
-            for place, word in enumerate(words_written(self.tokenizers.target, part.tokens, piece.wrote)):
+            put = matching_words(piece.written, piece.restored.text)
+            for place, word in enumerate(words_written(self.tokenizers.target, part.tokens, piece.written)):
                 if place in put and word.first < word.last:
                     number = numbers[put[place]]
                     lowest[number] = min(lowest[number], *part.log_probs[word.first : word.last])

@@ -9,7 +9,7 @@ Texts that are given together are translated side by side, and none affects anot
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
@@ -26,21 +26,23 @@ from dragoman.inference.alignment import TOKENS_AT_ONCE, SegmentLinks, align
 from dragoman.inference.forced_terms import TermWriter
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.requests import RequestBuilder
-from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
-from dragoman.inference.segments import LONGEST_WHOLE, Segment, Segments, giant, read_segments
-from dragoman.inference.target_language import TargetLanguages
+from dragoman.inference.runtime import LONGEST_WHOLE, Runtime, computing, options_of, refuse_other_family
 from dragoman.inference.translation import Translation, Ways, Writer
 from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
-from dragoman.surface.forms import Form, Forms
-from dragoman.surface.protection import found_by, hide
-from dragoman.surface.sentences import one_line, separator
-from dragoman.surface.tags import Markup, without_tags
+from dragoman.surface.pipeline import Surface, giant
+from dragoman.surface.protected import found_by
+from dragoman.surface.protection import hide
+from dragoman.surface.segment import Context, Segment
+from dragoman.surface.sentences import one_line, separator, spaces_around
+from dragoman.surface.tags import without_tags
+from dragoman.surface.target_language import TargetLanguages, tagged
 from dragoman.surface.terms import compiled
 from dragoman.system import choose_threads
 from dragoman.text import detection
+from dragoman.tokenizing.tokenizer import only_unicode
 
 if TYPE_CHECKING:
     from dragoman.model.transformer import EncoderDecoder
@@ -85,10 +87,9 @@ class Translator:
         options: how it searches when it is not told otherwise; the model folder's own.
         device, precision: where and in which numbers the model runs.
         threads: how many compute.
-        source_forms: what sentences are typed in, and the model was not trained on.
+        surface: the rewriting of text around the model.
         requests, writer: from segments of text to requests of the search, and from what it found to translations.
         languages: of the sources and of the translations.
-        target_languages: those that a text may ask for, if there are several.
         search: what answers its requests beside those of others; None: it searches by itself.
     """
 
@@ -114,19 +115,23 @@ class Translator:
         self.framing = stored.files.framing
         self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
         conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
-        source, target = conventions.source, conventions.target
         known = self.tokenizers.source.placeholders.keys() & self.tokenizers.target.placeholders.keys()
-        placeholders = "".join(one for one in conventions.learnt_placeholders if one in known)
-        self.source_forms = Forms(source, target, self.languages, placeholders)
-        forms = Forms(target, source, (self.languages.target, self.languages.source))
-        self.writer = Writer(self.tokenizers, forms, self.languages.source)
-        self.target_languages = TargetLanguages(self.tokenizers.source.target_languages)
+        placeholders = "".join(character for character in conventions.learnt_placeholders if character in known)
+        encode, target_ids = self.tokenizers.source.encode_batch, self.tokenizers.source.target_languages
+        writable = self.tokenizers.target.placeholders
+        self.surface = Surface(conventions, self.languages, encode, placeholders, writable, target_ids)
+        self.writer = Writer(self.tokenizers, self.surface)
         self._torch_lock = RLock()  # passes of several threads at once would share torch's threads
 
     @property
     def model(self) -> "EncoderDecoder":
         """The model in PyTorch."""
         return self.runtime.model
+
+    @property
+    def target_languages(self) -> TargetLanguages:
+        """The languages that a text may ask for, if there are several."""
+        return self.surface.target_languages
 
     def sharing(self, search: Searcher) -> "Translator":
         """The same translator, whose requests this search answers beside those of others."""
@@ -246,41 +251,40 @@ class Translator:
         the pieces are the text that `translate` gives.
         """
         options = (options or self.options).but(**settings)
-        (segments,) = self.read([text], options)
+        (line,) = self.read([text], options)
         terms = compiled(options.terms)
-        if segments.markup or any(terms.found(segment.read) for segment in segments.translated):
+        if line.pairs or any(terms.found(part.text) for part in line.translated):
             (translation,) = self.translate([text], options, progress=False)
             yield translation.text
             return translation
-        requests = iter(self.requests.of([segments], options)[0])
-        hypotheses: list[list[Hypothesis]] = []  # of each segment that is translated
-        before, (space, *spaces) = "", segments.spaces
-        if segments.begins_with_copy and options.prefix:
-            before = options.prefix.strip()
+        requests = iter(self.requests.of([line], options)[0])
+        hypotheses: list[list[Hypothesis]] = []  # of each part that is translated
+        before, (space, *spaces) = line.prefix, spaces_around(line)
+        if before:
             yield space + before
             space = ""
-        for segment, space_behind in zip(segments.all, spaces, strict=True):
-            if segment.copied:
-                growing: Iterable[str] = [one_line(segment.text)[0]]
+        for part, space_after in zip(line.parts, spaces, strict=True):
+            if part.is_copied:
+                growing: Iterable[str] = [one_line(part.typed)[0]]
             else:
-                growing = self._grow(next(requests), options, hypotheses, segment)
+                growing = self._grow(next(requests), options, hypotheses, part)
             written, yielded = "", 0
             for written in growing:
                 piece = separator(before, written, space) + written
                 if len(piece) > yielded:
                     yield piece[yielded:]
                     yielded = len(piece)
-            before, space = written or before, space_behind
+            before, space = written or before, space_after
         if before and space:
             yield space
-        return self._aligned([Ways(segments, self.writer.choose(hypotheses, options))], options)[0]
+        return self._aligned([Ways(line, self.writer.choose(hypotheses, options))], options)[0]
 
     def _grow(
         self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]], segment: Segment
     ) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its own are added to `hypotheses` at the end."""
-        form, samples = segment.form, request.samples(options.samples)
-        is_final = options.risk_samples is None and (form is None or not form.kept)
+        samples = request.samples(options.samples)
+        is_final = options.risk_samples is None and not segment.kept
         ended: dict[int, list[Hypothesis]] = {}
         search = self._searching(options, 1)
         with closing(search.watch(samples) if is_final else search.run(samples)) as events:
@@ -293,11 +297,11 @@ class Translator:
                     ended[event.ticket] = event.hypotheses
                 else:
                     settled = self.writer.settled_text(event.tokens)
-                    yield settled if form is None else self.writer.forms.restored(form, settled, is_whole=False)
+                    yield self.surface.restore_part(segment, settled, is_whole=False).text
         hypotheses.append(_joined(ended[place] for place in range(len(samples))))
         ((best,), *_) = self.writer.choose(hypotheses[-1:], options)
         links = self._links([(segment, best)], options) if self.writer.left_out(segment, best) else None
-        yield self.writer.piece(segment, best, links).text
+        yield self.writer.piece(segment, best, links).restored.text
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
@@ -326,29 +330,35 @@ class Translator:
             for pair in zip(sources, targets, labels, log_probs, strict=True)
         ]
 
-    def read(self, texts: Iterable[str], options: SearchOptions) -> list[Segments]:
-        """Each text in the segments that are translated one by one."""
+    def read(self, texts: Iterable[str], options: SearchOptions) -> list[Segment]:
+        """Return each text as a line with the parts that are translated one by one.
+
+        Raises:
+            DecodeError: a text is no string, or longer than the model takes and may not be split.
+            TokenizerError: a text is not Unicode.
+        """
         if isinstance(texts, str):
             raise DecodeError("translate takes several texts, but was given one; put it in a list")
-        given, languages = list(texts), self.target_languages
-        for number, text in enumerate(given, 1):
+        lines = list(texts)
+        for number, text in enumerate(lines, 1):
             if not isinstance(text, str):
                 raise DecodeError(f"text {number} should be a string, but is {text!r}")
-        split = languages.split(given, options.target_language)
-        longest = self.requests.longest_source(options) - bool(languages.ids)
-        as_typed = options.raw or bool(options.prefix)
-        marked = [
-            Markup(text) if as_typed else without_tags(text, found_by(options.protect, text)) for text, _ in split
-        ]
-        plain = [markup.plain for markup in marked]
-        form = (lambda _: None) if as_typed else self._form(options)
-        lines = read_segments(plain, self.tokenizers.source, longest, options.split, options.abbreviations, form)
-        languages.warn_of_forgotten(split)
-        rows = zip(lines, given, split, marked, strict=True)
-        return [
-            languages.mark(replace(line, markup=markup if markup.pairs else None), text, wanted.language)
-            for line, text, wanted, markup in rows
-        ]
+        with only_unicode(lines):
+            "".join(lines).encode()
+        return self.surface.read(lines, self._context(options))
+
+    def _context(self, options: SearchOptions) -> Context:
+        """Return the options of a request that surface rewriting needs."""
+        return Context(
+            longest=self.requests.longest_source(options) - bool(self.target_languages.ids),
+            split=options.split,
+            abbreviations=options.abbreviations,
+            protect=options.protect,
+            terms=compiled(options.terms) if options.terms else None,
+            target_language=options.target_language,
+            prefix=options.prefix,
+            is_raw=options.raw,
+        )
 
     def engine(
         self,
@@ -395,7 +405,7 @@ class Translator:
             for each, ways in zip(chosen, different, strict=True)
         ]
 
-    def continued(self, line: Segments, beginning: Sequence[int], options: SearchOptions) -> Translation:
+    def continued(self, line: Segment, beginning: Sequence[int], options: SearchOptions) -> Translation:
         """The translation of a line of one segment that begins with these tokens. A term that would change them is not
         written.
         """
@@ -436,30 +446,23 @@ class Translator:
             f"or decode.beam_size (now {options.beam_size})",
         )
 
-    def _form(self, options: SearchOptions) -> Callable[[str], Form | None]:
-        """Finds the form of a sentence."""
-        return partial(
-            self.source_forms.form, protect=options.protect, terms=compiled(options.terms) if options.terms else None
-        )
-
     def plain_pairs(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions
     ) -> tuple[list[str], list[str]]:
-        """Sources as the model reads them, with tags, and translations as it would write them."""
-        split = self.target_languages.split(sources, options.target_language)
+        """Return sources as the model reads them, with language tags, and translations as it would write them."""
         if options.raw:
-            return [wanted.tagged for wanted in split], list(targets)
+            return self.target_languages.tagged(sources, options.target_language), list(targets)
+        context = replace(self._context(options), prefix="")
         read, written = [], []
-        for wanted, given in zip(split, targets, strict=True):
-            source, target = (
-                without_tags(text, found_by(options.protect, text)).plain for text in (wanted.text, given)
-            )
-            if form := self._form(options)(source.strip()):
-                hidden = hide(target.strip(), form.kept)
-                target_form = self.writer.forms.form(hidden)
-                source, target = form.plain, target_form.plain if target_form else hidden
-            read.append(wanted._replace(text=source).tagged)
-            written.append(target)
+        for source, target in zip(sources, targets, strict=True):
+            line = self.surface.line(source, context)
+            text, translation = line.typed, without_tags(target, found_by(options.protect, target)).plain
+            part = self.surface.rewritten(Segment.from_typed(text.strip()), context)
+            if part.is_rewritten:
+                hidden = Segment.from_typed(hide(translation.strip(), part.kept))
+                text, translation = part.text, self.surface.opposite.rewritten(hidden, Context(context.longest)).text
+            read.append(tagged(text, line.language))
+            written.append(translation)
         return read, written
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:

@@ -18,7 +18,6 @@ from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import evenly_spread
 from dragoman.evaluating.scores import write_scores
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.target_language import TargetLanguages
 from dragoman.inference.translation import Translation, doubtful_below
 from dragoman.inference.translator import Translator
 from dragoman.languages import UNKNOWN_LANGUAGE
@@ -29,9 +28,11 @@ from dragoman.runs.task import Task, Validated
 from dragoman.store.description import Languages, ModelFiles, StoredModel, read_conventions
 from dragoman.store.folder import find_model
 from dragoman.surface.conventions import PairConventions
-from dragoman.surface.letters import Truecaser
+from dragoman.surface.learning import learn_pair_conventions, with_copies_counted
+from dragoman.surface.letters import Normaliser, Truecaser
 from dragoman.surface.protected import Names, alike
 from dragoman.surface.sentences import split_sentences
+from dragoman.surface.target_language import TargetLanguages
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.text.report import REPORT, DataReport, read_report
@@ -123,7 +124,7 @@ class TranslationTask(Task):
         pairs = self._normalised(pairs)
         languages, wanted = TargetLanguages(tokenizers.source.target_languages), self.recipe.decode.target_language
         if wanted is not None or languages.ids:
-            languages.warn_of_forgotten(languages.split([source for source, _ in self.dev_pairs], wanted))
+            languages.warn_of_unnamed([source for source, _ in self.dev_pairs], wanted)
             pairs = ((languages.tagged([source], wanted)[0], target) for source, target in pairs)
         return encode_corpus(pairs, tokenizers, folder, self.progress, pool, linked=self._is_linked(name))
 
@@ -173,12 +174,12 @@ class TranslationTask(Task):
         return VariedBatches(batches, self.corpora.tokenizers, partial(alike, names=names), **settings)
 
     def _normalised(self, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        """The pairs in the characters that the model reads and writes."""
+        """Return the pairs in the characters that the model reads and writes."""
         conventions = self.conventions
         if conventions is None:
             return pairs
-        source, target = conventions.source.normalised, conventions.target.normalised
-        return ((source(one), target(other)) for one, other in pairs)
+        source, target = Normaliser(conventions.source).normalised, Normaliser(conventions.target).normalised
+        return ((source(typed), target(translation)) for typed, translation in pairs)
 
     @cached_property
     def dev_pairs(self) -> list[tuple[str, str]]:
@@ -295,7 +296,7 @@ def learn_conventions(data: Path, report: DataReport) -> PairConventions:
     def pairs() -> Iterator[tuple[str, str]]:
         return evenly_spaced(read_split(data, "train"), report.splits["train"].pairs, SAMPLED_PAIRS)
 
-    return PairConventions.learn(pairs()).counted(pairs(), report.source_language)
+    return with_copies_counted(learn_pair_conventions(pairs()), pairs(), report.source_language)
 
 
 def _old_pairs(data: Path, start: StartSettings) -> tuple[Iterator[tuple[str, str]], Pool | None]:

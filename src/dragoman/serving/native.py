@@ -267,7 +267,7 @@ def explained(service: Service, asked: AskedPage, job: Job) -> str:
     assert model.translator is not None
     with refusing():
         (line,) = model.translator.read([asked.text], service.options(model, goal))
-        tokens = sum(len(segment.ids) for segment in line.all)
+        tokens = sum(len(segment.ids) for segment in line.parts)
         if tokens > MOST_EXPLAINED:
             raise DecodeError(f"at most {MOST_EXPLAINED} tokens are explained, but this text has {tokens}")
         with _ONE_AT_A_TIME, use_threads(model.translator.threads):

@@ -18,14 +18,13 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
 from dragoman.formats.document import lines_in, with_lines
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.segments import Segment
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.serving.service import joined
-from dragoman.surface.forms import Form
 from dragoman.surface.letters import capitalised
 from dragoman.surface.protection import hide
-from dragoman.surface.sentences import join, split_sentences
+from dragoman.surface.segment import Context, Segment
+from dragoman.surface.sentences import join, spaces_around, split_sentences
 from dragoman.surface.words import places_of_words
 
 BEGINNINGS, LONGEST = 16, 24
@@ -100,23 +99,23 @@ class _Line:
 
     def __init__(self, translator: Translator, line: str, options: SearchOptions) -> None:
         self._translator, self._options = translator, options
-        self._forms = translator.writer.forms
+        self._surface = translator.surface
         (self._line,) = translator.read([line], options)
-        self._segments = self._line.all
-        if self._line.markup:
+        self._segments = self._line.parts
+        if self._line.pairs:
             raise DecodeError("a line with tags is translated as a whole; take them out to choose its words")
 
     @cached_property
     def _own(self) -> list[Translation]:
         """What the model writes for each segment by itself."""
-        return self._translator.translate([each.text for each in self._segments], self._options, progress=False)
+        return self._translator.translate([segment.typed for segment in self._segments], self._options, progress=False)
 
     def rewritten(self, prefix: str, is_whole: bool) -> Translation:
         """The translation that begins so, or is this."""
         shares = self._shares(prefix)
         parts = [self._part(n, share, is_whole or n < len(shares) - 1) for n, share in enumerate(shares)]
         parts += self._own[len(parts) :] if len(parts) < len(self._segments) else []
-        return joined(self._line.given, parts, lambda texts: join(texts, self._line.spaces))
+        return joined(self._line.given, parts, lambda texts: join(texts, spaces_around(self._line)))
 
     def words(self, translation: str, begin: int, end: int) -> list[OtherWord]:
         """What else could stand at this place of a translation."""
@@ -129,9 +128,8 @@ class _Line:
         start, segment, share = next(place for place in reversed(places) if place[0] <= begin)
         begin, end = begin - start, end - start
         before, word = share[:begin].rstrip(), share[begin:end]
-        form = segment.form
-        is_around = form is not None and not len(form.peeled.before) <= begin < len(share) - len(form.peeled.after)
-        if segment.copied or is_around or _is_kept(form, share, begin):
+        is_around = not len(segment.before) <= begin < len(share) - len(segment.after)
+        if segment.is_copied or is_around or _is_kept(segment, share, begin):
             raise DecodeError(f"{word!r} stands there as it was typed, so no other word can")
         ids = self._tokens(segment, before)
         wide = self._options.searching(beam_size=BEGINNINGS, n_best=BEGINNINGS, terms=())
@@ -163,7 +161,7 @@ class _Line:
                 break
             share = self._own[number].text
             if not rest.startswith(share) or rest[len(share) :][:1].isalnum():
-                count = 0 if segment.copied else len(split_sentences(share))
+                count = 0 if segment.is_copied else len(split_sentences(share))
                 share = "".join(split_sentences(rest)[:count])
             shares.append(share.rstrip())
             rest = rest[len(share) :].lstrip()
@@ -172,21 +170,21 @@ class _Line:
     def _part(self, number: int, share: str, is_whole: bool) -> Translation:
         """The translation of one segment that begins so, or is this."""
         segment = self._segments[number]
-        if not share or segment.copied or (len(self._segments) > 1 and share == self._own[number].text):
+        if not share or segment.is_copied or (len(self._segments) > 1 and share == self._own[number].text):
             return self._own[number]
         ids = self._tokens(segment, share, is_whole)
-        line = replace(self._line, text=segment.text, given=segment.text, all=(segment,), flags=())
+        line = replace(self._line, typed=segment.typed, given=segment.typed, parts=(segment,), flags=())
         return self._translator.continued(
             line, self._translator.framing.labels(ids) if is_whole else ids, self._options
         )
 
     def _tokens(self, segment: Segment, text: str, is_whole: bool = False) -> list[int]:
         """The tokens by which the translation of a segment begins with this text, or is it."""
-        form, written = segment.form, text
-        if form is not None:
-            before = self._forms.restored(form, "1", is_whole=False).removesuffix("1").rstrip()
-            bare = hide(text.removeprefix(before).lstrip(), form.kept)
-            fitting = (way for way in self._ways(bare) if self._forms.restored(form, way, is_whole) == text)
+        written: str | None = text
+        if segment.is_rewritten:
+            before = self._restored(segment, "1", is_whole=False).removesuffix("1").rstrip()
+            bare = hide(text.removeprefix(before).lstrip(), segment.kept)
+            fitting = (way for way in self._ways(bare) if self._restored(segment, way, is_whole) == text)
             written = next(fitting, None) if bare else ""
         if written is None:
             raise DecodeError(f"{text[-100:]!r} does not stand as its source does, so the model cannot go on from it")
@@ -202,10 +200,10 @@ class _Line:
 
     def _ways(self, text: str) -> Iterator[str]:
         """How the model may have written a text, or the beginning of one, that was given another form."""
-        found = self._forms.form(text)
-        if found is not None:
-            yield found.plain
-            yield found.plain[:-1].rstrip()  # without the mark that a sentence gets at its end
+        rewritten = self._surface.opposite.rewritten(Segment.from_typed(text), Context(longest=0))
+        if rewritten.is_rewritten:
+            yield rewritten.text
+            yield rewritten.text[:-1].rstrip()  # without the mark that a sentence gets at its end
         yield capitalised(text, self._translator.languages.target)
         yield text
 
@@ -230,17 +228,19 @@ class _Line:
         if not goes_on or len(places) <= number + (not whole.finished):
             return None
         begin, end = places[number]
-        if _is_kept(segment.form, text, begin):
+        if _is_kept(segment, text, begin):
             return None
         last = next(count for count, each in enumerate(shown, 1) if each[:end] == text[:end])
         return OtherWord(text[begin:end], math.exp(sum(whole.log_probs[begun : begun + last])), text[:end])
 
     def _shown(self, segment: Segment, tokens: Sequence[int]) -> str:
-        text = self._translator.writer.text(tokens)
-        return text if segment.form is None else self._forms.restored(segment.form, text, is_whole=False)
+        return self._restored(segment, self._translator.writer.text(tokens), is_whole=False)
+
+    def _restored(self, segment: Segment, text: str, is_whole: bool) -> str:
+        return self._surface.restore_part(segment, text, is_whole=is_whole).text
 
 
-def _is_kept(form: Form | None, text: str, place: int) -> bool:
-    """Whether the word at this place of a translation belongs to a name, number or code of its source."""
-    names = form.kept.values() if form is not None else ()
+def _is_kept(segment: Segment, text: str, place: int) -> bool:
+    """Return True if the word at this place of a translation belongs to a name, number or code of its source."""
+    names = segment.kept.values()
     return any(0 <= (first := text.find(name)) <= place < first + len(name) for name in names)

@@ -4,24 +4,21 @@ partner stands inside, and so does all between them.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
-QUOTES = '"“”„‟«»‹›「」『』〝〞＂'
-_SINGLE = "'’‘‚"
-_OPENING, _CLOSING = "([{（【〈《", ")]}）】〉》"
-_MARKS = ".!?…。．！？｡؟।॥।"
-END_MARKS = frozenset(_MARKS)
+from dragoman.surface.conventions import END_MARKS, MARKS
+from dragoman.surface.letters import Side, words_in
+from dragoman.surface.placeholders import shown
+from dragoman.surface.quotes import CLOSING, PAIR, PAIRED, QUOTES, SINGLE_QUOTES, partners
+from dragoman.surface.segment import Context, Restored, Segment
 
 _SPACE = r"[\s\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
-_MARK = rf"[{_MARKS}:;,：；，、،؛–—―-]"
+_MARK = rf"[{MARKS}:;,：；，、،؛–—―-]"
 _NAME = r"[^\W\d_][\w.'’-]*+(?:\ [^\W\d_][\w.'’-]*+){0,2}(?:\ \d{1,3})?"
 _NUMBER = r"\d{1,3}(?:\.\d{1,3})*+"
-_PAIR = rf"""(?P<quotes>``|''|(?<![^\s(]),,(?=\w)|[{QUOTES}{_SINGLE}])
-      | (?P<brackets>[{re.escape(_OPENING + _CLOSING)}])
-      | (?P<emphasis>\*++|_++|~++|`)"""
 _FRONT = re.compile(
     rf"""(?P<space>{_SPACE}++)
       | (?P<ellipsis>…++|\.\.++)
@@ -30,18 +27,11 @@ _FRONT = re.compile(
       | (?P<number>(?:\(?(?:{_NUMBER}|[^\W\d_]|[ivxIVX]{{1,5}})\)|(?:{_NUMBER}|[a-hivx]|[ivx]{{2,5}}|[IVX]{{2,5}})\.
           |\d{{1,3}}(?:\.\d{{1,3}}){{2,4}}|\[\d{{1,3}}\])(?={_SPACE}))
       | (?P<speaker>(?:{_NAME}(?:\ \([^()]{{1,40}}\))?:|\[{_NAME}\]:?|<{_NAME}>)(?={_SPACE}))
-      | {_PAIR}""",
+      | {PAIR}""",
     re.VERBOSE,
 )
-_BACK = re.compile(rf"(?P<marks>(?:{_SPACE}*+{_MARK})++) | (?P<space>{_SPACE}++) | {_PAIR}", re.VERBOSE)
-_BACKWARDS = re.compile(rf"(?:{_SPACE}|{_MARK}|[{QUOTES}{_SINGLE}{re.escape(_CLOSING)}*_~`])*+")
-_PAIRED = re.compile(_PAIR, re.VERBOSE)
-_RUN = re.compile(rf"(?:[{QUOTES}{_SINGLE}{re.escape(_OPENING + _CLOSING)}*_~`]|(?<![^\s(]),,(?=\w))++")
-_FAMILY = {
-    **dict.fromkeys([*QUOTES, "``", "''", ",,"], '"'),
-    **dict.fromkeys(_SINGLE, "'"),
-    **dict(zip(_CLOSING, _OPENING, strict=True)),
-}
+_BACK = re.compile(rf"(?P<marks>(?:{_SPACE}*+{_MARK})++) | (?P<space>{_SPACE}++) | {PAIR}", re.VERBOSE)
+_BACKWARDS = re.compile(rf"(?:{_SPACE}|{_MARK}|[{QUOTES}{SINGLE_QUOTES}{re.escape(CLOSING)}*_~`])*+")
 _BARE = re.compile(r"[^\W\d_]{2}[\w\s,'’-]*\w[.!?]")  # most sentences: nothing stands around them
 _LONG = 1_000  # characters of a sentence in which the next number of a list is looked for
 _ABBREVIATION = re.compile(r"[^\W\d_]\.[^\W\d_]\.")
@@ -81,11 +71,11 @@ def peel(text: str, known: Collection[str] = (), is_name: Callable[[str], bool] 
         front.append(match)
         begin = match.end()
     items = [*front, *back]
-    partner = partners(text) if any(item.lastgroup in _PAIRED.groupindex for item in items) else {}
+    partner = partners(text) if any(item.lastgroup in PAIRED.groupindex for item in items) else {}
     for item in items:
         if _kind(item) in known or (item.lastgroup == "speaker" and not is_name(item[0])) or _goes_on(item):
             partner[item.start()] = item.start()
-        elif item.lastgroup not in _PAIRED.groupindex:
+        elif item.lastgroup not in PAIRED.groupindex:
             partner.pop(item.start(), None)  # the bracket of a number
     for _ in range(2):  # a mark that stays on one side keeps its partner on the other
         back = _outside(back, partner, range(begin, len(text)))
@@ -97,6 +87,74 @@ def peel(text: str, known: Collection[str] = (), is_name: Callable[[str], bool] 
         return Peeled(text[:begin], text[begin : end + 1], text[end + 1 :], "", kinds)
     marks = next((item[0] for item in reversed(back) if item.lastgroup == "marks"), "")
     return Peeled(text[:begin], text[begin:end], text[end:], marks, kinds)
+
+
+class Around:
+    """Step that takes off what surrounds a sentence, and puts it around the translation, in its quotes."""
+
+    def __init__(self, source: Side, target: Side) -> None:
+        self._source, self._target = source, target
+
+    def apply(self, segment: Segment, context: Context) -> list[Segment]:
+        """Take off the kinds that the training text hardly has."""
+        peeled = peel(segment.text, self._source.conventions.around_known, self._is_name)
+        if not peeled.before and not peeled.after:
+            return [segment]
+        return [replace(segment, text=peeled.core, before=peeled.before, after=peeled.after, marks=peeled.marks)]
+
+    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
+        """Put both sides around the translation."""
+        (translation,) = translations
+        after = segment.after if translation.after is None else translation.after
+        closing = self._quoted(after, 1) if translation.is_whole else ""
+        return translation._replace(text=self._quoted(segment.before, 0) + translation.text + closing)
+
+    def _is_name(self, speaker: str) -> bool:
+        """Return True if none of its words is translated; a single letter never is."""
+        words = words_in(speaker.partition("(")[0])
+        return all(word[0].isupper() and (len(word) == 1 or self._source.is_name(word)) for word in words)
+
+    def _quoted(self, typed: str, side: int) -> str:
+        """Return the characters before (0) or after (1) a sentence, with the quotes of the target language."""
+        quotes, changed = self._target.conventions.quotes, QUOTES
+        if quotes == '""':
+            quotes, changed = self._target.conventions.quotes_of_print, QUOTES.replace('"', "")
+        if not quotes:
+            return typed
+        return "".join(quotes[side] if character in changed else character for character in typed)
+
+
+class EndMark:
+    """Step that gives a sentence the usual end mark if it has none, and takes that of the translation off."""
+
+    def __init__(self, source: Side, target: Side) -> None:
+        self._conventions, self._language = source.conventions, target.language
+
+    def apply(self, segment: Segment, context: Context) -> list[Segment]:
+        """Add a mark for those that were taken off, or where every sentence of the training text has one."""
+        is_bare = shown(segment.text[-1:]).isalnum() and not self._conventions.has_sentences_without_mark
+        if not segment.marks and not is_bare:
+            return [segment]
+        text = segment.text + self._conventions.mark(segment.marks)
+        return [replace(segment, text=text, has_added_mark=True)]
+
+    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
+        """Take off the mark of the translation, and write the typed marks as its language does."""
+        (translation,) = translations
+        if not segment.has_added_mark or not translation.is_whole:
+            return translation
+        text, is_greek = translation.text, self._language.startswith("el")
+        others = "".join(END_MARKS - {"."}) + ";" * is_greek
+        bare = text.rstrip(others if text[-1] in others else ".")  # the stop of p.m.! stays
+        space, mark = text[len(bare.rstrip()) : len(bare)], text[len(bare) :]
+        if not bare.strip():
+            return translation
+        marks = typed = segment.marks
+        if is_greek or (mark and not mark.isascii()):
+            typed = marks.translate(str.maketrans("?!", ";!" if is_greek else "？！"))
+        if marks[:1] in set("?!:;"):
+            typed = space + typed
+        return translation._replace(text=bare.rstrip(), after=segment.after.replace(marks, typed, 1))
 
 
 def _outside(items: list[re.Match[str]], partner: dict[int, int], inside: range) -> list[re.Match[str]]:
@@ -122,35 +180,3 @@ def _goes_on(item: re.Match[str]) -> bool:
     number = item[0].strip("()[].")
     following = item[0].replace(number, number[:-1] + chr(ord(number[-1]) + 1)) if item.lastgroup == "number" else ""
     return bool(following) and f" {following} " in item.string[item.end() : item.end() + _LONG]
-
-
-def partners(text: str) -> dict[int, int]:
-    """The place of each quote, bracket and mark of emphasis, and that of its partner: the length of the text if it is
-    not closed, -1 if it was not opened, and its own place for an apostrophe, inches and quotes around nothing.
-
-    >>> partners("“It's (he”) 5'")
-    {3: 3, 0: 9, 9: 0, 6: 10, 10: 6, 13: 13}
-    """
-    found: dict[int, int] = {}
-    opened: defaultdict[str, list[int]] = defaultdict(list)
-    for run in _RUN.finditer(text):
-        before, behind = text[run.start() - 1 : run.start()], text[run.end() : run.end() + 1]
-        is_first, is_last = before.isspace() or before in "¿¡—–-…", behind.isspace() or behind in ".,!?;:…"
-        opens = not before or (behind != "" and (is_first if is_first != is_last else not opened['"']))
-        is_empty = run[0] in ('""', "“”") and not before.strip() and (not behind or is_last)
-        is_apostrophe = run[0] in {*_SINGLE} and before.isalnum() and behind.isalnum()
-        for match in _PAIRED.finditer(text, run.start(), run.end()):
-            mark, place = match[0], match.start()
-            others = opened[_FAMILY.get(mark, mark)]
-            if is_empty or is_apostrophe:
-                found[place] = place
-            elif mark in _OPENING or (opens and mark not in _CLOSING):
-                others.append(place)
-            elif others:
-                found[others[-1]], found[place] = place, others[-1]
-                others.pop()
-            else:
-                found[place] = place if mark in _SINGLE or (mark == '"' and before.isdigit()) else -1
-    for mark, places in opened.items():
-        found.update((place, place if mark == "'" else len(text)) for place in places)
-    return found

@@ -1,15 +1,26 @@
-"""Capitals and small letters as languages have them, and the usual form of each word of a text (truecasing)."""
+"""Letters of a text: upper and lower case by language, the usual form of each word (truecasing), and characters. A
+sentence is given the letters of the training text, and its translation the letter case and quotes of the source.
+"""
 
 import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice, takewhile
 
-from dragoman.surface.placeholders import ANY_PLACEHOLDER
+from dragoman.surface.conventions import END_MARKS, Conventions
+from dragoman.surface.placeholders import ANY_PLACEHOLDER, shown
+from dragoman.surface.quotes import QUOTES, requoted
+from dragoman.surface.segment import Case, Context, Restored, Segment
 
+_ASCII, _DASH = {"’": "'", "…": "..."}, "-"
+_APOSTROPHES, _DASHES, _USUAL_DASHES = "'’ʼ‘´`′‛＇", "‐‑‒−–—―", "-–—"
+_COMPATIBLE = "<wide> <narrow> <compat> <font> <noBreak> <initial> <medial> <final> <isolated>".split()
+_JOINERS = "\u200c\u200d"  # they change how Persian and Indian words are written
+_SPACES = re.compile(r"\s\s+")
 _DOTTED = ("tr", "az")  # i and İ are one letter, ı and I another
 _TONOS, _DOT_ABOVE = "\u0301", "\u0307"
 _WORD = re.compile(
@@ -166,6 +177,166 @@ class Truecaser:
 
     def _key(self, word: str) -> str:
         return upper(word, self._language)
+
+
+class Side:
+    """One side of a language pair: its language, its conventions, the usual forms of its words, and its names."""
+
+    def __init__(self, conventions: Conventions, others: Conventions, language: str) -> None:
+        """`others` are the conventions of the other side."""
+        self.conventions, self._others, self.language = conventions, others, language
+
+    @cached_property
+    def truecaser(self) -> Truecaser:
+        """The usual forms of the words of this side."""
+        return Truecaser(self.conventions.words, self.language)
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The words that the other side writes with a capital."""
+        return {word for word in self._others.words if word[0].isupper()}
+
+    def is_name(self, word: str) -> bool:
+        """Return True for a word that the training text lacks, or that both languages have as a name."""
+        usual = self.truecaser.usual(word)
+        return usual is None or usual in self.names
+
+
+class Normaliser:
+    """Writes text in the characters of a training text."""
+
+    def __init__(self, conventions: Conventions) -> None:
+        self._conventions = conventions
+        self._unchanged = {" "}
+
+    def normalised(self, text: str) -> str:
+        """Return the text in the characters that the training text has."""
+        return self.rewritten(text)[0]
+
+    def rewritten(self, text: str) -> tuple[str, str]:
+        """Return the normalised text, and the quotes, apostrophes, dashes and ellipses that were replaced, in order."""
+        conventions, styles, quotes = self._conventions, "", ""
+        if odd := set(text) - self._unchanged:
+            replaced = {typed: usual for typed in sorted(odd) if (usual := self._usual(typed)) != typed}
+            if odd.intersection(QUOTES):
+                quotes = "".join(typed for typed in dict.fromkeys(text) if typed in QUOTES)
+            styles = "".join(typed for typed in replaced if typed in _APOSTROPHES + _DASHES + "…")
+            self._unchanged.update(odd - replaced.keys() - set(quotes))
+            text = "".join(replaced.get(typed, typed) for typed in text)
+        text = unicodedata.normalize("NFC", text)
+        knows, usual = conventions.knows, conventions.quotes
+        if quotes and usual and any(typed not in usual and not knows(typed) for typed in quotes):
+            text, styles = requoted(text, usual), styles + quotes
+        if "..." in text and not conventions.knows("...") and conventions.knows("…"):
+            text = text.replace("...", "…")
+        return _SPACES.sub(" ", text), styles
+
+    def _usual(self, character: str) -> str:
+        """Return the usual character for this one: itself, if the training text has it or has nothing better."""
+        if not self._conventions.sentences:
+            return plain_character(character, with_looks=False)
+        if self._conventions.knows(character) or character in QUOTES:
+            return character
+        for others, usual in ((_APOSTROPHES, _APOSTROPHES), (_DASHES, _USUAL_DASHES)):
+            if character in others:
+                return max(usual, key=lambda other: (self._conventions.characters.get(other, 0), other == character))
+        return plain_character(character)
+
+
+class Letters:
+    """Step that writes a sentence in the letters of the training text, and gives its translation the letter case and
+    the style of quotes, apostrophes and dashes that were typed.
+    """
+
+    def __init__(self, source: Side, target: Side) -> None:
+        self._source, self._target = source, target
+        self._normaliser = Normaliser(source.conventions)
+
+    def apply(self, segment: Segment, context: Context) -> list[Segment]:
+        """Rewrite the characters, then the letter case."""
+        text, styles = self._normaliser.rewritten(segment.text)
+        if not self._source.conventions.sentences:
+            return [segment if text == segment.text else replace(segment, text=text)]
+        case = self._typed_case(shown(text), text[-1:] in END_MARKS or bool(segment.marks))
+        if case == "title" and any(word[0].islower() for word in segment.text.split()[1:]):
+            case = "title with small words"
+        text = self._recased(text, case)
+        return [replace(segment, text=text, case=case, styles=styles)]
+
+    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
+        """Give the translation the letter case and the style of the source."""
+        (translation,) = translations
+        text = self._restyled(self._in_case(translation.text, segment.case), segment.styles)
+        return translation._replace(text=text)
+
+    def _recased(self, text: str, case: Case) -> str:
+        """Return a text that was typed in this case in the letter case of the training text."""
+        if case == "usual":
+            return text
+        plain = self._source.truecaser.recased(text) if case != "small beginning" or text.islower() else text
+        return capitalised(plain, self._source.language) if self._source.conventions.begins_with_capitals else plain
+
+    def _typed_case(self, text: str, is_sentence: bool) -> Case:
+        """Return the letter case of a text, from which placeholders have been replaced by `shown`."""
+        if text.islower() or begins_small(text):
+            if self._source.conventions.has_small_beginnings:
+                return "usual"
+            return "small" if text.islower() and is_sentence else "small beginning"
+        if any(len(word) > SHORT and word.islower() for word in text.split()):
+            return "usual"
+        words = [word for part in text.split() for word in words_in(part)[:1]]  # the t of don't is none
+        if text.isupper():
+            is_small = self._source.truecaser.is_small
+            return "capitals" if any(len(word) > SHORT or is_small(word) for word in words) else "usual"
+        if self._source.conventions.has_titles and not is_sentence:
+            return "usual"
+        inner = [word for word in words[1:] if self._source.truecaser.is_small(word)]
+        return "title" if 2 * sum(map(str.istitle, inner)) > len(inner) else "usual"
+
+    def _in_case(self, text: str, case: Case) -> str:
+        """Return a translation in this letter case."""
+        match case:
+            case "capitals":
+                return upper(text, self._target.language)
+            case "title" | "title with small words":
+                return title(text, self._target.language, case == "title with small words")
+            case "small":
+                return lower(text, self._target.language)
+            case "small beginning":
+                first = next(iter(words_in(text)), "")
+                usual = self._target.truecaser.usual(first) or first.lower()
+                return text.replace(first, usual, 1) if usual[:1].islower() and not first[1:].isupper() else text
+        return text
+
+    def _restyled(self, text: str, styles: str) -> str:
+        """Return a translation with the typed apostrophes, dashes and double quotes in place of plain ones."""
+        if "‘" in styles:
+            text = requoted(text, "‘’", "'")
+        quotes = [typed for typed in styles if typed in QUOTES]
+        if quotes and '"' in text:
+            text = requoted(text, (quotes[0], quotes[1] if len(quotes) > 1 else quotes[0]))
+        for typed in styles:
+            if typed in _ASCII:
+                text = text.replace(_ASCII[typed], typed)
+            elif typed in "–—―":
+                text = " ".join(typed if word == _DASH else word for word in text.split(" "))
+        return text
+
+
+def plain_character(character: str, with_looks: bool = True) -> str:
+    """Return a space for any white space, nothing for an invisible character, and, `with_looks`, the usual character
+    for a ligature, a full-width form and others of the same look.
+
+    >>> [plain_character(character) for character in ("\u00a0", "\u00ad", "ﬁ", "Ａ", "²")]
+    [' ', '', 'fi', 'A', '²']
+    """
+    category = unicodedata.category(character)
+    if category in ("Zs", "Zl", "Zp") or character in "\t\n\r\v\f\u200b":
+        return " "
+    if with_looks and unicodedata.decomposition(character).partition(" ")[0] in _COMPATIBLE:
+        usual = unicodedata.normalize("NFKC", character)
+        return character if usual.startswith(" ") else usual
+    return "" if category in ("Cf", "Cc") and character not in _JOINERS else character
 
 
 def _capital(letters: str, language: str) -> str:

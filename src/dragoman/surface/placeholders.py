@@ -28,3 +28,11 @@ _NAMES = {
     for kind, ones in (("word", WORDS), ("number", NUMBERS))
     for number, one in enumerate(ones, 1)
 }
+
+
+_SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1")})
+
+
+def shown(text: str) -> str:
+    """Return the text with a capital for each placeholder of a word, and a 1 for each of a number, to see its case."""
+    return text.translate(_SHOWN)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
+from dragoman.errors import DecodeError
 from dragoman.surface.letters import Truecaser
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
 
@@ -218,6 +219,10 @@ def signs_in(text: str, knows: Callable[[str], bool] = lambda _: False) -> list[
     return [Span(*sign.span(), "code") for sign in signs if not all(one.isalnum() or knows(one) for one in sign[0])]
 
 
+_TIMEOUT = 2
+"""Longest time that an expression may take for one text."""
+
+
 class Names:
     """Finds the names in texts of one language."""
 
@@ -276,6 +281,31 @@ class Names:
     def _is_title(self, text: str) -> bool:
         small = [match[0] for match in _WORD.finditer(text) if self._words.is_small(match[0])]
         return 2 * sum(word[0].isupper() for word in small[1:]) > len(small)
+
+
+def found_by(expressions: Sequence[str], text: str) -> list[Span]:
+    """Return what regular expressions find, one after another.
+
+    Raises:
+        DecodeError: one of them is wrong, finds an empty text, or takes years.
+    """
+    found: list[Span] = []
+    for expression in expressions:
+        import regex  # here, because few texts are read with expressions
+
+        shown = f"decode.protect holds {expression[:60]!r}, which"
+        try:
+            found += [Span(*match.span(), "code") for match in regex.finditer(expression, text, timeout=_TIMEOUT)]
+        except (regex.error, RecursionError) as error:
+            raise DecodeError(f"{shown} is no regular expression: {error}") from None
+        except (TimeoutError, MemoryError):
+            raise DecodeError(
+                f"{shown} takes longer than {_TIMEOUT} seconds for {text[:60]!r}; give a simpler one, "
+                "without repetitions in repetitions"
+            ) from None
+        if any(span.begin == span.end for span in found):
+            raise DecodeError(f"{shown} also matches an empty text")
+    return found
 
 
 def localised(number: str, source: str, target: str) -> str:

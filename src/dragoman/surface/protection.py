@@ -1,21 +1,22 @@
-"""Names, numbers and code of a source stand as placeholders in the search, and are put back into its translation.
+"""Placeholders for names, numbers and code of a source, which the search copies and the translation gets back.
 
-So a model that never saw a name copies it as it is. It must have learnt placeholders, and knows names by the words that
-its training text lacks. Of a model without placeholders, translations are only checked.
+So a model that never saw a name copies it as it is. It must have learned placeholders, and knows names by the words
+that its training text lacks. Translations of a model without placeholders are only checked.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from dragoman.errors import DecodeError
 from dragoman.surface import protected
-from dragoman.surface.around import END_MARKS
-from dragoman.surface.conventions import Conventions
-from dragoman.surface.placeholders import NUMBERS, PLACEHOLDERS, WORDS
-from dragoman.surface.protected import Names, Span, apart, code_in, localised, replaced
+from dragoman.surface.conventions import END_MARKS
+from dragoman.surface.letters import Side
+from dragoman.surface.placeholders import PLACEHOLDERS, WORDS
+from dragoman.surface.protected import Names, Span, apart, code_in, found_by, localised, replaced
+from dragoman.surface.segment import Context, Kept, Restored, Segment
+from dragoman.surface.tags import with_missing
 from dragoman.surface.words import spaceless
 
-_SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1")})
 _IN_WORDS = {
     "en": r"zero one|an?\b|first two|second|both three|third four fi six seven eight nin ten eleven twel thirt fourt "
     "fift sixt sevent eighte ninet twent",
@@ -50,35 +51,73 @@ _ENDING = re.compile(r"(?:[ºªo]|[nrt]?[dhst]|s[tn]?|t[en]|[èe]mes?|[ei]re?|mo
 """Ending of an ordinal, or of a name, that is written directly behind a placeholder."""
 _BLOCK = re.compile(r"\{\{(?:[#/^]|else)|\{%|\[%|<%")
 """Code of a template whose order decides what it does."""
-_SECONDS = 2
-"""Longest time that an expression may take for one text."""
-
-Kept = Mapping[str, str]
-"""What a translation should keep, as it writes it, by the placeholder that stands for it; by its own text if none does.
-"""
 
 
-class Protection:
-    """Protects the texts of one language that are translated into another."""
+class Masking:
+    """Puts placeholders that a model knows in the place of spans of a text."""
 
-    def __init__(self, names: Names, conventions: Conventions, languages: tuple[str, str], placeholders: str) -> None:
-        """Given the names and conventions of the training text, and the placeholders that the model knows."""
-        self._names, self._conventions = names, conventions
+    def __init__(self, languages: tuple[str, str], placeholders: str) -> None:
         self._languages, self._placeholders = languages, placeholders
 
-    def code(self, text: str, protect: tuple[str, ...] = ()) -> tuple[str, Kept]:
-        """The text with placeholders for addresses, variables and the like, and for what the regular expressions of
-        `protect` find; and what it keeps.
+    def masked(self, text: str, spans: Sequence[Span], kept: Kept, labels: Collection[Span] = ()) -> tuple[str, Kept]:
+        """Return the text with placeholders, and the texts that its translation should contain. Numbers that are
+        `labels` keep their marks.
+        """
+        if not spans:
+            return text, kept
+        keys, added = [], dict(kept)
+        for span in spans:
+            typed = text[span.begin : span.end]
+            # a number may get a placeholder of words if no other is free; 1 gets none, because it is often an article
+            usable = (*span.placeholders, *WORDS) if typed != "1" else ()
+            keys.append(next((key for key in usable if key in self._placeholders and key not in added), typed))
+            languages = self._languages if span.kind == "number" and span not in labels else ("", "")
+            if keys[-1] in PLACEHOLDERS:
+                added[keys[-1]] = localised(typed, *languages)
+            else:
+                added |= {part: localised(part, *languages) for part in _parts(span.kind, typed)}
+        return replaced(text, spans, keys), added
+
+
+class Code:
+    """Step that masks addresses, variables and the like, and what the regular expressions of `protect` find; puts back
+    all that is masked.
+    """
+
+    def __init__(self, masking: Masking) -> None:
+        self._masking = masking
+
+    def apply(self, segment: Segment, context: Context) -> list[Segment]:
+        """Mask the code of a sentence.
 
         Raises:
             DecodeError: an expression cannot be used.
         """
-        return self._placed(text, apart(text, found_by(protect, text), code_in(text)), {})
+        spans = apart(segment.text, found_by(context.protect, segment.text), code_in(segment.text))
+        if not spans:
+            return [segment]
+        text, kept = self._masking.masked(segment.text, spans, segment.kept)
+        return [replace(segment, text=text, kept=kept)]
 
-    def words(self, text: str, kept: Kept, terms: Sequence[Span] = ()) -> tuple[str, Kept]:
-        """The same for identifiers, names, numbers, and signs that the training text lacks, outside of `terms`, in a
-        text from which code is `kept` already. Without training text, no name is known to be one.
-        """
+    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
+        """Put back the texts of all placeholders."""
+        (translation,) = translations
+        return translation._replace(text=put_back(translation.text, segment.kept, segment.text))
+
+
+class Words:
+    """Step that masks identifiers, names, numbers, and signs that the training text lacks, but for terms. Without
+    training text, no name is known to be one.
+    """
+
+    def __init__(self, source: Side, masking: Masking) -> None:
+        self._conventions, self._masking = source.conventions, masking
+        self._names = Names(source.truecaser, source.language, source.names.intersection(source.conventions.words))
+
+    def apply(self, segment: Segment, context: Context) -> list[Segment]:
+        """Mask what is left of a sentence without code."""
+        text, kept = segment.text, segment.kept
+        terms = [span for span, _ in context.terms.found(text)] if context.terms else []
         literal = found_by([re.escape(key) for key in kept if key not in PLACEHOLDERS], text) if kept else []
         signs, numbers = protected.signs_in(text, self._conventions.knows), protected.quantities_in(text)
         in_words = [span for span in signs if text[span.begin].isalnum()]
@@ -87,50 +126,37 @@ class Protection:
         names = [name for name in names if name.begin not in measured]  # the GB of 64 GB
         spans = apart(text, terms, literal, protected.identifiers_in(text), in_words, names, numbers, signs)
         labels = protected.labels_in(text, numbers, " ".join(kept.values())) if numbers else []
-        text, kept = self._placed(text, [span for span in spans if span.kind != "term"], kept, labels)
-        return text, {**kept, **{bare.lower(): bare.lower() for bare in _BARE.findall(text)}}
+        text, kept = self._masking.masked(text, [span for span in spans if span.kind != "term"], kept, labels)
+        kept = {**kept, **{bare.lower(): bare.lower() for bare in _BARE.findall(text)}}
+        return [replace(segment, text=text, kept=kept)] if kept != segment.kept or text != segment.text else [segment]
 
-    def _placed(self, text: str, spans: Sequence[Span], kept: Kept, labels: Collection[Span] = ()) -> tuple[str, Kept]:
-        """The text with placeholders for spans, and what it keeps; `labels` are numbers that stay as they are."""
-        if not spans:
-            return text, kept
-        keys, found = [], dict(kept)
-        for span in spans:
-            typed = text[span.begin : span.end]
-            # a number may get a placeholder of words if no other is free; 1 gets none, because it is often an article
-            usable = (*span.placeholders, *WORDS) if typed != "1" else ()
-            keys.append(next((one for one in usable if one in self._placeholders and one not in found), typed))
-            languages = self._languages if span.kind == "number" and span not in labels else ("", "")
-            if keys[-1] in PLACEHOLDERS:
-                found[keys[-1]] = localised(typed, *languages)
-            else:
-                found |= {part: localised(part, *languages) for part in _parts(span.kind, typed)}
-        return replaced(text, spans, keys), found
+    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
+        """Return the translation as it is; `Code` puts back all placeholders together."""
+        return translations[0]
 
 
-def found_by(expressions: Sequence[str], text: str) -> list[Span]:
-    """What regular expressions find, one after the other.
+class Missing:
+    """Step that changes no source, and gives a translation the placeholders that the search left out."""
 
-    Raises:
-        DecodeError: one of them is wrong, finds an empty text, or takes years.
-    """
-    found: list[Span] = []
-    for expression in expressions:
-        import regex  # here, because few texts are read with expressions
+    def __init__(self, placeholders: Collection[str]) -> None:
+        """`placeholders` are those that the model can write."""
+        self._placeholders = placeholders
 
-        shown = f"decode.protect holds {expression[:60]!r}, which"
-        try:
-            found += [Span(*match.span(), "code") for match in regex.finditer(expression, text, timeout=_SECONDS)]
-        except (regex.error, RecursionError) as error:
-            raise DecodeError(f"{shown} is no regular expression: {error}") from None
-        except (TimeoutError, MemoryError):
-            raise DecodeError(
-                f"{shown} takes longer than {_SECONDS} seconds for {text[:60]!r}; give a simpler one, "
-                "without repetitions in repetitions"
-            ) from None
-        if any(span.begin == span.end for span in found):
-            raise DecodeError(f"{shown} also matches an empty text")
-    return found
+    def left_out(self, segment: Segment, written: str) -> list[str]:
+        """Return the placeholders of a segment that its translation, as the model wrote it, lacks."""
+        return [key for key in segment.kept if key in self._placeholders and key not in written]
+
+    def apply(self, segment: Segment, context: Context) -> list[Segment]:
+        """Return the segment as it is."""
+        return [segment]
+
+    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
+        """Write the placeholders that are missing, if links between words are known."""
+        (translation,) = translations
+        missing = self.left_out(segment, translation.text) if translation.links else []
+        if not missing or translation.links is None:
+            return translation
+        return translation._replace(text=with_missing(segment.text, translation.text, missing, translation.links))
 
 
 def put_back(text: str, kept: Kept, read: str) -> str:
@@ -215,13 +241,6 @@ def hide(text: str, kept: Kept) -> str:
     for placeholder, written in kept.items():
         text = text.replace(written, placeholder, 1)
     return text
-
-
-def shown(text: str) -> str:
-    """The text with a capital in the place of each word that is protected, and a 1 for each number, by which its case
-    can be seen.
-    """
-    return text.translate(_SHOWN)
 
 
 def _parts(kind: str, typed: str) -> list[str]:

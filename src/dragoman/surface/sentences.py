@@ -13,7 +13,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from dragoman.languages import SPACELESS
-from dragoman.surface.words import spaceless
+from dragoman.surface.segment import Context, Links, Restored, Segment
+from dragoman.surface.words import places_in_line, spaceless
 
 # What stands in brackets, which is not cut; or a mark that may end a sentence, with closing quotes and brackets and
 # tokens without letters behind it, such as smileys, and white space; or a full-width mark, which needs no space; or a
@@ -238,6 +239,51 @@ def separator(before: str, after: str, space: str = "") -> str:
 def space_in_line(between: str) -> str:
     """What stands between two pieces of a text, if it is white space and no line break."""
     return between if not between.strip() and not _BREAKS.search(between) else ""
+
+
+class Sentences:
+    """Step that splits a line into sentences and copies, and joins their translations with the space between them."""
+
+    def apply(self, segment: Segment, context: Context) -> list[Segment]:
+        """Return the parts of a line that are translated or copied one by one, without the space around them."""
+        text = segment.typed
+        if context.split == "never" or not has_words(text):
+            parts = [(text, not has_words(text))]
+        else:
+            sentences = split_sentences(text, context.abbreviations) if context.split == "sentence" else [text]
+            parts = [part for sentence in sentences for part in part_copies(sentence)]
+        stripped = ((part.strip(), is_copied) for part, is_copied in parts)
+        return [Segment.from_typed(part, is_copied) for part, is_copied in stripped if part]
+
+    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
+        """Return the translation of a line from those of its parts."""
+        texts = [segment.prefix, *(part.text for part in translations)]
+        lead, *spaces = spaces_around(segment)
+        text = join(texts, [lead, "" if segment.prefix else lead, *spaces])
+        return Restored(text + spaces[-1] if text else "", self._links(segment, texts, text, translations))
+
+    def _links(
+        self, segment: Segment, texts: Sequence[str], text: str, translations: Sequence[Restored]
+    ) -> Links | None:
+        """Return the links of a line, counting words over all parts; None if the links of a part are unknown."""
+        if any(part.links is None for part in translations):
+            return None
+        sources = places_in_line(segment.typed, [part.typed for part in segment.parts])
+        _, *targets = places_in_line(text, texts)
+        rows = zip(sources, targets, translations, strict=True)
+        return frozenset(
+            (source[word], target[translated]) for source, target, part in rows for word, translated in part.links or ()
+        )
+
+
+def spaces_around(line: Segment) -> list[str]:
+    """Return the white space before each part of a line, and that after the last."""
+    spaces, end = [], 0
+    for part in line.parts:
+        begin = line.typed.index(part.typed, end)
+        spaces.append(space_in_line(line.typed[end:begin]))
+        end = begin + len(part.typed)
+    return [*spaces, space_in_line(line.typed[end:])]
 
 
 def _without_signs(text: str) -> tuple[int, int]:

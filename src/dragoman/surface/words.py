@@ -7,9 +7,10 @@ from difflib import SequenceMatcher
 
 from tokenizers import Regex, pre_tokenizers
 
-from dragoman.languages import SPACELESS, SPACELESS_CHARACTER
+from dragoman.languages import SPACELESS_CHARACTER
 
-_LETTER = rf"[\w\u00AD\u200C\u200D&&[^{SPACELESS}]]"  # marks too, soft hyphens, and what joins letters or parts them
+_SCRIPTS_OF_CHARACTERS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_LETTER = rf"[\w\u00AD\u200C\u200D&&[^{_SCRIPTS_OF_CHARACTERS}]]"  # also marks, soft hyphens and joiners
 _WORD = rf"{_LETTER}+['’](?=\w{{3}})|{_LETTER}+(?:['’]\w{{1,2}}\b)?['’]?|(?![\s\x1C-\x1F])\X"
 _WORDS = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)  # Python's own `re` takes marks for no letters
 

@@ -1,0 +1,76 @@
+"""Learns the conventions of a training text."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from dragoman.surface.around import peel
+from dragoman.surface.conventions import END_MARKS, Conventions, PairConventions
+from dragoman.surface.letters import Truecaser, is_title, plain_character, usual_forms, words_in
+from dragoman.surface.protected import Names, alike
+
+MOST_WORDS, MOST_CHARACTERS = 30_000, 300
+"""Most words and characters of conventions."""
+FREQUENT = 20
+"""A name is known if at least this many sentences have it, or if several have it and it is translated."""
+
+
+def learn_conventions(sentences: Iterable[str], left_out: Collection[str] = ()) -> Conventions:
+    """Learn the conventions of these sentences; the vocabulary lacks the words that are `left_out`."""
+    kept = list(sentences)
+    characters, around, ends = Counter[str](), Counter[str](), Counter[str]()
+    for sentence in kept:
+        characters.update(character for character in set(sentence) if not _is_plain(character))
+        characters["..."] += "..." in sentence
+        around.update(peel(sentence).kinds)
+        last = sentence.rstrip()[-1:]
+        ends[last if last in END_MARKS else ""] += 1
+    return Conventions(
+        sentences=len(kept),
+        characters=dict(characters.most_common(MOST_CHARACTERS)),
+        around=dict(around),
+        ends=dict(ends.most_common()),
+        capitals=sum(sentence[:1].isupper() for sentence in kept),
+        small=sum(sentence[:1].islower() for sentence in kept),
+        titles=sum(map(is_title, kept)),
+        vocabulary=" ".join(islice((word for word in usual_forms(kept) if word not in left_out), MOST_WORDS)),
+    )
+
+
+def learn_pair_conventions(pairs: Iterable[tuple[str, str]]) -> PairConventions:
+    """Learn the conventions of both sides of sentence pairs. Rare names are no part of a vocabulary."""
+    kept = list(pairs)
+    rare = [rare_names(kept), rare_names((target, source) for source, target in kept)]
+    return PairConventions(
+        source=learn_conventions((source for source, _ in kept), rare[0]),
+        target=learn_conventions((target for _, target in kept), rare[1]),
+    )
+
+
+def with_copies_counted(
+    conventions: PairConventions, pairs: Iterable[tuple[str, str]], language: str
+) -> PairConventions:
+    """Return the conventions with the number of pairs, from this language, whose sides share a name or number."""
+    names, count = Names(Truecaser(conventions.source.words, language), language), Counter[str]()
+    for source, target in pairs:
+        count.update({"numbers" if span.kind == "number" else "words" for span, _ in alike(source, target, names)})
+    return conventions.model_copy(update={"copied": dict(count)})
+
+
+def rare_names(pairs: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the capitalised words that few first sides contain and that their second sides usually share. A model has
+    not learned to write them.
+
+    >>> rare_names([("Rome or Lodi.", "Roma o Lodi."), ("Rome too.", "Anche Roma.")])
+    {'Lodi'}
+    """
+    count, copied = Counter[str](), Counter[str]()
+    for source, target in pairs:
+        words = {word for word in words_in(source) if word != word.lower()}
+        count.update(words)
+        copied.update(words.intersection(words_in(target)))
+    return {word for word, times in count.items() if times < FREQUENT and (times < 2 or 2 * copied[word] > times)}
+
+
+def _is_plain(character: str) -> bool:
+    return character == " " or (character.isalnum() and plain_character(character) == character)

@@ -1,0 +1,118 @@
+"""Target language of a text, for a model that has several: Marian's want its tag before each text, as in
+`>>fra<< The dog barks.` The tag belongs to the line, so every part of a line that is split gets it.
+"""
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dragoman.errors import DecodeError
+from dragoman.languages import language_of
+from dragoman.surface.segment import Context, Restored, Segment
+
+log = logging.getLogger(__name__)
+
+_TAG = re.compile(r"\s*>>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
+_LISTED = 40
+
+
+class TargetLanguages:
+    """Step that takes the tag of a language off a line. `ids` are those of the tags by the name in them; a model of one
+    target language has none.
+    """
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        self.ids = ids
+        self._alike: dict[str, list[str]] = defaultdict(list)
+        for name in ids:
+            self._alike[_code(name)].append(name)
+        self._has_warned = False
+
+    def __str__(self) -> str:
+        rest = len(self.ids) - _LISTED
+        return ", ".join(list(self.ids)[:_LISTED]) + (f" and {rest:,} others" if rest > 0 else "")
+
+    def find(self, wanted: str) -> str:
+        """Return the name of a language in the tags of this model, which may be another code than the one `wanted`.
+
+        Raises:
+            DecodeError: the model has no such language.
+        """
+        if not self.ids:
+            raise DecodeError(f"the model translates into one language, so none can be chosen; leave {wanted!r} out")
+        alike = self._alike.get(_code(wanted), [])
+        found = [wanted] if wanted in alike else alike
+        if len(found) != 1:
+            raise DecodeError(f"the model has no target language {wanted!r}; it has {self}")
+        return found[0]
+
+    def named(self, text: str, wanted: str | None) -> tuple[str, str | None]:
+        """Return a text without its tag, and the name in that tag, else that of the language `wanted` for all texts.
+
+        Raises:
+            DecodeError: the model has no such language.
+        """
+        usual = None if wanted is None else self.find(wanted)
+        tag = _TAG.match(text) if self.ids else None
+        if tag is None:
+            return text, usual
+        try:
+            language = self.find(tag[1])
+        except DecodeError as error:
+            raise DecodeError(f"{text[:60]!r} begins with a tag, but {error}") from None
+        return text[: tag.start(1) - 2] + text[tag.end() :].lstrip(), language
+
+    def tagged(self, texts: Sequence[str], wanted: str | None) -> list[str]:
+        """Return each text with its tag, as the tokenizer reads it; a blank one stays blank."""
+        return [tagged(*self.named(text, wanted)) for text in texts]
+
+    def warn_of_unnamed(self, texts: Sequence[str], wanted: str | None) -> None:
+        """Warn, once, of texts that name no language."""
+        if wanted is not None or self._has_warned or len(self.ids) < 2:
+            return
+        unnamed = sum(bool(text.strip()) and self.named(text, None)[1] is None for text in texts)
+        if not unnamed:
+            return
+        self._has_warned = True
+        first = next(iter(self.ids))
+        log.warning(
+            "%s of %s texts do not say into which language, so the model may take any; begin them with a tag such as "
+            ">>%s<<, or give --target-language %s (decode.target_language); the model has %s",
+            *(f"{unnamed:,}", f"{len(texts):,}", first, first, self),
+        )
+
+    def apply(self, segment: Segment, context: Context) -> list[Segment]:
+        """Take off the tag of a line, and note its language.
+
+        Raises:
+            DecodeError: the model has no such language.
+        """
+        text, language = self.named(segment.typed, context.target_language)
+        return [replace(segment, typed=text, text=text, language=language)] if language else [segment]
+
+    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
+        """Return the translation as it is; it needs no tag."""
+        return translations[0]
+
+    def with_id(self, part: Segment, language: str | None) -> Segment:
+        """Return a part of a line with the id of the language before its own, unless it begins with such an id."""
+        if language is None or part.is_copied or part.ids[0] in self.ids.values():
+            return part
+        return replace(part, ids=[self.ids[language], *part.ids], symbols=1)
+
+
+def tagged(text: str, language: str | None) -> str:
+    """Return a text with the tag of a language, as the tokenizer reads it; a blank text stays blank."""
+    return f">>{language}<<{text}" if language and text.strip() else text
+
+
+def _code(name: str) -> str:
+    """A language in the shortest code that it has, in lower case: `fra` and `fr` are one, `pt_br` and `pt-BR` too.
+
+    >>> [_code(name) for name in ("fra", "fr", "pt_br", "cmn_Hans")]
+    ['fr', 'fr', 'pt-br', 'zh-hans']
+    """
+    language, *region = re.split("[-_]", name)
+    return "-".join([language_of(language) or language, *region]).lower()
