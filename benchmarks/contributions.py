@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import Error
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
-from dragoman.explaining.why import falls, read_choice
+from dragoman.explaining.why import probability_drops, read_choice
 from dragoman.formats.lines import read_lines
 from dragoman.inference.alignment import Word
 from dragoman.inference.teacher_forcing import ForcedText, Seen, teacher_force
@@ -128,7 +128,7 @@ def _measures(
     seen = Seen()
     hidden, _ = teacher_force(model, [given], seen)
     logits = model.project(hidden[-1:]).float()[0, pair]
-    fall, others_fall = falls(model, given, words, [], pair.expand(step + 1, 2))[:, step].T
+    fall, others_fall = probability_drops(model, given, words, [], pair.expand(step + 1, 2))[:, step].T
     chosen, other = pair
     contrast = gradients(model, given, lambda logits: logits[chosen] - logits[other])
     plain = gradients(model, given, lambda logits: logits.log_softmax(-1)[chosen])
@@ -211,7 +211,7 @@ def agreements(translator: Translator, sources: Sequence[str]) -> dict[str, Any]
 def _agreements_of(model: EncoderDecoder, given: ForcedText, tokenizer: Tokenizer) -> list[tuple[float, float]]:
     """Tau of the gradient's length and of gradient x input with erasure, at each step that ranks the words."""
     words, labels = words_of(tokenizer, given.source or []), torch.tensor(given.labels)
-    spoken = falls(model, given, words, [], labels[:, None])[:, :, 0].T
+    spoken = probability_drops(model, given, words, [], labels[:, None])[:, :, 0].T
     found = []
     for step, label in enumerate(given.labels):
         read = given._replace(target=given.target[: step + 1])

@@ -235,7 +235,7 @@ def check_search(search: Facts, expected: BeamSearch, tokenizer: Tokenizer, ties
     for place, (node, (step, leaf)) in enumerate(zip(search["nodes"], leaves, strict=True)):
         assert node["parent"] is None or node["parent"] < place
         assert tuple(path_to(search, place)) == leaf.tokens
-        assert (node["step"], node["fate"]) == (step, leaf.fate)
+        assert (node["step"], node["status"]) == (step, leaf.fate)
         assert [node["text"]] == tokenizer.tokens([node["id"]])
         check(node["total"], leaf.total, 10.0)
         check(node["log_prob"], leaf.log_prob, 10.0)

@@ -195,7 +195,7 @@ def test_doctor_finds_every_extra_that_is_installed() -> None:
     from dragoman.runs.installation import EXTRAS
 
     installed = system.versions(EXTRAS.values())
-    found = {fact.name: fact.found for fact in dragoman.doctor() if fact.name.startswith("extra ")}
+    found = {fact.name: fact.value for fact in dragoman.doctor() if fact.name.startswith("extra ")}
     assert found == {f"extra {extra}": installed.get(package, "missing") for extra, package in EXTRAS.items()}
     assert installed.keys() >= {"scikit-learn", "sentencepiece"}, "as the tests have them"
 

@@ -12,7 +12,7 @@ from contrasts import CONTRASTS
 from unpacking import unpack
 
 from dragoman.explaining.page.page import pack
-from dragoman.explaining.record import TEMPERATURES, Record, Search
+from dragoman.explaining.record import TEMPERATURES, Record, SearchRecord
 
 pytestmark = pytest.mark.browser
 
@@ -361,7 +361,7 @@ def test_layer_and_head_choose_the_attention_that_is_shown(show: Show, translati
 # ---- the search ----
 
 
-def choose_width(page: Page, search: Search) -> None:
+def choose_width(page: Page, search: SearchRecord) -> None:
     page.locator("#search fieldset").get_by_role("radio", name=str(search.width), exact=True).check()
 
 
@@ -372,9 +372,9 @@ def test_every_width_shows_its_tree_and_what_it_found(show: Show, translation: R
         choose_width(page, search)
         nodes = page.locator("#search .tree .node")
         assert nodes.count() == len(search.nodes)
-        for fate, name in {"live": "kept", "ended": "ended", "dropped": "dropped"}.items():
+        for status, name in {"live": "kept", "ended": "ended", "dropped": "dropped"}.items():
             assert page.locator(f"#search .tree .node.{name}").count() == sum(
-                node.fate == fate for node in search.nodes
+                node.status == status for node in search.nodes
             )
         assert page.locator("#search .tree .winner.node").count() == search.nodes[search.winner].step
         assert page.locator("#search .tree path").count() == sum(node.parent is not None for node in search.nodes)
@@ -389,7 +389,7 @@ def test_what_each_width_found_is_listed(show: Show, translation: Record) -> Non
     unfold(page, "search")
     rows = page.get_by_role("table", name="What each width found").locator("tbody tr")
     for row, search in zip(rows.all(), translation.parts[0].searches, strict=True):
-        dropped = sum(node.fate == "dropped" for node in search.nodes)
+        dropped = sum(node.status == "dropped" for node in search.nodes)
         own = ", the model's own" if search.chosen else ""
         assert row.locator("th").inner_text() == f"{search.width}{own}"
         figures = [number(search.total), number(search.score), f"{len(search.nodes) - dropped}", f"{dropped}"]

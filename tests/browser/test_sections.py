@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dragoman.explaining.page.page import pack
-from dragoman.explaining.record import Alignment, Contributions, Part, Record, Stack
+from dragoman.explaining.record import Alignment, Contributions, PartRecord, Record, Stack
 from dragoman.explaining.recording import record
 
 pytestmark = pytest.mark.browser
@@ -100,18 +100,18 @@ def slide(where: Locator, label: str, to: float) -> None:
     where.get_by_role("slider", name=label).fill(f"{to:g}")
 
 
-def stack(part: Part, name: str) -> Stack:
+def stack(part: PartRecord, name: str) -> Stack:
     found = part.stack(name)
     assert found is not None
     return found
 
 
-def contributions(part: Part) -> Contributions:
+def contributions(part: PartRecord) -> Contributions:
     assert part.contributions is not None
     return part.contributions
 
 
-def alignment(part: Part) -> Alignment:
+def alignment(part: PartRecord) -> Alignment:
     assert part.alignment is not None
     return part.alignment
 
@@ -128,7 +128,7 @@ def cells(where: Locator) -> list[list[str]]:
     ]
 
 
-def attention_of(part: Part, name: str, layer: int, kind: str) -> Any:
+def attention_of(part: PartRecord, name: str, layer: int, kind: str) -> Any:
     return next(each for each in stack(part, name).layers[layer].attentions if each.name == kind)
 
 
@@ -340,7 +340,7 @@ def bars(where: Locator, side: str, column: int = 0) -> dict[str, float]:
     return {row.locator("th").inner_text(): value(row.locator(".figure").nth(column).inner_text()) for row in rows}
 
 
-def erased(part: Part, name: str, step: int) -> list[tuple[int, int]]:
+def erased(part: PartRecord, name: str, step: int) -> list[tuple[int, int]]:
     """The number of each erased word of a stack that a step has read, and its place among the erased."""
     tokens = stack(part, name).tokens if name == "encoder" else stack(part, name).tokens[: step + 1]
     read = {token.word for token in tokens}
@@ -414,14 +414,14 @@ def test_why_this_rather_than_that_is_answered_for_every_candidate(show: Show, p
             assert column == pytest.approx([float(x) for x in differences], rel=CLOSE, abs=2e-4)
         assert chips.nth(chip).get_attribute("aria-pressed") == "true"
         verdict = shown.locator(".verdict").inner_text()
-        figures = re.findall(r"(?:lead of|is) (\S+(?: × \S+)?) nats", verdict)
+        figures = re.findall(r"(?:lead of|trails by) (\S+(?: × \S+)?) nats", verdict)
         assert value(figures[0]) == pytest.approx(abs(lead[c]), rel=CLOSE, abs=2e-4)
         fall = max(
             found.written_erasure[at, step] - found.erasure[at, step, c]
             for name in ("encoder", "decoder")
             for _, at in erased(part, name, step)
         )
-        said = re.findall(r"falls (?:by )?([^ ,:]+?)(?:: then| to | further)", verdict)
+        said = re.findall(r"(?:falls|it trails) by ([^ ,:]+?)(?:: then| to | more)", verdict)
         assert [value(each) for each in said] == pytest.approx([float(fall)] if fall > 0 else [], rel=CLOSE, abs=2e-4)
         left = re.findall(r"(?:would lead by| to) (\S+?)[.]$", verdict)
         rest = [abs(lead[c] - float(fall))] if fall > 0 and lead[c] >= 0 else []

@@ -518,9 +518,9 @@ def test_a_test_set_that_stands_in_training_is_said(
     pairs = [*known, ("The lup fears the pirate.", "Il lupo teme il pirata.")]
     (tmp_path / "test.tsv").write_text("en\tit\n" + "".join(f"{source}\t{target}\n" for source, target in pairs))
     assert main(["evaluate", str(run_folder), str(tmp_path / "test.tsv")]) == 0
-    assert "2 of 3 sentences of test.tsv stand in the text that" in capsys.readouterr().err
+    assert "2 of 3 sentences of test.tsv are in the text that" in capsys.readouterr().err
     assert main(["evaluate", str(run_folder)]) == 0
-    assert "stand in the text" not in capsys.readouterr().err
+    assert "are in the text" not in capsys.readouterr().err
 
 
 def test_scores_count_the_flags_of_the_translations(

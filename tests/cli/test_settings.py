@@ -12,7 +12,7 @@ from dragoman.cli.main import main
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
-from dragoman.runs.choices import SIZES, Draft, TextFacts, Vocabularies, choose_by_text, choose_by_vocabularies
+from dragoman.runs.choices import SIZES, RecipeDraft, TextFacts, VocabularySizes, choose_by_text, choose_by_vocabularies
 from dragoman.runs.recipe import BY_SIZE, CHOSEN, Recipe
 
 
@@ -55,16 +55,16 @@ def test_lists_load_no_torch(command: list[str]) -> None:
 
 @pytest.mark.parametrize(("spaceless", "kind"), [(0.0, "word"), (0.02, "word"), (0.5, "character"), (1.0, "character")])
 def test_a_classifier_reads_characters_where_texts_have_no_spaces(spaceless: float, kind: str) -> None:
-    draft = Draft({"task": "classify"})
+    draft = RecipeDraft({"task": "classify"})
     choose_by_text(draft, TextFacts(900, spaceless=spaceless))
     assert draft.recipe.tokenizer.kind == kind
 
 
 def test_what_a_run_chooses_is_not_listed_as_a_default() -> None:
     for sizes in SIZES["translation"]:
-        draft, count = Draft({}), sizes.vocabulary_size
+        draft, count = RecipeDraft({}), sizes.vocabulary_size
         choose_by_text(draft, TextFacts(int(min(sizes.below, 1e9)) - 1))
-        choose_by_vocabularies(draft, Vocabularies(count, count, joint=True), "float32", "")
+        choose_by_vocabularies(draft, VocabularySizes(count, count, joint=True), "float32", "")
         assert draft.reasons.keys() <= CHOSEN.keys()
     assert CHOSEN.keys() <= set(keys())
 

@@ -292,7 +292,7 @@ def test_the_command_lists_neighbours(tmp_path: Path, capsys: pytest.CaptureFixt
     expected = load_embeddings(folder)
     names = [each.entry for each in answer(expected, read_question(["cat"]), 3).neighbours]
     assert [line.split()[0] for line in out.splitlines()[2:]] == names
-    assert "table: source, en" in err and "at random" in err
+    assert "table: source, en" in err and "two random entries" in err
 
 
 @pytest.mark.parametrize("words", [["cat", "-", "dog", "+", "dogs"], ["--", "cat", "-", "dog", "+", "dogs"]])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dragoman.errors import DataError
 from dragoman.explaining.record import Contributions
-from dragoman.explaining.why import Why, contributions_of, falls, why
+from dragoman.explaining.why import Why, find_contributions, probability_drops, why
 from dragoman.inference import teacher_forcing
 from dragoman.inference.alignment import Word
 from dragoman.inference.teacher_forcing import ForcedText, teacher_force
@@ -62,7 +62,7 @@ def test_erasure_is_a_pass_over_each_shortened_text(make):
     model = make()
     given, source_words, target_words = text_of(model)
     candidates = torch.tensor([[label, 11, 3] for label in given.labels])
-    found, whole = falls(model, given, source_words, target_words, candidates), log_probs(model, given)
+    found, whole = probability_drops(model, given, source_words, target_words, candidates), log_probs(model, given)
     words = [*(("encoder", word) for word in source_words), *(("decoder", word) for word in target_words)]
     assert found.shape == (len(words), len(given.target), 3)
     for (stack, word), rows in zip(words, found, strict=True):
@@ -78,19 +78,23 @@ def test_many_passes_find_what_one_does(make, monkeypatch: pytest.MonkeyPatch):
     model = make()
     given, source_words, target_words = text_of(model)
     labels = torch.tensor([given.labels]).T
-    together = falls(model, given, source_words, target_words, labels)
+    together = probability_drops(model, given, source_words, target_words, labels)
     monkeypatch.setattr(teacher_forcing, "PASS_TOKENS", 1)
-    torch.testing.assert_close(falls(model, given, source_words, target_words, labels), together, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        probability_drops(model, given, source_words, target_words, labels), together, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_word_says_exactly_nothing_before_it_is_read():
-    found = falls(translator(), GIVEN, [], TARGET_WORDS, torch.tensor([GIVEN.labels]).T)
+    found = probability_drops(translator(), GIVEN, [], TARGET_WORDS, torch.tensor([GIVEN.labels]).T)
     for row, word in zip(found, TARGET_WORDS, strict=True):
         assert not row[: word.first].any() and row[word.first :].all()
 
 
 def test_a_language_model_cannot_lose_the_only_word_that_it_read():
-    found = falls(language_model(), ForcedText(None, [8, 9], [9, 4]), [], [Word("ab", 0, 2)], torch.tensor([[9], [4]]))
+    found = probability_drops(
+        language_model(), ForcedText(None, [8, 9], [9, 4]), [], [Word("ab", 0, 2)], torch.tensor([[9], [4]])
+    )
     assert found.tolist() == [[[0.0], [0.0]]]
 
 
@@ -100,7 +104,7 @@ def test_a_language_model_cannot_lose_the_only_word_that_it_read():
 def all_of(model: Model, candidates: int = 5) -> Contributions:
     given, source_words, target_words = text_of(model)
     best = log_probs(model, given).topk(candidates).indices
-    return contributions_of(model, given, source_words, target_words, best)
+    return find_contributions(model, given, source_words, target_words, best)
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -108,7 +112,7 @@ def test_a_record_holds_what_the_functions_find(make):
     model = make()
     given, source_words, target_words = text_of(model)
     found = all_of(model)
-    fall = falls(model, given, source_words, target_words, log_probs(model, given).topk(5).indices)
+    fall = probability_drops(model, given, source_words, target_words, log_probs(model, given).topk(5).indices)
     np.testing.assert_allclose(found.erasure, fall, rtol=1e-5, atol=1e-6)
     assert found.erased == (
         *(("encoder", number) for number in range(len(source_words))),
@@ -150,11 +154,11 @@ def test_a_question_is_answered_by_the_two_falls(word_model: Translator):
     given = ForcedText.of(DEFAULT_FRAMING, tokenizers.source.encode(SOURCE), tokenizers.target.encode(TARGET))
     words = words_of(tokenizers.source, given.source or []), words_of(tokenizers.target, given.target[:7])
     both = torch.tensor(tokenizers.target.encode("pane cane"))
-    fall = falls(word_model.model, given, *words, both.expand(len(given.target), 2))[:, 6]
+    fall = probability_drops(word_model.model, given, *words, both.expand(len(given.target), 2))[:, 6]
     assert found.step == 6 and found.pieces == ("pane", "cane")
     assert [reason.text for reason in found.reasons] == [*SOURCE.split(), *TARGET.split()[:6]]
     assert [reason.stack for reason in found.reasons] == ["encoder"] * 10 + ["decoder"] * 6
-    answered = torch.tensor([[reason.fall, reason.fall_of_other] for reason in found.reasons])
+    answered = torch.tensor([[reason.drop, reason.drop_of_alternative] for reason in found.reasons])
     torch.testing.assert_close(answered, fall, rtol=1e-4, atol=1e-5)
     contrast = torch.tensor([reason.contrast for reason in found.reasons])
     torch.testing.assert_close(contrast, fall[:, 0] - fall[:, 1], rtol=1e-4, atol=1e-5)
@@ -194,9 +198,9 @@ def test_log_probabilities_are_those_of_both_texts(piece_model: Translator):
     ("word", "other", "message"),
     [
         ("gatto", "cane", "'gatto' is no word of the translation; its words are la, stazione, è, vecchia, e, il, pane"),
-        ("è", "e", "'è' stands 2 times in the translation; name one, as in è#2"),
-        ("è#3", "e", "there is no è#3: 'è' stands 2 times in the translation"),
-        ("pane#2", "cane", "there is no pane#2: 'pane' stands once"),
+        ("è", "e", "'è' appears 2 times in the translation; name one, as in è#2"),
+        ("è#3", "e", "there is no è#3: 'è' appears 2 times in the translation"),
+        ("pane#2", "cane", "there is no pane#2: 'pane' appears once"),
         ("pane", "pane", "the model writes 'pane' and 'pane' with the same pieces"),
         ("pane", "xyz", "'xyz' is not in the model's vocabulary"),
     ],
@@ -233,7 +237,7 @@ def test_a_language_model_answers_of_its_own_text(kind: str, tmp_path: Path):
     assert {reason.stack for reason in found.reasons} == {"decoder"}
     with pytest.raises(DataError, match="'water' is no word of the text"):
         why(model, tokenizers, DEFAULT_FRAMING, None, "the old cat sees the dog .", "water", "dog")
-    with pytest.raises(DataError, match="nothing stands before the choice of 'the#1'"):
+    with pytest.raises(DataError, match="nothing comes before the choice of 'the#1'"):
         why(model, tokenizers, DEFAULT_FRAMING, None, "the old cat sees the dog .", "the#1", "good")
 
 
@@ -241,5 +245,7 @@ def test_a_language_model_needs_a_text_that_reaches_the_difference(tmp_path: Pat
     stored = load_model(store_language_model(tmp_path / "model", kind="bpe"))
     assert isinstance(stored.model, LanguageModel)
     model = prepare_for_decoding(stored.model, "cpu", torch.float32)
-    with pytest.raises(DataError, match="'old' and 'oldzz' begin alike, and the text ends before they differ"):
+    with pytest.raises(
+        DataError, match="'old' and 'oldzz' have the same first pieces, and the text ends before they differ"
+    ):
         why(model, stored.tokenizers, DEFAULT_FRAMING, None, "the old", "old", "oldzz")

@@ -47,7 +47,7 @@ def test_a_page_is_written_under_a_usual_name(model: Path, run: Run) -> None:
     assert notes.startswith("explanation.html: ") and page.startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize(("name", "begins"), [("a.json", b'{"format": 2'), ("a.HTML", b"<!doctype html>")])
+@pytest.mark.parametrize(("name", "begins"), [("a.json", b'{"format": 3'), ("a.HTML", b"<!doctype html>")])
 def test_the_name_of_the_file_says_its_form(name: str, begins: bytes, model: Path, run: Run) -> None:
     assert run(model, TEXT, "-o", name)[0] == 0
     assert Path(name).read_bytes().startswith(begins)
@@ -65,7 +65,7 @@ def test_json_and_text_are_printed_unless_a_file_is_named(model: Path, run: Run)
 def test_a_given_target_is_explained(model: Path, run: Run) -> None:
     _, told, _ = run(model, TEXT, "--target", "il gatto", "--format", "json")
     facts = json.loads(told)
-    assert facts["given"] and facts["target"] == "il gatto" and facts["parts"][0]["target"] == "il gatto"
+    assert facts["has_given_target"] and facts["target"] == "il gatto" and facts["parts"][0]["target"] == "il gatto"
 
 
 def test_why_one_word_and_not_another(model: Path, run: Run) -> None:

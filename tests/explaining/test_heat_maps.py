@@ -12,9 +12,18 @@ import pytest
 from small_records import store_language_model, store_translator
 
 from dragoman.errors import ConfigError, MissingExtra
-from dragoman.explaining.record import Alignment, Candidate, Part, Record, Search, Stack, Step, Token
+from dragoman.explaining.record import (
+    Alignment,
+    CandidateRecord,
+    PartRecord,
+    Record,
+    SearchRecord,
+    Stack,
+    StepRecord,
+    Token,
+)
 from dragoman.explaining.recording import record
-from dragoman.explaining.writing import HeatMap, draw, form_of, heat_lines, heat_maps, render, summary, write_record
+from dragoman.explaining.writing import HeatMap, draw, format_of, heat_lines, heat_maps, render, summary, write_record
 
 SENTENCE = "the red cat sees the old dog ."
 EMPTY = np.zeros((0, 0), dtype=np.float32)
@@ -89,7 +98,7 @@ def test_a_language_model_names_a_head_that_it_has(read: Record) -> None:
 
 def test_each_part_has_a_map_and_a_copied_one_none(translated: Record) -> None:
     (part,) = translated.parts
-    copied = Part("xxx", "xxx", copied=True)
+    copied = PartRecord("xxx", "xxx", copied=True)
     assert len(heat_maps(replace(translated, parts=(part, copied, part)))) == 2
 
 
@@ -133,16 +142,20 @@ def test_long_names_are_cut_and_a_map_of_nothing_is_its_title() -> None:
 def by_hand(written: str = "il gatto", log_prob: float = -2.0) -> Record:
     """A record of two words, with figures that are easy to follow."""
     tokens = [Token(4 + number, word, number) for number, word in enumerate(written.split())]
-    others = (Candidate(8, "lo", 1.0, float(np.log(0.25))), Candidate(9, "la", 0.5, float(np.log(0.125))))
+    others = (CandidateRecord(8, "lo", 1.0, float(np.log(0.25))), CandidateRecord(9, "la", 0.5, float(np.log(0.125))))
     steps = tuple(
-        Step(token, float(np.log(0.5)), 1, (Candidate(token.id, token.text, 2.0, -0.5), *others), (0.0,) * 5)
+        StepRecord(
+            token, float(np.log(0.5)), 1, (CandidateRecord(token.id, token.text, 2.0, -0.5), *others), (0.0,) * 5
+        )
         for token in tokens
     )
     stack = Stack("encoder", (), ("the", "cat"), EMPTY, None, EMPTY, (), EMPTY)
-    search = Search(2, 0.6, True, (), 0, written, log_prob, -1.5)
+    search = SearchRecord(2, 0.6, True, (), 0, written, log_prob, -1.5)
     weights = np.array([[0.9, 0.1], [0.1, 0.7]], dtype=np.float32)
     alignment = Alignment(0, 1, False, "layer 0, head 1", weights, ((0, 0), (1, 1)))
-    part = Part("the cat", written, False, (stack,), steps, tuple(written.split()), log_prob, (search,), alignment)
+    part = PartRecord(
+        "the cat", written, False, (stack,), steps, tuple(written.split()), log_prob, (search,), alignment
+    )
     return Record("model", "encoder_decoder", ("en", "it"), {}, 7, "1.0", "the cat", written, False, {}, (), (part,))
 
 
@@ -170,7 +183,7 @@ def test_a_record_in_a_terminal() -> None:
 
 def test_a_terminal_hears_of_copies_flags_and_unknown_words() -> None:
     found = by_hand()
-    copied = Part("x" * 101, "x" * 101, copied=True)
+    copied = PartRecord("x" * 101, "x" * 101, copied=True)
     flagged = replace(found, parts=(copied, *found.parts), flags={"copied": "a string"}, unknown_words=("zebra", "gnu"))
     lines = [*summary(flagged)]
     assert lines[:3] == [f"copied  {'x' * 101}", "", "source  the cat"]
@@ -182,7 +195,7 @@ def test_the_summary_counts_what_was_kept_and_dropped(translated: Record) -> Non
     searches = [line for line in lines if re.match("[* ] beam", line)]
     assert [line[0] for line in searches] == [" ", " ", "*", " ", " "]
     for line, search in zip(searches, translated.parts[0].searches, strict=True):
-        dropped = sum(node.fate == "dropped" for node in search.nodes)
+        dropped = sum(node.status == "dropped" for node in search.nodes)
         assert f"{len(search.nodes) - dropped} hypotheses kept, {dropped} dropped" in line
         assert line.startswith(f"  beam {search.width}: {search.text}  (" if line[0] == " " else "* beam 3: ")
 
@@ -289,13 +302,13 @@ def test_a_picture_without_matplotlib_says_what_to_install(
 
 @pytest.mark.parametrize("name", ["a.html", "a.HTML", "a.json", "b.png", "c.svg", "d.e.pdf"])
 def test_a_file_is_what_its_name_says(name: str) -> None:
-    assert form_of(Path(name)) == name.rpartition(".")[2].lower()
+    assert format_of(Path(name)) == name.rpartition(".")[2].lower()
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "html", "a.html.gz", "a.terminal"])
 def test_a_name_that_says_no_form_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name} must end in .html, .json, .png, .svg or .pdf; or name the form"):
-        form_of(Path(name))
+        format_of(Path(name))
 
 
 def test_json_holds_the_facts(translated: Record, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_record_says_what_the_translator_says(generation: dict[str, Any], text
     translator, recorder = Translator.load(folder, "cpu", "float32"), Recorder(load_model(folder))
     for text, translation in zip(texts, translator.translate(texts), strict=True):
         found = recorder.record(text)
-        assert (found.source, found.target, found.given) == (text, translation.text, False)
+        assert (found.source, found.target, found.has_given_target) == (text, translation.text, False)
         assert found.flags.keys() == set(translation.flags)
         assert found.unknown_words == translation.unknown_words
         parts = [part for part in found.parts if not part.copied]
@@ -150,7 +150,7 @@ def test_a_given_target_is_scored_as_the_translator_scores_it(
     (expected,) = Translator.load(path, "cpu", "float32").score([source.strip()], [target])
     found = record(path, source, target)
     (part,) = found.parts
-    assert (found.source, found.target, found.given) == (source, target, True)
+    assert (found.source, found.target, found.has_given_target) == (source, target, True)
     assert tuple(step.token.text for step in part.steps) == expected.tokens
     assert [step.log_prob for step in part.steps] == pytest.approx(expected.token_log_probs, abs=1e-4)
     assert part.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
@@ -259,7 +259,7 @@ def test_what_is_longer_than_the_positions_is_refused(tmp_path: Path) -> None:
 def test_facts_are_strict_json(model: str, request: pytest.FixtureRequest) -> None:
     facts = record(request.getfixturevalue(model), SENTENCE, weights="decoder.0").facts()
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-    assert facts["format"] == 2 and facts["temperatures"] == [0.25, 0.5, 1.0, 1.5, 2.0]
+    assert facts["format"] == 3 and facts["temperatures"] == [0.25, 0.5, 1.0, 1.5, 2.0]
     assert facts["model"] == str(request.getfixturevalue(model))
 
 

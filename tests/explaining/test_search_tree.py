@@ -19,7 +19,7 @@ from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.request import Request
 from dragoman.decoding.steppers import StepScores
-from dragoman.explaining.record import Node, Search
+from dragoman.explaining.record import Node, SearchRecord
 from dragoman.explaining.recording import WIDTHS, Recorder
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.inference.translator import Translator
@@ -61,7 +61,7 @@ cases = st.tuples(
 ).map(lambda drawn: Case(*drawn))
 
 
-def tree_of(toy: Toy, request: Request) -> Search:
+def tree_of(toy: Toy, request: Request) -> SearchRecord:
     """The tree of a search."""
     candidates = Candidates()
     engine = Engine(toy, start=0, end=END, observer=candidates)
@@ -85,7 +85,7 @@ def test_a_tree_is_that_of_plain_loops(case: Case) -> None:
     check_search(vars_of(tree_of(case.toy, case.request)), expected, WORDS, ties=case.ties)
 
 
-def vars_of(search: Search) -> dict[str, object]:
+def vars_of(search: SearchRecord) -> dict[str, object]:
     """A search as plain values."""
     return {**vars(search), "nodes": [vars(node) for node in search.nodes]}
 
@@ -96,10 +96,10 @@ def test_a_node_continues_a_live_one_and_adds_its_log_probability(case: Case) ->
     for place, node in enumerate(tree.nodes):
         assert (node.parent is None) == (node.step == 1)
         parent = tree.nodes[node.parent] if node.parent is not None else None
-        assert parent is None or (parent.fate, parent.step) == ("live", node.step - 1)
+        assert parent is None or (parent.status, parent.step) == ("live", node.step - 1)
         assert node.parent is None or node.parent < place
         assert node.total == pytest.approx((parent.total if parent else 0.0) + node.log_prob, abs=1e-5)
-        assert (node.fate == "ended") <= (node.id == END) and (node.id == END) <= (node.fate != "live")
+        assert (node.status == "ended") <= (node.id == END) and (node.id == END) <= (node.status != "live")
     for step in steps_of(tree):
         assert [node.total for node in step] == sorted((node.total for node in step), reverse=True)
         assert len(step) <= max(1, 2 * case.width) and len(live(step)) <= case.width
@@ -108,23 +108,23 @@ def test_a_node_continues_a_live_one_and_adds_its_log_probability(case: Case) ->
 @given(case=cases)
 def test_the_winner_has_the_largest_score(case: Case) -> None:
     tree = tree_of(case.toy, case.request)
-    winner, ended = tree.nodes[tree.winner], [node for node in tree.nodes if node.fate == "ended"]
+    winner, ended = tree.nodes[tree.winner], [node for node in tree.nodes if node.status == "ended"]
     for node in ended:
         assert node.score == pytest.approx(node.total / ((5 + node.step) / 6) ** case.length_penalty)
     if ended:
         assert winner.score == max(node.score or 0.0 for node in ended) == tree.score
     else:
-        assert winner.fate == "live" and winner.total == max(node.total for node in steps_of(tree)[-1])
+        assert winner.status == "live" and winner.total == max(node.total for node in steps_of(tree)[-1])
     assert winner.total == tree.total
 
 
-def steps_of(tree: Search) -> list[list[Node]]:
+def steps_of(tree: SearchRecord) -> list[list[Node]]:
     """The candidates of each step, best first."""
     return [[node for node in tree.nodes if node.step == step] for step in range(1, tree.nodes[-1].step + 1)]
 
 
 def live(step: list[Node]) -> list[Node]:
-    return [node for node in step if node.fate == "live"]
+    return [node for node in step if node.status == "live"]
 
 
 # Reasons
@@ -141,11 +141,11 @@ def test_reasons_name_the_figures_of_the_tree(case: Case) -> None:
             check_reason(tree, place, case.request)
 
 
-def path_to(tree: Search, place: int | None) -> list[int]:
+def path_to(tree: SearchRecord, place: int | None) -> list[int]:
     return [] if place is None else [*path_to(tree, tree.nodes[place].parent), place]
 
 
-def check_reason(tree: Search, place: int, request: Request) -> None:
+def check_reason(tree: SearchRecord, place: int, request: Request) -> None:
     node = tree.nodes[place]
     step = steps_of(tree)[node.step - 1]
     checks: dict[str, Callable[..., None]] = {
@@ -167,32 +167,32 @@ def check_reason(tree: Search, place: int, request: Request) -> None:
 
 
 def ended_late(node: Node, step: list[Node], rank: int, width: int) -> None:
-    assert (node.fate, node.id) == ("dropped", END)
+    assert (node.status, node.id) == ("dropped", END)
     assert step[rank - 1] is node and rank > width
 
 
 def fell_short(node: Node, step: list[Node], own: float, below: float, last: float, width: int) -> None:
-    assert node.fate == "dropped" and node.id != END
+    assert node.status == "dropped" and node.id != END
     assert len(live(step)) == width
     expected = min(each.total for each in live(step))
     assert (own, last, below) == pytest.approx((node.total, expected, expected - node.total), abs=1e-4)
     assert below >= 0.0
 
 
-def scored_less(tree: Search, node: Node, own: float, below: float, best: float) -> None:
-    assert node.fate == "ended" and node.score is not None
+def scored_less(tree: SearchRecord, node: Node, own: float, below: float, best: float) -> None:
+    assert node.status == "ended" and node.score is not None
     assert (own, best, below) == pytest.approx((node.score, tree.score, tree.score - node.score), abs=1e-4)
     assert below >= 0.0
 
 
-def went_on(tree: Search, place: int, kept: bool) -> None:
-    assert tree.nodes[place].fate == "live" and tree.nodes[place].step < tree.nodes[-1].step
-    assert any(node.parent == place and node.fate != "dropped" for node in tree.nodes) == kept
+def went_on(tree: SearchRecord, place: int, kept: bool) -> None:
+    assert tree.nodes[place].status == "live" and tree.nodes[place].step < tree.nodes[-1].step
+    assert any(node.parent == place and node.status != "dropped" for node in tree.nodes) == kept
 
 
-def was_live(tree: Search, node: Node, why: str, request: Request) -> None:
-    assert node.fate == "live" and node.step == tree.nodes[-1].step
-    ended = sum(each.fate == "ended" for each in tree.nodes)
+def was_live(tree: SearchRecord, node: Node, why: str, request: Request) -> None:
+    assert node.status == "live" and node.step == tree.nodes[-1].step
+    ended = sum(each.status == "ended" for each in tree.nodes)
     if found := re.fullmatch(r"(\d+) had ended, and a beam of (\d+) looks for no more than \2", why):
         assert (int(found[1]), int(found[2])) == (ended, request.beam_size) and ended >= request.beam_size
     elif found := re.fullmatch(r"(\d+) tokens are the longest that is allowed", why):

@@ -163,7 +163,7 @@ def test_keys_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> No
 
 def test_doctor_leaves_the_same(printed: Callable[..., str]) -> None:
     told = json.loads(printed("doctor", "--format", "json"))
-    steady = {fact.name: fact.found for fact in dragoman.doctor() if fact.name != "disk"}
+    steady = {fact.name: fact.value for fact in dragoman.doctor() if fact.name != "disk"}
     assert told.keys() - {"disk"} == steady.keys() and {key: told[key] for key in steady} == steady
 
 

@@ -212,7 +212,7 @@ def test_other_labelled_text_can_be_the_test_set(classifier: Path, tmp_path: Pat
     [
         ("evaluate {run} --metric chrf", "--metric, --language and --lowercase are about translations"),
         ("evaluate {run} --set decode.beam_size=3", "takes only settings that say how text is read"),
-        ("evaluate {run}/best", "no run with a test set of its own; name a test set"),
+        ("evaluate {run}/best", "is not a run with a test set; name one"),
         ("evaluate {run} a.csv b.csv", "labelled text holds its own labels"),
         ("evaluate {run} --against {fill}", "is for the task classify, but"),
         ("evaluate {fill}", "fills in words; its scores are in scores.json of its run"),

@@ -88,7 +88,7 @@ def test_a_bare_model_folder_has_no_old_test(old: Path, tmp_path: Path) -> None:
     model = Path(shutil.copytree(old / "best", tmp_path / "model"))
     result = tune(model, tmp_path)
     assert names([*result.before, *result.after]) == ["before, new test", "after, new test"]
-    with pytest.raises(ConfigError, match="has no data of its own to mix in.*--mix-data"):
+    with pytest.raises(ConfigError, match="has no data to mix in.*--mix-data"):
         tune(model, tmp_path, mix_rate=0.5, name="mixed")
     mixed = tune(model, tmp_path, mix_rate=0.5, mix_data=old / "data", name="mixed")
     assert names(mixed.after) == ["after, new test", "after, old test"]

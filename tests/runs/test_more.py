@@ -149,7 +149,7 @@ def test_best_is_replaced_only_by_something_better(finished: Path) -> None:
 
 @pytest.mark.parametrize("step", [STEPS + 1, STEPS + 5])
 def test_new_steps_that_are_stopped_end_in_the_same_bytes(step: int, finished: Path, whole: Path) -> None:
-    with pytest.raises(Interrupted, match=f"stopped at step {step} of 20; go on with: dragoman train"):
+    with pytest.raises(Interrupted, match=f"stopped at step {step} of 20; continue with: dragoman train"):
         train_on(finished, progress=AtSteps({step: terminate}))
     assert status(run_of(finished)) == "stopped"
     train(run_of(finished), device="cpu")
@@ -217,7 +217,7 @@ def test_the_same_command_adds_nothing_while_its_steps_are_under_way(
             train_on(finished, progress=AtSteps({STEPS + 2: terminate, STEPS + 4: terminate}))
     with caplog.at_level(logging.INFO):
         assert train_on(finished).steps == STEPS + NEW
-    assert "is already being trained further, to step 20; that goes on, and no steps are added" in caplog.text
+    assert "is already being trained further, to step 20; that continues, and no steps are added" in caplog.text
     check_whole(run_of(finished), whole)
 
 
@@ -354,9 +354,9 @@ def test_a_stopped_run_is_given_more_and_ends_in_the_same_bytes_however_often_it
 
 def test_the_command_that_goes_on_names_threads_that_were_asked_for(tmp_path: Path) -> None:
     other = system.threads() + 1
-    with pytest.raises(Interrupted, match=rf"go on with: dragoman train .*corpus --threads {other}$"):
+    with pytest.raises(Interrupted, match=rf"continue with: dragoman train .*corpus --threads {other}$"):
         train_small(tmp_path, progress=AtSteps({2: terminate}), threads=other)
-    with pytest.raises(Interrupted, match=rf"go on with: dragoman train .*corpus --threads {other}$"):
+    with pytest.raises(Interrupted, match=rf"continue with: dragoman train .*corpus --threads {other}$"):
         train_small(tmp_path, progress=AtSteps({4: terminate}))
     assert train_small(tmp_path, threads=other).steps == 12
 

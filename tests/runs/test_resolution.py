@@ -10,10 +10,10 @@ from dragoman.config import reasons_in, render
 from dragoman.errors import ConfigError, DataError
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import (
-    Draft,
+    RecipeDraft,
     Start,
     TextFacts,
-    Vocabularies,
+    VocabularySizes,
     choose_before_text,
     choose_by_text,
     choose_by_vocabularies,
@@ -23,7 +23,7 @@ from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
 from dragoman.runs.steps import choose_length, limit_of
 
-JOINT = Vocabularies(500, 500, joint=True)
+JOINT = VocabularySizes(500, 500, joint=True)
 FINISHED = Start(Recipe().model.but(source_vocabulary=500, target_vocabulary=500, d_model=256), joint=True)
 TUNED = {"start": {"model": "runs/books"}}
 
@@ -37,13 +37,13 @@ def resolved(
     tables: dict[str, Any] | None = None,
     *,
     text: TextFacts | None = None,
-    vocabularies: Vocabularies | None = None,
+    vocabularies: VocabularySizes | None = None,
     precision: tuple[str, str] = ("auto", ""),
     length: dict[str, Any] | None = None,
     **facts: Any,
 ) -> Resolved:
     """What a run chooses, as far as these facts go, in the order in which it learns them."""
-    draft = Draft(tables or {})
+    draft = RecipeDraft(tables or {})
     choose_before_text(draft, **facts)
     if text is not None:
         choose_by_text(draft, text)
@@ -109,7 +109,7 @@ def test_a_head_learns_alignments_if_the_text_is_enough() -> None:
     with_head = FINISHED._replace(model=FINISHED.model.but(alignment_head=(2, 1)))
     assert chosen(10_000, TUNED, start=with_head) == (None, (2, 1))
     assert chosen(300, {**TUNED, "train": {"alignment_weight": 0.5}}, start=with_head) == (0.5, (2, 1))
-    with pytest.raises(ConfigError, match="which the model to start from has not"):
+    with pytest.raises(ConfigError, match="but the starting model has no alignment head"):
         chosen(300, {**TUNED, "train": {"alignment_weight": 0.5}}, start=FINISHED)
     with pytest.raises(ConfigError, match="model.alignment_head would learn nothing with"):
         chosen(300, {"train": {"alignment_weight": 0}, "model": {"alignment_head": [0, 0]}})
@@ -220,10 +220,10 @@ def test_epochs_become_steps_by_the_batches_in_them() -> None:
     ],
 )
 def test_little_text_for_a_finished_model_gets_more_epochs(batches: int, steps: int, reason: str) -> None:
-    draft = Draft({"start": {"model": "old"}})
+    draft = RecipeDraft({"start": {"model": "old"}})
     choose_length(draft, batches)
     assert (draft.recipe.train.steps, draft.reasons["train.steps"]) == (steps, reason)
-    draft = Draft({"start": {"model": "old"}, "train": {"epochs": 6}})
+    draft = RecipeDraft({"start": {"model": "old"}, "train": {"epochs": 6}})
     choose_length(draft, batches)
     assert draft.recipe.train.steps == batches
 
@@ -277,13 +277,13 @@ def test_every_process_has_a_batch_of_every_step() -> None:
 
 
 def test_vocabularies_follow_from_the_tokenizers_and_tie_what_they_share() -> None:
-    for vocabularies, tied in ((JOINT, "all"), (Vocabularies(300, 400, joint=False), "target")):
+    for vocabularies, tied in ((JOINT, "all"), (VocabularySizes(300, 400, joint=False), "target")):
         model = resolved(vocabularies=vocabularies).recipe.model
         assert (model.source_vocabulary, model.target_vocabulary, model.tied) == (*vocabularies[:2], tied)
     with pytest.raises(ConfigError, match="source_vocabulary is 7, but the source tokenizer has 500 tokens; leave it"):
         resolved({"model": {"source_vocabulary": 7}}, vocabularies=JOINT)
     with pytest.raises(ConfigError, match="needs one joint vocabulary"):
-        resolved({"model": {"tied": "all"}}, vocabularies=Vocabularies(300, 400, joint=False))
+        resolved({"model": {"tied": "all"}}, vocabularies=VocabularySizes(300, 400, joint=False))
 
 
 def test_lines_of_several_sentences_are_translated_whole() -> None:

@@ -68,7 +68,7 @@ def whole(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that was stopped at step 9, with checkpoints of steps 8 and 9."""
     folder = tmp_path_factory.mktemp("cut")
-    with pytest.raises(Interrupted, match=r"stopped at step 9 of 12; go on with: dragoman train .*corpus"):
+    with pytest.raises(Interrupted, match=r"stopped at step 9 of 12; continue with: dragoman train .*corpus"):
         train_small(folder, progress=AtSteps({9: terminate}))
     return folder
 
@@ -115,7 +115,7 @@ def test_a_signal_while_the_last_step_is_saved_stops_too(
 
     with monkeypatch.context() as patch:
         patch.setattr("dragoman.runs.session.save_checkpoint", save_and_stop)
-        with pytest.raises(Interrupted, match="stopped at step 12 of 12; go on with"):
+        with pytest.raises(Interrupted, match="stopped at step 12 of 12; continue with"):
             train_small(tmp_path)
     train_small(tmp_path)
     check_whole(run_of(tmp_path), whole)
@@ -170,7 +170,7 @@ def test_a_signal_outside_the_loop_stops_too(whole: Path, tmp_path: Path, monkey
     for stage in ("runs.train.resolve_run", "runs.translation.evaluate"):
         with monkeypatch.context() as patch:
             patch.setattr(f"dragoman.{stage}", lambda *_, **__: terminate())
-            with pytest.raises(Interrupted, match="stopped; go on with: dragoman train"):
+            with pytest.raises(Interrupted, match="stopped; continue with: dragoman train"):
                 train_small(tmp_path)
         assert signal.getsignal(signal.SIGTERM) is before
     assert weights(train_small(tmp_path).folder) == weights(whole)
@@ -303,7 +303,7 @@ def test_a_damaged_checkpoint_costs_its_steps_and_not_the_run(
     with caplog.at_level(logging.INFO):
         train_small(stopped)
     assert "set aside as step-00000009.broken-1" in caplog.text
-    assert "going on from step 8" in caplog.text
+    assert "continuing from step 8" in caplog.text
     assert (folder / "step-00000009.broken-1").is_dir()
     check_whole(run_of(stopped), whole)
 
@@ -416,14 +416,14 @@ def test_changed_data_is_refused_unless_asked_for(
     with pytest.raises(DataError, match=r"the train text changed.*--anyway goes on.*--fresh begins a new run"):
         train_small(tmp_path)
     train_small(tmp_path, anyway=True)
-    assert "going on with the data that the run holds" in caplog.text
+    assert "continuing with the data that the run holds" in caplog.text
     check_whole(run_of(tmp_path), whole)
 
 
 def test_the_same_data_may_lie_elsewhere(whole: Path, tmp_path: Path) -> None:
     stop_at_nine(tmp_path)
     (tmp_path / "corpus.tsv").rename(tmp_path / "moved.tsv")
-    with pytest.raises(DataError, match="does not exist.*--anyway goes on with the data that the run holds"):
+    with pytest.raises(DataError, match="does not exist.*--anyway continues with the data that the run holds"):
         train(run_of(tmp_path), device="cpu")
     train_small(tmp_path, what=tmp_path / "moved.tsv", name="corpus")
     check_whole(run_of(tmp_path), whole)
@@ -457,7 +457,7 @@ def test_another_machine_is_refused_unless_asked_for(
 
 
 def test_other_threads_are_refused(stopped: Path) -> None:
-    with pytest.raises(ConfigError, match="begun with 1 threads; go on with as many"):
+    with pytest.raises(ConfigError, match="begun with 1 threads; continue with the same number"):
         train_small(stopped, threads=2)
 
 

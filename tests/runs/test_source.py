@@ -121,12 +121,12 @@ def test_runs_of_other_tasks_on_the_same_text_have_names_of_their_own(tmp_path: 
 
 
 def test_settings_with_an_option_on_the_command_line_are_keywords_from_python() -> None:
-    options = RunOptions.of(task="tag", minutes=1.5, overrides=["train.seed=2"], progress=False)
+    options = RunOptions.from_keywords(task="tag", minutes=1.5, overrides=["train.seed=2"], progress=False)
     assert list(options.overrides) == ['task="tag"', "train.minutes=1.5", "train.seed=2"]
     assert (
         find_recipe("phrasebook", options.overrides[1:]).tables["train"].items() >= {"minutes": 1.5, "seed": 2}.items()
     )
-    assert RunOptions.of(name="a", task=None).overrides == []
+    assert RunOptions.from_keywords(name="a", task=None).overrides == []
 
 
 @pytest.mark.parametrize("call", [dragoman.train, dragoman.train_seeds, dragoman.forecast])
@@ -153,4 +153,4 @@ def test_an_unknown_keyword_is_refused_with_the_one_that_was_meant(call: Any, ke
 )
 def test_a_wrong_value_of_a_keyword_is_refused_as_an_option_is(keywords: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        find_recipe("phrasebook", RunOptions.of(**keywords).overrides)
+        find_recipe("phrasebook", RunOptions.from_keywords(**keywords).overrides)

@@ -167,7 +167,7 @@ def test_a_file_that_is_a_link_is_refused_but_the_whole_folder_may_be_one(
     assert load_model(tmp_path / "linked")
     (folder / name).rename(tmp_path / name)
     (folder / name).symlink_to(tmp_path / name)
-    with pytest.raises(CheckpointError, match=f"{name} is a symbolic link, but the files of such a folder must lie in"):
+    with pytest.raises(CheckpointError, match=f"{name} is a symbolic link, but the files of such a folder must be in"):
         load_model(folder)
 
 

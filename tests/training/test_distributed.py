@@ -247,12 +247,16 @@ def test_a_signal_to_one_stops_both_after_the_same_step(rank: int, two: Path, tm
     codes, said = together(on_rank, tmp_path, rank, 5, terminate)
     assert codes == [3, 3], said
     assert (
-        len(re.findall(r"^stopped at step 5 of 12 after [\d:]+; go on with: torchrun … -m dragoman train ", said, re.M))
+        len(
+            re.findall(
+                r"^stopped at step 5 of 12 after [\d:]+; continue with: torchrun … -m dragoman train ", said, re.M
+            )
+        )
         == 1
     )
     assert json.loads((tmp_path / "runs" / "corpus" / "run.json").read_text())["status"] == "stopped"
     codes, said = together(run_command, tmp_path)
-    assert codes == [0, 0] and "going on from step 5" in said
+    assert codes == [0, 0] and "continuing from step 5" in said
     assert weights(tmp_path / "runs" / "corpus") == weights(two)
 
 
@@ -280,7 +284,9 @@ def test_a_process_that_dies_does_not_leave_the_other_waiting(rank: int, two: Pa
     assert (
         len(
             re.findall(
-                r"^another process of the run has ended without a word after [\d:]+; the same command", said, re.M
+                r"^another process of the run has ended without an error message after [\d:]+; the same command",
+                said,
+                re.M,
             )
         )
         == 1

@@ -13,7 +13,7 @@ from dragoman.runs import translation as validation
 from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.translation import SIGNS, signs_of_nothing
 
-YOUNG = "has learnt next to nothing"
+YOUNG = "has learned next to nothing"
 
 
 def facts(bleu: float, chrf: float, **shares: float) -> dict[str, float]:
@@ -72,7 +72,7 @@ def test_the_loss_on_the_dev_set_is_taken_in_the_precision_of_the_run(
 def test_few_pairs_are_said_to_be_too_few(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     train_small(tmp_path)
     assert f"{YOUNG} (BLEU" in caplog.text
-    assert "184 pairs are too few for a model of its own" in caplog.text
+    assert "184 pairs are too few for a model from scratch" in caplog.text
 
 
 def test_a_model_that_has_learnt_says_nothing_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

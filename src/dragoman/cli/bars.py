@@ -1,4 +1,6 @@
-"""How far long work is: bars on a terminal or in a notebook. A command writes a plain line now and then elsewhere."""
+"""Progress of long work: bars on a terminal or in a notebook. Without a terminal, a command writes a line at
+intervals.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,30 +19,30 @@ from dragoman.progress import Advance
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_CELLS = 0.5
 SECONDS_OF_RATE = 120.0
-"""Window over which the rate is measured."""
+"""Window in which the rate is measured."""
 PATIENCE = 1.0
-"""Seconds of work that a caller of Python sees no bar for."""
+"""Seconds of work before a caller of Python sees a bar."""
 _WIDTH = 16
 
 
 class Bars:
-    """On a terminal one bar for each piece of work in progress; the outermost stays when it is done.
+    """Progress bars: on a terminal one for each piece of work; the outermost stays when it is done.
 
-    With the `console` of a command they begin at once, and elsewhere there is a line every `SECONDS_BETWEEN_LINES`, and
-    one when the outermost piece of work is done. Without it they are for a caller of Python: only for work that takes
-    longer than `PATIENCE`, also in a notebook, and nothing elsewhere.
+    With the `console` of a command they begin at once. Without a terminal there is then a line every
+    `SECONDS_BETWEEN_LINES`, and one when the outermost piece of work is done. Without a `console` they are for a caller
+    of Python: only for work that takes longer than `PATIENCE`, also in a notebook, and nothing elsewhere.
     """
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, quiet=system.rank() > 0)
         self._of_command = console is not None
-        self._cell: Cell | None = None
+        self._notebook_line: NotebookLine | None = None
         self._drawing: Drawing | None = None
-        self._lock = Lock()  # threads that work at the same time share one drawing
+        self._lock = Lock()  # concurrent threads share one drawing
 
     @contextmanager
     def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
-        """See `dragoman.progress.Progress`."""
+        """Track a piece of work; see `dragoman.progress.Progress`."""
         with self._lock:
             is_inner = self._drawing is not None
             drawing = self._drawing = self._drawing or self._new_drawing()
@@ -57,19 +59,19 @@ class Bars:
                 task.fields["end"] = task.time_remaining and self._console.get_time() + task.time_remaining
                 if drawing.disable and self._console.get_time() - last >= pause:
                     last = self._console.get_time()
-                    self._tell(label, task)
+                    self._report(label, task)
 
             yield advance
             drawing.stop_task(number)
             if is_inner:
                 drawing.remove_task(number)
             elif drawing.disable:
-                self._tell(label, task)
+                self._report(label, task)
 
     def _new_drawing(self) -> Drawing:
-        """Without a terminal it only counts."""
+        """Create the drawing. Without a terminal it only counts."""
         in_notebook = not self._of_command and self._console.is_jupyter
-        self._cell = Cell() if in_notebook else None
+        self._notebook_line = NotebookLine() if in_notebook else None
         return Drawing(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=_WIDTH),
@@ -97,16 +99,16 @@ class Bars:
                 drawing.stop()
             self._drawing = None
 
-    def _tell(self, label: str, task: Task) -> None:
-        """How far a piece of work is, where no bar is drawn."""
+    def _report(self, label: str, task: Task) -> None:
+        """Write the state of a piece of work if no bar is drawn."""
         if self._of_command:
             say(self._console, f"{label}: {state_of(task)}")
-        elif self._cell is not None and (task.elapsed or 0.0) >= PATIENCE:
-            self._cell.write(f"{meter(task)}{label}: {state_of(task)}")
+        elif self._notebook_line is not None and (task.elapsed or 0.0) >= PATIENCE:
+            self._notebook_line.write(f"{meter(task)}{label}: {state_of(task)}")
 
 
-class Cell:
-    """A line below a cell of a notebook, which the next one replaces."""
+class NotebookLine:
+    """A line below a cell of a notebook, which the next line replaces."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -122,20 +124,22 @@ class Cell:
 
 
 def meter(task: Task) -> str:
-    """A bar in letters; none if the end is unknown."""
+    """Return a bar in letters; none if the total is unknown."""
     filled = round(task.percentage * _WIDTH / 100)
     return "" if task.total is None else "█" * filled + "░" * (_WIDTH - filled) + " "
 
 
 class StateColumn(ProgressColumn):
-    """The words beside a bar."""
+    """The words next to a bar."""
 
     def render(self, task: Task) -> Text:
         return Text(visible(state_of(task)), overflow="ellipsis", no_wrap=True)
 
 
 def state_of(task: Task) -> str:
-    """How far a piece of work is, in words: what is done, the time left or taken, the rate, and its facts."""
+    """Return the state of a piece of work in words: the amount done, the time left or taken, the rate, and its
+    facts.
+    """
     total, unit = task.total, task.fields["unit"]
     done = f"{task.completed:,.0f}" if total is None else f"{task.completed:,.0f} of {total:,.0f}"
     is_one = (task.completed if total is None else total) == 1
@@ -154,7 +158,7 @@ def state_of(task: Task) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds.
+    """Return hours, minutes and seconds.
 
     >>> duration(3725.4)
     '1:02:05'

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WIDE = 10_000
-"""Columns of a table that goes to a file or a pipe, so that no cell is folded."""
+"""Width of a table that is written to a file or a pipe, so that no cell is folded."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Besides the control characters: what changes the direction of writing, line separators, half characters."""
+"""Control characters, and those that change the direction of writing, separate lines, or are half characters."""
 
 log = logging.getLogger(__name__)
 
 
 def visible(text: str) -> str:
-    r"""The text with control characters spelt out, except line breaks and tabs: it cannot control a terminal, nor turn
-    the direction of what stands around it.
+    r"""Spell out control characters, except line breaks and tabs, so that the text cannot control a terminal, nor
+    change the direction of the text around it.
 
     >>> print(visible("red \x1b[31m"))
     red \x1b[31m
@@ -39,17 +39,17 @@ def visible(text: str) -> str:
 
 
 def write(text: str = "", end: str = "\n") -> None:
-    """Writes a result to standard output. Its control characters are spelt out, because names in it may be foreign."""
+    """Write a result to standard output. Its control characters are spelt out, because names in it may be foreign."""
     sys.stdout.write(visible(text) + end)
 
 
 def write_text(text: str, end: str = "\n") -> None:
-    """Writes what a model wrote, or the text that it read: as it is, except on a terminal."""
+    """Write text that a model wrote or read: unchanged, except on a terminal."""
     sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
 
 
 def write_result(output_format: str, facts: Any, show: Callable[[], object]) -> None:
-    """Writes a result: its facts as JSON, or as `show` writes it for people."""
+    """Write a result: its facts as JSON, or for people by `show`."""
     if output_format == "json":
         write(as_json(facts, indent=2))
     else:
@@ -57,13 +57,13 @@ def write_result(output_format: str, facts: Any, show: Callable[[], object]) -> 
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
-    """JSON whose control characters are escaped, so that it is the same JSON on a terminal."""
+    """Return JSON whose control characters are escaped, so that it is the same JSON on a terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write_pieces(pieces: Generator[str, None, T]) -> T:
-    """Writes a text piece by piece, as it is made, and returns what its generator returns."""
+    """Write a text piece by piece, as it is made, and return the generator's result."""
     while True:
         try:
             piece = next(pieces)
@@ -75,7 +75,7 @@ def write_pieces(pieces: Generator[str, None, T]) -> T:
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Writes a table: numbers on the right, words on the left."""
+    """Write a table: numbers on the right, words on the left."""
     from rich.console import Console
 
     output = Console(width=None if sys.stdout.isatty() else WIDE)
@@ -112,22 +112,22 @@ def note(text: str, is_warning: bool = False) -> None:
 
 
 def is_verbose() -> bool:
-    """Whether details are shown."""
+    """Return True if details are shown."""
     return log.isEnabledFor(logging.DEBUG)
 
 
 def complain(message: str) -> None:
-    """Shows an error as one line, whatever the message holds."""
+    """Show an error as one line, whatever the message holds."""
     say_last(f"error: {message}", "red")
 
 
 def say_last(message: str, style: str | None = None) -> None:
-    """Shows the last line of a command, also of a quiet one."""
+    """Show the last line of a command, also of a quiet one."""
     from rich.console import Console
 
     say(Console(stderr=True), " ".join(message.split("\n")), style)
 
 
 def say(console: "Console", text: str, style: str | None = None) -> None:
-    """Shows text as it is: nothing in it is markup or controls the terminal, and no line is folded."""
+    """Show text unchanged: nothing in it is markup or controls the terminal, and no line is folded."""
     console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)

@@ -17,7 +17,7 @@ from dragoman.explaining import RecordFormat
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.explaining.embeddings import Answer, EmbeddingSpace
+    from dragoman.explaining.embeddings import EmbeddingAnswer, EmbeddingSpace
     from dragoman.explaining.why import Why
 
 log = logging.getLogger(__name__)
@@ -103,9 +103,9 @@ def read_text(texts: Sequence[str]) -> str:
 
 def choose_form(form: RecordFormat | None, output: Path | None) -> tuple[RecordFormat, Path | None]:
     """Return the form of a page, and its file; None if it is printed."""
-    from dragoman.explaining.writing import form_of
+    from dragoman.explaining.writing import format_of
 
-    form = form or (form_of(output) if output is not None else "html")
+    form = form or (format_of(output) if output is not None else "html")
     return form, output or (None if form in ("json", "terminal") else Path(f"explanation.{form}"))
 
 
@@ -151,8 +151,8 @@ def print_choice(
     reading: Mapping[str, Any],
 ) -> None:
     """Print why the model wrote one word instead of another. Options `of_page` would have no effect."""
-    if given := [f"--{name}" for name, value in of_page.items() if value is not None]:
-        raise ConfigError(f"--instead prints its answer, and takes no {' or '.join(given)}")
+    if useless := [f"--{name}" for name, value in of_page.items() if value is not None]:
+        raise ConfigError(f"--instead prints its answer, and takes no {' or '.join(useless)}")
     if form not in (None, "terminal", "json"):
         raise ConfigError(f"--format {form} is for the page of one text; this is printed as text, or as json")
     why = dragoman.explain_choice(model, text, *read_choice(instead), target, **reading)
@@ -160,26 +160,30 @@ def print_choice(
 
 
 def read_choice(text: str) -> tuple[str, str]:
-    """Two words with an equals sign between them.
+    """Read two words with an equals sign between them.
 
     >>> read_choice("Mia=Mio")
     ('Mia', 'Mio')
     """
-    word, equals, other = (part.strip() for part in text.partition("="))
-    if not (word and equals and other):
+    word, equals, alternative = (part.strip() for part in text.partition("="))
+    if not (word and equals and alternative):
         raise ConfigError(f"--instead must be WORD=OTHER, as in Mia=Mio, but is {text!r}")
-    return word, other
+    return word, alternative
 
 
 def show_choice(why: "Why") -> None:
-    """What each word that was read contributes to a choice, the strongest first."""
+    """Write the contribution of each word that was read to a choice, the strongest first."""
     lead = why.log_probs[0] - why.log_probs[1]
     relation, change = ("leads", "lead shrinks by") if lead >= 0 else ("trails", "lag grows by")
-    chosen, other = (f"{piece} ({log_prob:.3f})" for piece, log_prob in zip(why.pieces, why.log_probs, strict=True))
-    write(f"{chosen} {relation} {other} by {abs(lead):.3f} nats of log-probability\n")
+    chosen, rival = (f"{piece} ({log_prob:.3f})" for piece, log_prob in zip(why.pieces, why.log_probs, strict=True))
+    write(f"{chosen} {relation} {rival} by {abs(lead):.3f} nats of log-probability\n")
     columns = ["without", "read by", change, *(f"{piece} loses" for piece in why.pieces)]
     rows = [
-        (reason.text, reason.stack, *(f"{fall:+.3f}" for fall in (reason.contrast, reason.fall, reason.fall_of_other)))
+        (
+            reason.text,
+            reason.stack,
+            *(f"{drop:+.3f}" for drop in (reason.contrast, reason.drop, reason.drop_of_alternative)),
+        )
         for reason in sorted(why.reasons, key=lambda reason: -reason.contrast)
     ]
     write_table(columns, rows)
@@ -194,8 +198,8 @@ def embeddings(
         list[str],
         typer.Argument(
             metavar="WORD - WORD + WORD",
-            help="A word: lists its nearest entries of the vocabulary. Or words with - and + between them, each an "
-            "argument of its own: king - man + woman asks what is to woman as king is to man. A piece of a word is "
+            help="A word: lists its nearest entries of the vocabulary. Or words with - and + between them, each a "
+            "separate argument: king - man + woman asks what is to woman as king is to man. A piece of a word is "
             "named as it is shown, ▁hou; inside words, ##ing.",
         ),
     ],
@@ -209,7 +213,7 @@ def embeddings(
 ) -> None:
     """Look into a model's word vectors: the neighbours of a word, and analogies.
 
-    Similarity is the cosine between two vectors: 1 is the same direction, and words at random have almost 0.
+    Similarity is the cosine between two vectors: 1 is the same direction, and random words have almost 0.
     """
     open_screen(quiet)
     from dragoman.explaining.embeddings import answer, read_question
@@ -223,17 +227,17 @@ def embeddings(
     write_result(output_format, facts, lambda: show_answer(space, result))
 
 
-def show_answer(space: "EmbeddingSpace", answer: "Answer") -> None:
-    """Writes the neighbours, and notes what helps to judge them."""
-    write_table(["entry", "similarity"], [(each.entry, f"{each.similarity:.2f}") for each in answer.neighbours])
+def show_answer(space: "EmbeddingSpace", answer: "EmbeddingAnswer") -> None:
+    """Write the neighbours, and notes that help to judge them."""
+    write_table(["entry", "similarity"], [(near.entry, f"{near.similarity:.2f}") for near in answer.neighbours])
     if unused := space.unused_pieces(answer.terms):
         log.warning("hardly used in training, so their vectors mean nothing: %s", " ".join(unused))
     for term in answer.terms:
         if len(term.pieces) > 1:
             pieces = " ".join(term.pieces)
-            note(f"{term.text!r} is {len(term.pieces)} pieces, {pieces}; the mean of their vectors stands for it")
+            note(f"{term.text!r} is {len(term.pieces)} pieces, {pieces}; the mean of their vectors represents it")
     if answer.alone:
-        alone = ", ".join(f"{each.entry} {each.similarity:.2f}" for each in answer.alone)
+        alone = ", ".join(f"{near.entry} {near.similarity:.2f}" for near in answer.alone)
         note(f"nearest to {answer.question.words[0]} alone, without the other words: {alone}")
     mean, most = space.chance
-    note(f"two entries at random have {mean:.2f} on average, and 95 % of such pairs less than {most:.2f}")
+    note(f"two random entries have {mean:.2f} on average, and 95 % of such pairs less than {most:.2f}")

@@ -1,4 +1,6 @@
-"""Commands that list what there is: `runs`, `settings`, and `doctor` for this machine. The first two load no torch."""
+"""Commands that list runs, settings and facts of this machine: `runs`, `settings`, `doctor`. The first two load no
+torch.
+"""
 
 import time
 from pathlib import Path
@@ -49,7 +51,7 @@ def _row(run: "RunFacts") -> tuple[str, ...]:
 
 
 def age(seconds: float) -> str:
-    """A time in its largest unit.
+    """Return a time in its largest unit.
 
     >>> age(59), age(7_300), age(86_400), age(200_000)
     ('59 s', '2 h', '1 day', '2 days')
@@ -76,7 +78,7 @@ def settings(
 
 
 def _takes(kind: str, allowed: str) -> str:
-    """A type and its range in a few words; a list of words needs no type before it."""
+    """Return a type and its range in a few words; a list of words needs no type before it."""
     return allowed if kind == "word" else ", ".join(filter(None, (kind, allowed)))
 
 
@@ -84,5 +86,5 @@ def doctor(output_format: Format = "text", quiet: Quiet = False) -> None:
     """Show versions, processor, memory, precision and why, compiler and extras."""
     open_screen(quiet)
     facts = dragoman.doctor()
-    found = {fact.name: fact.found for fact in facts}
-    write_result(output_format, found, lambda: write_table(["", "found", "what it means"], facts))
+    values = {fact.name: fact.value for fact in facts}
+    write_result(output_format, values, lambda: write_table(["", "found", "what it means"], facts))

@@ -1,4 +1,4 @@
-"""Commands that make a model folder of others: `merge`, `average`, `quantize`, `convert`, `export`."""
+"""Commands that make a model folder from others: `merge`, `average`, `quantize`, `convert`, `export`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,10 @@ def merge(
     adapter: Annotated[Path, typer.Argument(help="An adapter folder, or a run of adapters.", show_default=False)],
     to: To,
     base: Annotated[
-        Path | None, typer.Option(help="The model that it belongs to.", show_default="where it was, or lies beside it")
+        Path | None,
+        typer.Option(
+            help="The model that it belongs to.", show_default="its former place, or the one next to the adapter"
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -85,7 +88,7 @@ def convert(
     to: To,
     languages: Annotated[
         tuple[str, str] | None,
-        typer.Option(help="Source and target of a Marian model whose folder does not say them.", show_default=False),
+        typer.Option(help="Source and target of a Marian model whose folder does not state them.", show_default=False),
     ] = None,
 ) -> None:
     """Convert a Marian model of transformers into a model folder."""

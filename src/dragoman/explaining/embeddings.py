@@ -26,34 +26,35 @@ Side = Literal["source", "target"]
 
 _SPACE_MARK = "▁"
 _INSIDE = "##"
-"""Before the name of a piece that stands inside words, as WordPiece writes it."""
+"""Prefix of a piece's name inside words, as WordPiece writes it."""
 _SIGNS = {"+": 1, "-": -1}
 _NOTHING = 1e-5
-"""A sum of vectors of length one that is shorter than this is zero but for rounding."""
+"""A sum of unit vectors that is shorter than this is zero up to rounding."""
 _SAMPLES = 20_000
 _WITH_PADDING = 0.5
-"""The cosine with the padding symbol above which an entry counts as unused. In trained models most of those lie
-above 0.9, and few other entries above 0.4."""
+"""Cosine with the padding symbol above which an entry counts as unused. In trained models most of those are above 0.9,
+and few other entries above 0.4.
+"""
 
 
 class Term(NamedTuple):
-    """A word or piece that was asked for, and the entries of the vocabulary that stand for it."""
+    """A requested word or piece, and the entries of the vocabulary that represent it."""
 
     text: str
     ids: tuple[int, ...]
     pieces: tuple[str, ...]
-    """How the entries are shown: a space is `▁`."""
+    """Names of the entries; a space is shown as `▁`."""
 
 
 class Neighbour(NamedTuple):
-    """An entry of the vocabulary, and the cosine between its vector and the one that was asked for."""
+    """An entry of the vocabulary, and the cosine between its vector and the requested one."""
 
     entry: str
     similarity: float
 
 
 class Chance(NamedTuple):
-    """The cosine of two entries drawn at random: their mean, and what 95 % of such pairs stay below."""
+    """Cosine of two random entries: the mean, and the limit that 95 % of such pairs stay below."""
 
     mean: float
     most: float
@@ -63,12 +64,12 @@ class EmbeddingSpace:
     """The rows of one embedding table (V, D), with the vocabulary that names them.
 
     Attributes:
-        title: what the table embeds, for people.
+        title: content of the table, for people.
         table: the rows (V, D) in float32, as the model holds them, before any scaling.
         unit: the rows at length one, so that products are cosines.
-        entries: ids of the entries that spell text. Special symbols, placeholders and single bytes are none.
+        entries: ids of the entries that spell text. Special symbols, placeholders and single bytes are not among them.
         unused: ids, also of bytes, that training hardly ever used. Vocabularies of pieces hold many: `▁proble` is only
-            a step on the way to `▁problem`. None is found in models that read the padding symbol, as Marian's do.
+            a step on the way to `▁problem`. The set is empty for models that read the padding symbol, as Marian's do.
     """
 
     def __init__(
@@ -91,10 +92,10 @@ class EmbeddingSpace:
         return f"EmbeddingSpace({self.title!r}: {len(self.entries):,} entries, {self.table.size(1)} features)"
 
     def find(self, text: str) -> Term:
-        """The entries that stand for a word or a piece.
+        """Find the entries that represent a word or a piece.
 
-        `▁hou` is the piece of that name, and `##ing` is the piece `ing` that stands inside words. Other text is a word
-        as the tokenizer writes it inside a text, of one piece or several.
+        `▁hou` is the piece of that name, and `##ing` is the piece `ing` inside words. Other text is a word as the
+        tokenizer writes it inside a text, of one piece or several.
 
         Raises:
             DataError: the vocabulary holds no such piece, or no such word.
@@ -110,11 +111,11 @@ class EmbeddingSpace:
         return Term(text, tuple(ids), tuple(self.shown[id_] for id_ in ids))
 
     def vector(self, term: Term) -> Float[Tensor, "D"]:
-        """The direction of a term, at length one; of several pieces, that of the mean of their rows."""
+        """Return the direction of a term, at length one; of several pieces, that of the mean of their rows."""
         return F.normalize(self.table[list(term.ids)].mean(0), dim=0)
 
     def nearest(self, vector: Float[Tensor, "D"], count: int, without: Collection[int] = ()) -> list[Neighbour]:
-        """The entries of the largest cosine with `vector`, nearest first. Those `without` are left out."""
+        """Return the entries of the largest cosine with `vector`, nearest first, without those of `without`."""
         left_out = frozenset(without)
         entries = [id_ for id_ in self.entries if id_ not in left_out]
         similarity = self.unit[entries] @ F.normalize(vector, dim=0)
@@ -122,25 +123,26 @@ class EmbeddingSpace:
         return [Neighbour(self.shown[entries[place]], similarity[place].item()) for place in order]
 
     def unused_pieces(self, terms: Collection[Term]) -> list[str]:
-        """The pieces of these terms that training hardly ever used."""
+        """Return the pieces of these terms that training hardly ever used."""
         named = {id_: piece for term in terms for id_, piece in zip(term.ids, term.pieces, strict=True)}
         return [piece for id_, piece in named.items() if id_ in self.unused]
 
     @cached_property
     def chance(self) -> Chance:
-        """The cosine that two used entries have by chance, from 20,000 random pairs."""
+        """Cosine of two random used entries, from 20,000 pairs."""
         random = torch.Generator().manual_seed(0)
         used = torch.tensor([id_ for id_ in self.entries if id_ not in self.unused])
         drawn = used[torch.randint(len(used), (2, _SAMPLES), generator=random)]
-        one, other = drawn[:, drawn[0] != drawn[1]]
-        similarity = (self.unit[one] * self.unit[other]).sum(-1)
+        first, second = drawn[:, drawn[0] != drawn[1]]
+        similarity = (self.unit[first] * self.unit[second]).sum(-1)
         return Chance(similarity.mean().item(), similarity.quantile(0.95).item())
 
     def _unused(self, unused_id: int | None) -> frozenset[int]:
-        """The ids whose vectors lie close to that of a symbol that the model never sees; none without such a symbol.
+        """Return the ids whose vectors are close to that of a symbol that the model never sees; none without such a
+        symbol.
 
-        Where the table also is the pre-softmax matrix, training pushes all rows that it never uses in one direction
-        (Land and Bartolo 2024, "Fishing for Magikarp"). Elsewhere they stay random, and none is found.
+        If the table also is the pre-softmax matrix, training pushes all rows that it never uses in one direction (Land
+        and Bartolo 2024, "Fishing for Magikarp"). Otherwise they stay random, and none is found.
         """
         if unused_id is None:
             return frozenset()
@@ -150,11 +152,11 @@ class EmbeddingSpace:
         return frozenset(id_ for id_ in ids if not self.tokenizer.is_special(id_))
 
     def _encode(self, word: str) -> list[int]:
-        """The ids of a word that follows a space. Only `byte_bpe` puts none before the first word of a text."""
+        """Return the ids of a word that follows a space. Only `byte_bpe` puts none before the first word of a text."""
         return self.tokenizer.encode(f" {word}" if self.tokenizer.kind == "byte_bpe" else word)
 
     def _missing(self, text: str) -> str:
-        """Why a text stands for no entry, with names that are near."""
+        """Return a message that no entry represents a text, with similar names."""
         if not text.strip():
             return "a word is blank; name a word, or a piece as it is shown, such as ▁the"
         what = "piece" if text.startswith(_SPACE_MARK) else "word"
@@ -163,7 +165,7 @@ class EmbeddingSpace:
 
 
 def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpace:
-    """The embedding table of a model folder, or of the best model of a run folder.
+    """Load the embedding table of a model folder, or of the best model of a run folder.
 
     A translation model has a table for the source and one for the target, unless both sides share one. Without `side`
     it is that of the source.
@@ -194,7 +196,7 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
 
 
 def _is_text(spelled: bytes) -> bool:
-    """Whether bytes are whole characters; pieces of `byte_bpe` may be a part of one."""
+    """Return True if bytes are whole characters; pieces of `byte_bpe` may be a part of one."""
     try:
         return bool(spelled.decode())
     except UnicodeDecodeError:
@@ -213,54 +215,55 @@ class Question(NamedTuple):
         return " ".join(parts).removeprefix("+ ")
 
 
-class Answer(NamedTuple):
-    """What lies nearest to a question."""
+class EmbeddingAnswer(NamedTuple):
+    """The entries nearest to a question."""
 
     question: Question
     terms: tuple[Term, ...]
     neighbours: list[Neighbour]
     alone: list[Neighbour]
-    """The nearest entries to the first word alone. An analogy that is found among them owes nothing to the other words
-    (Linzen 2016). Empty for a question of one word."""
+    """Entries nearest to the first word alone. An analogy that is found among them owes nothing to the other words
+    (Linzen 2016). Empty for a question of one word.
+    """
 
     def facts(self) -> dict[str, object]:
-        """As plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "question": str(self.question),
             "terms": [{"text": term.text, "pieces": list(term.pieces)} for term in self.terms],
-            "neighbours": [each._asdict() for each in self.neighbours],
-            "nearest_to_first_word_alone": [each._asdict() for each in self.alone],
+            "neighbours": [neighbour._asdict() for neighbour in self.neighbours],
+            "nearest_to_first_word_alone": [neighbour._asdict() for neighbour in self.alone],
         }
 
 
 def read_question(arguments: Sequence[str]) -> Question:
-    """Reads words with `-` and `+` between them. A single argument is a word, even if it is a sign.
+    """Read words with `-` and `+` between them. A single argument is a word, even if it is a sign.
 
     >>> str(read_question(["king", "-", "man", "+", "woman"]))
     'king - man + woman'
     """
     if len(arguments) == 1 and not _holds_sign(arguments[0]):
         return Question(tuple(arguments), (1,))
-    form = "the form is: WORD - WORD + WORD, each an argument of its own"
-    said = " ".join(arguments)
+    form = "the form is: WORD - WORD + WORD, each a separate argument"
+    typed = " ".join(arguments)
     for place, argument in enumerate(arguments):
         if _holds_sign(argument):
             raise ConfigError(f"{argument!r} is one argument; {form}")
         if place % 2 == 0 and argument in _SIGNS:
-            raise ConfigError(f"{said!r}: a word is missing before argument {place + 1}, {argument!r}; {form}")
+            raise ConfigError(f"{typed!r}: a word is missing before argument {place + 1}, {argument!r}; {form}")
         if place % 2 == 1 and argument not in _SIGNS:
-            raise ConfigError(f"{said!r}: - or + is missing between {arguments[place - 1]!r} and {argument!r}; {form}")
+            raise ConfigError(f"{typed!r}: - or + is missing between {arguments[place - 1]!r} and {argument!r}; {form}")
     if len(arguments) % 2 == 0:
-        raise ConfigError(f"{said!r} ends with a sign: a word is missing after it; {form}")
+        raise ConfigError(f"{typed!r} ends with a sign: a word is missing after it; {form}")
     return Question(tuple(arguments[::2]), (1, *(_SIGNS[sign] for sign in arguments[1::2])))
 
 
-def answer(space: EmbeddingSpace, question: Question, count: int = 10) -> Answer:
-    """The `count` entries nearest to a question; the entries of its own words are left out.
+def answer(space: EmbeddingSpace, question: Question, count: int = 10) -> EmbeddingAnswer:
+    """Return the `count` entries nearest to a question, without the entries of its words.
 
     Several words make an analogy by 3CosAdd (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word
     Representations"): vectors of length one are added and subtracted, and the entry of the largest cosine with the sum
-    answers. As there, the words of the question are left out of the answers, without which the first word would often
+    answers. As there, the words of the question are left out of the answers; otherwise the first word would often
     answer itself.
 
     Raises:
@@ -274,10 +277,10 @@ def answer(space: EmbeddingSpace, question: Question, count: int = 10) -> Answer
         raise ConfigError(f"{question}: these words cancel out, so that no direction is left")
     without = {id_ for term in terms for id_ in term.ids}
     alone = space.nearest(vectors[0], 3, without) if len(terms) > 1 else []
-    return Answer(question, terms, space.nearest(combined, count, without), alone)
+    return EmbeddingAnswer(question, terms, space.nearest(combined, count, without), alone)
 
 
 def _holds_sign(argument: str) -> bool:
-    """Whether an argument is several words with a sign between them: a question in quotes."""
+    """Return True if an argument is several words with a sign between them: a question in quotes."""
     words = argument.split()
     return len(words) > 1 and any(word in _SIGNS for word in words)

@@ -8,10 +8,10 @@ one (Och and Ney 2003).
 One person aligned our own set, by these rules:
 
 - A word that unites two is surely linked to both: `della` to `of` and `the`, `aiutarmi` to `help` and `me`.
-- Where two words render one, those that carry its meaning are sure, and those that grammar adds are possible: `ha` of
+- If two words render one, those that carry its meaning are sure, and those that grammar adds are possible: `ha` of
   `ha comprato` to `bought`, `Non` of `Non … mai` to `never`, `il` of `il mio` to `my`, `di` of `di mia sorella`.
 - A pronoun that Italian drops is possible to the verb that implies it. So are `do`, `did` and `will`, the `to` of an
-  infinitive, and the particle of a verb such as `look for`, unless a word of the other side stands for them.
+  infinitive, and the particle of a verb such as `look for`, unless a word of the other side renders them.
 - Inside an idiom every word is possible to every word.
 """
 
@@ -59,11 +59,11 @@ class AlignedPair:
     sure: Links
     """Links that nobody would doubt."""
     unsure: Links = frozenset()
-    """Links that another person might leave out: to function words that one language lacks, inside idioms."""
+    """Links that another person might leave out: to function words that the other language lacks, inside idioms."""
 
     @property
     def possible(self) -> Links:
-        """The sure links and the others: P in Och and Ney (2003), which contains S."""
+        """Sure links and the others: P in Och and Ney (2003), which contains S."""
         return self.sure | self.unsure
 
     @cached_property
@@ -82,57 +82,59 @@ class AlignedPair:
 
 
 class Agreement(NamedTuple):
-    """How many links two sides share: A found links, S sure ones, P possible ones. Add agreements to judge a text."""
+    """Number of links that a model and a person share: A of the model, S sure ones, P possible ones. Add agreements to
+    judge a text.
+    """
 
-    sure_found: int
+    sure_drawn: int
     """|A ∩ S|."""
-    possible_found: int
+    possible_drawn: int
     """|A ∩ P|."""
-    found: int
+    drawn: int
     """|A|."""
     sure: int
     """|S|."""
 
     @property
     def precision(self) -> float:
-        """The share of found links that are possible; 1 if none was found."""
-        return self.possible_found / self.found if self.found else 1.0
+        """Share of the model's links that are possible; 1 if it drew none."""
+        return self.possible_drawn / self.drawn if self.drawn else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of sure links that were found; 1 if there are none."""
-        return self.sure_found / self.sure if self.sure else 1.0
+        """Share of sure links that the model drew; 1 if there are none."""
+        return self.sure_drawn / self.sure if self.sure else 1.0
 
     @property
     def error_rate(self) -> float:
         """The alignment error rate, AER: 0 is perfect, 1 is the worst (Och and Ney 2003)."""
-        total = self.found + self.sure
-        return 1 - (self.sure_found + self.possible_found) / total if total else 0.0
+        total = self.drawn + self.sure
+        return 1 - (self.sure_drawn + self.possible_drawn) / total if total else 0.0
 
 
-def agree(found: Links, pair: AlignedPair) -> Agreement:
-    """How found links agree with those of a person.
+def agree(links: Links, pair: AlignedPair) -> Agreement:
+    """Compare a model's links with those of a person.
 
     >>> pair = AlignedPair("I sleep.", "Dormo.", frozenset({(1, 0), (2, 1)}), frozenset({(0, 0)}))
     >>> agree(frozenset({(0, 0), (2, 1)}), pair)
-    Agreement(sure_found=1, possible_found=2, found=2, sure=2)
+    Agreement(sure_drawn=1, possible_drawn=2, drawn=2, sure=2)
     """
-    return Agreement(len(found & pair.sure), len(found & pair.possible), len(found), len(pair.sure))
+    return Agreement(len(links & pair.sure), len(links & pair.possible), len(links), len(pair.sure))
 
 
-def judge(found: Sequence[Links], pairs: Sequence[AlignedPair]) -> Agreement:
-    """Return how found links agree with those of a person over a text, in which every link counts the same."""
-    agreements = [agree(links, pair) for links, pair in zip(found, pairs, strict=True)]
+def judge(text: Sequence[Links], pairs: Sequence[AlignedPair]) -> Agreement:
+    """Return the agreement with a person over a text, in which every link counts the same."""
+    agreements = [agree(links, pair) for links, pair in zip(text, pairs, strict=True)]
     return Agreement(*map(sum, zip(Agreement(0, 0, 0, 0), *agreements, strict=True)))
 
 
 def read_gold(path: Path | str) -> list[AlignedPair]:
-    """The aligned pairs of a file, in order."""
+    """Read the aligned pairs of a file, in order."""
     return list(_pairs(read_lines(Path(path)), str(path)))
 
 
 def own_gold(source: str = "en", target: str = "it") -> list[AlignedPair]:
-    """Our own aligned pairs in these languages; empty for any but English and Italian.
+    """Return our own aligned pairs in these languages; empty for any but English and Italian.
 
     >>> own_gold()[4].source, own_gold("it", "en")[4].target
     ("The children's shoes are wet because it rained.", "The children's shoes are wet because it rained.")
@@ -164,10 +166,10 @@ def _pair(line: str) -> AlignedPair:
         if not text.strip():
             raise DataError(f"the {side} is blank")
     links: dict[Link, str] = {}
-    for each in written.split():
-        if not (parts := _LINK.fullmatch(each)):
+    for item in written.split():
+        if not (parts := _LINK.fullmatch(item)):
             raise DataError(
-                f"'{each}' is not a link; a link is two numbers of words, sure as in 3-4 or possible as in 3?4"
+                f"'{item}' is not a link; a link is two numbers of words, sure as in 3-4 or possible as in 3?4"
             )
         link = int(parts[1]), int(parts[3])
         if link in links:
@@ -208,7 +210,7 @@ def measure_alignment(translator: Translator, pairs: Sequence[AlignedPair] | Non
 
 
 def align_pairs(translator: Translator, pairs: Sequence[AlignedPair], choice: AlignmentChoice) -> list[Links]:
-    """The links that a model draws in each pair, whose own links it does not see."""
+    """Return the links that a model draws in each pair, whose own links it does not see."""
     passes = pair_weights(translator, pairs)
     return [align_words(list(weights), source, target, choice).links for weights, source, target in passes]
 
@@ -220,30 +222,30 @@ def pair_weights(
     before = len(translator.framing.source_before)
     for first in range(0, len(pairs), _AT_ONCE):
         some = pairs[first : first + _AT_ONCE]
-        given = _given(translator, some)
-        _check_lengths(translator, given, first)
-        for pair, weights in zip(some, cross_weights(translator.model, given), strict=True):
+        forced = _force(translator, some)
+        _check_lengths(translator, forced, first)
+        for pair, weights in zip(some, cross_weights(translator.model, forced), strict=True):
             source = words_in_tokens(translator.tokenizers.source, pair.source, pair.source_words, before)
             yield weights, source, words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words)
 
 
-def _given(translator: Translator, pairs: Sequence[AlignedPair]) -> list[ForcedText]:
+def _force(translator: Translator, pairs: Sequence[AlignedPair]) -> list[ForcedText]:
     sources = translator.tokenizers.source.encode_batch([pair.source for pair in pairs])
     targets = translator.tokenizers.target.encode_batch([pair.target for pair in pairs])
     return [ForcedText.of(translator.framing, *ids) for ids in zip(sources, targets, strict=True)]
 
 
 def _fits(translator: Translator, pair: AlignedPair) -> bool:
-    """Whether the model has positions for all tokens of a pair."""
+    """Return True if the model has positions for all tokens of a pair."""
     positions = translator.requests.positions
-    return positions is None or _given(translator, [pair])[0].longest <= positions
+    return positions is None or _force(translator, [pair])[0].longest <= positions
 
 
-def _check_lengths(translator: Translator, given: Sequence[ForcedText], before: int) -> None:
-    """Refuses pairs that are too long for the model; `before` of them stand before these."""
+def _check_lengths(translator: Translator, texts: Sequence[ForcedText], before: int) -> None:
+    """Refuse pairs that are too long for the model; `before` is the number of earlier pairs."""
     positions = translator.requests.positions
-    for number, each in enumerate(given, before + 1):
-        if positions is not None and each.longest > positions:
+    for number, text in enumerate(texts, before + 1):
+        if positions is not None and text.longest > positions:
             raise DataError(
-                f"aligned pair {number} has {each.longest:,} tokens, but the model has positions for {positions:,}"
+                f"aligned pair {number} has {text.longest:,} tokens, but the model has positions for {positions:,}"
             )

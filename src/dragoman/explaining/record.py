@@ -1,8 +1,8 @@
-"""What happened in one translation, as values: a record holds numbers and words, no tensors and no model.
+"""Records of one translation, as values: numbers and words, no tensors and no model.
 
 A text is translated in parts, a sentence each; a part holds the stacks that read it (an encoder, a decoder, or both),
-what was written step by step, and the searches. Arrays are float32, named by the axes of ARCHITECTURE.md. `facts` gives
-everything as plain values for JSON.
+the written tokens step by step, and the searches. Arrays are float32, named by the axes of ARCHITECTURE.md. `facts`
+returns everything as plain values for JSON.
 """
 
 import html
@@ -19,10 +19,10 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 StackName = Literal["encoder", "decoder"]
 AttentionName = Literal["self_attention", "cross_attention"]
 
-FORMAT = 2
-"""Of a record's JSON."""
+FORMAT = 3
+"""Format number of a record's JSON."""
 TEMPERATURES = (0.25, 0.5, 1.0, 1.5, 2.0)
-"""At which the probabilities of candidates can be had: exp(logit / temperature - normaliser)."""
+"""Temperatures with normalisers of the candidates' probabilities: exp(logit / temperature - normaliser)."""
 
 
 class _Brief:
@@ -33,7 +33,7 @@ class _Brief:
 
 @dataclass(frozen=True)
 class Token:
-    """A piece as a person reads it, and the number of its word; symbols belong to no word."""
+    """A piece as it is shown, and the number of its word; symbols belong to no word."""
 
     id: int
     text: str
@@ -46,9 +46,9 @@ class AttentionRecord(_Brief):
 
     name: AttentionName
     keys: StackName
-    """The stack whose tokens are looked at."""
+    """Stack of the keys."""
     causal: bool
-    """Whether token t sees only tokens up to t: the products beyond are masked."""
+    """True if token t sees only tokens up to t: the products beyond are masked."""
     query: Array
     """(H, T, K), rotated where positions are rotary."""
     key: Array
@@ -63,7 +63,7 @@ class AttentionRecord(_Brief):
 
 @dataclass(frozen=True, repr=False)
 class Units(_Brief):
-    """The units of a feed-forward network that were strongest at each token, strongest first."""
+    """The strongest units of a feed-forward network at each token, strongest first."""
 
     unit: np.ndarray[Any, np.dtype[np.int64]]
     """(T, 5)."""
@@ -76,16 +76,16 @@ class Layer(_Brief):
     """One layer of a stack."""
 
     name: str
-    """As in `encoder.0`."""
+    """Name such as `encoder.0`."""
     attentions: tuple[AttentionRecord, ...]
     norms: dict[str, Array]
-    """The length of the residual stream's vectors (T), after each sublayer."""
+    """Length of the residual stream's vectors (T), after each sublayer."""
     units: Units
 
 
 @dataclass(frozen=True, repr=False)
 class Matrix(_Brief):
-    """A projection and what it was given: input (T, D) W^T (D, F) + b."""
+    """A projection and its input: input (T, D) W^T (D, F) + b."""
 
     name: str
     input: Array
@@ -96,7 +96,7 @@ class Matrix(_Brief):
 
 @dataclass(frozen=True, repr=False)
 class Stack(_Brief):
-    """An encoder or a decoder: the tokens that it read, and what became of them."""
+    """An encoder or a decoder: the tokens that it read, and their vectors."""
 
     name: StackName
     tokens: tuple[Token, ...]
@@ -104,17 +104,17 @@ class Stack(_Brief):
     embedding: Array
     """(T, D): rows of the table, scaled."""
     positions: Array | None
-    """(T, D): what is added to them; None where positions are rotary."""
+    """(T, D): vectors that are added to them; None if positions are rotary."""
     entering: Array
-    """(T, D): what enters the first layer."""
+    """(T, D): vectors that enter the first layer."""
     layers: tuple[Layer, ...]
     norms: Array
-    """(T): the length of the vectors that leave the stack."""
+    """(T): length of the vectors that leave the stack."""
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A token that could have been written."""
+class CandidateRecord:
+    """A possible token of a step."""
 
     id: int
     text: str
@@ -123,15 +123,15 @@ class Candidate:
 
 
 @dataclass(frozen=True, repr=False)
-class Step(_Brief):
+class StepRecord(_Brief):
     """The choice of one token, after those that the decoder had read."""
 
     token: Token
     log_prob: float
     rank: int
-    """How many tokens the model found likelier, plus one."""
-    candidates: tuple[Candidate, ...]
-    """The ten likeliest, best first."""
+    """Number of tokens that the model found likelier, plus one."""
+    candidates: tuple[CandidateRecord, ...]
+    """The ten likeliest tokens, best first."""
     normalisers: tuple[float, ...]
     """log sum exp(logits / temperature), at each of `TEMPERATURES`."""
 
@@ -143,29 +143,29 @@ class Node:
     id: int
     text: str
     step: int
-    """How many tokens the hypothesis has."""
+    """Number of tokens of the hypothesis."""
     parent: int | None
-    """The number of the node that it continues; None at the first step."""
+    """Number of the node that it continues; None at the first step."""
     log_prob: float
     total: float
-    fate: Literal["live", "ended", "dropped"]
+    status: Literal["live", "ended", "dropped"]
     reason: str
-    """What became of it in the end, in a sentence with figures."""
+    """Outcome of the hypothesis, in a sentence with figures."""
     score: float | None
-    """Of one that ended: total over length penalty."""
+    """Total over length penalty of a finished hypothesis; None for others."""
 
 
 @dataclass(frozen=True, repr=False)
-class Search(_Brief):
+class SearchRecord(_Brief):
     """One search: every hypothesis that it kept or dropped."""
 
     width: int
     length_penalty: float
     chosen: bool
-    """Whether it is the search that the translation comes from."""
+    """True if the translation comes from this search."""
     nodes: tuple[Node, ...]
     winner: int
-    """The number of the node that won."""
+    """Number of the node that won."""
     text: str
     total: float
     score: float
@@ -173,15 +173,15 @@ class Search(_Brief):
 
 @dataclass(frozen=True, repr=False)
 class Alignment(_Brief):
-    """Which word came from which, read off cross-attention."""
+    """Links between words, read off cross-attention."""
 
     layer: int
     head: int | None
     """None for the mean over the layer's heads."""
     shifted: bool
-    """Whether the weights are those of the step that reads the word, not of the one that writes it."""
+    """True if the weights are those of the step that reads the word, not of the one that writes it."""
     how: str
-    """How layer and head were chosen, in a sentence."""
+    """Choice of layer and head, in a sentence."""
     weights: Array
     """(target words, source words)."""
     links: tuple[tuple[int, int], ...]
@@ -189,82 +189,83 @@ class Alignment(_Brief):
 
 
 Erased = tuple[StackName, int]
-"""The stack and the number of a word that was erased."""
+"""Stack and number of a word that was erased."""
 
 
 @dataclass(frozen=True, repr=False)
 class Contributions(_Brief):
-    """What spoke for each written token: how far it falls when a word is deleted.
+    """Contributions of words to each written token: the drop of its log-probability when a word is deleted.
 
     T steps, C candidates of a step, E words that were erased.
     """
 
     erased: tuple[Erased, ...]
     erasure: Array
-    """(E, T, C): how far the log-probability of each candidate falls when the word is deleted; nats. Zero for words
-    that the step has not read."""
+    """(E, T, C): drop of the log-probability of each candidate when the word is deleted; nats. Zero for words that the
+    step has not read.
+    """
     written_erasure: Array
     """(E, T): the same for the token that was written."""
 
 
 @dataclass(frozen=True, repr=False)
-class Part(_Brief):
+class PartRecord(_Brief):
     """A part of the text that a model read by itself."""
 
     source: str | None
     target: str
     copied: bool = False
-    """Whether it was too long to be a word and was copied; then nothing else is held."""
+    """True if it was too long to be a word and was copied; then nothing else is recorded."""
     stacks: tuple[Stack, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
     written: tuple[str, ...] = ()
-    """The words that the steps wrote."""
+    """Words that the steps wrote."""
     log_prob: float = 0.0
-    searches: tuple[Search, ...] = ()
+    searches: tuple[SearchRecord, ...] = ()
     alignment: Alignment | None = None
     contributions: Contributions | None = None
     matrices: tuple[Matrix, ...] = ()
-    """Of the layer that was asked for."""
+    """Projections of the requested layer."""
     typed: str | None = None
-    """The source as it was typed, if the model read it in another form."""
+    """Source as it was typed, if the model read it in another form."""
 
     def words(self, name: str) -> tuple[str, ...]:
-        """The words of a stack; none if the model has no such stack."""
+        """Return the words of a stack; none if the model has no such stack."""
         stack = self.stack(name)
         return stack.words if stack is not None else ()
 
     def stack(self, name: str) -> Stack | None:
-        """The stack of that name, if the model has one."""
+        """Return the stack of that name, if the model has one."""
         return next((stack for stack in self.stacks if stack.name == name), None)
 
 
 @dataclass(frozen=True, repr=False)
 class Record(_Brief):
-    """Everything that happened in one translation."""
+    """A record of one translation."""
 
     model: str
     family: str
     languages: tuple[str, str] | None
-    """Of source and target; None for a language model."""
+    """Languages of source and target; None for a language model."""
     settings: dict[str, Any]
-    """The architecture."""
+    """Settings of the architecture."""
     weight_count: int
     version: str
     source: str
     target: str | None
-    given: bool
-    """Whether the target was given; else the model wrote it."""
+    has_given_target: bool
+    """True if the target was given, False if the model wrote it."""
     flags: dict[str, str]
-    """What a reader should know, and what it means."""
+    """Flags of the translation with their meanings."""
     unknown_words: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[PartRecord, ...]
 
     def facts(self, array: Callable[[np.ndarray[Any, Any]], Any] = np.ndarray.tolist) -> dict[str, Any]:
-        """Everything as plain values for JSON; `array` says how arrays are written."""
+        """Return everything as plain values for JSON; `array` converts arrays."""
         return {"format": FORMAT, "temperatures": list(TEMPERATURES), **_plain(self, array)}
 
     def show(self, *sections: str) -> "Excerpt":
-        """Some sections of the page, such as `attention` and `search`, for notebooks."""
+        """Return some sections of the page, such as `attention` and `search`, for notebooks."""
         return Excerpt(render_page(self.facts(pack), sections or ORDER))
 
     def _repr_html_(self) -> str:
@@ -273,7 +274,7 @@ class Record(_Brief):
 
 @dataclass(frozen=True, repr=False)
 class Excerpt(_Brief):
-    """A page, or some sections of it, in a frame of its own in a notebook."""
+    """A page, or some sections of it, in a separate frame of a notebook."""
 
     page: str
 
@@ -291,7 +292,7 @@ _FITTING = """(() => {
     if (frame && source === frame.contentWindow && data.height) frame.style.height = `${data.height}px`;
   });
 })();"""
-"""Makes the frame as high as the page in it says it is."""
+"""A script that sets the frame's height to that of the page in it."""
 
 
 def _plain(value: Any, array: Callable[[np.ndarray[Any, Any]], Any]) -> Any:
@@ -300,7 +301,7 @@ def _plain(value: Any, array: Callable[[np.ndarray[Any, Any]], Any]) -> Any:
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name), array) for field in fields(value)}
     if isinstance(value, dict):
-        return {key: _plain(each, array) for key, each in value.items()}
+        return {key: _plain(item, array) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(each, array) for each in value]
+        return [_plain(item, array) for item in value]
     return value

@@ -1,7 +1,7 @@
-"""`record`: everything that happened in one translation, from the model's own forward pass and its own searches.
+"""Recording of one translation, from the model's own forward pass and its own searches (`record`).
 
-What is recorded is the float32 translation on a processor, with attention computed by its equation. Searches of several
-widths run side by side, and each finds what it finds alone. Then one pass over the winner shows every tensor.
+The record is of the float32 translation on a processor, with attention computed by its equation. Searches of several
+widths run concurrently, and each finds what it would find alone. Then one pass over the winner shows every tensor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ import dragoman
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
 from dragoman.explaining.gold_alignment import AlignedPair, measure_alignment, read_gold
-from dragoman.explaining.record import Alignment, Part, Record, Search
+from dragoman.explaining.record import Alignment, PartRecord, Record, SearchRecord
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_steps, read_written
-from dragoman.explaining.why import Why, contributions_of, why
+from dragoman.explaining.why import Why, find_contributions, why
 from dragoman.inference.alignment import AlignmentChoice, Word, align_words
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.teacher_forcing import ForcedText, Seen, plain_attention, teacher_force
@@ -37,9 +37,9 @@ from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.words import words_of
 
 WIDTHS = (1, 2, 4, 8)
-"""Of the searches that are recorded, beside the model's own."""
+"""Widths of the searches that are recorded, besides the model's own."""
 MOST_TOKENS = 128
-"""Of a part, on either side. Pages, and the time that they take, grow with their square."""
+"""Most tokens of a part, on either side. Pages, and the time that they take, grow with the square of this number."""
 MOST_PARTS = 20
 
 
@@ -53,12 +53,12 @@ def record(
     target_language: str | None = None,
     threads: int | None = None,
 ) -> Record:
-    """Everything that happened while a model translated a text, or while it read a given translation of it.
+    """Record everything that happens while a model translates a text, or while it reads a given translation of it.
 
-    `model` is a model folder or a run folder. A language model reads `source`, and the record holds what it expected
-    next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned` is a
-    file of aligned pairs (`explaining.gold_alignment`) that the alignment is measured on; between English and Italian,
-    our own are used. `target_language` is for a model that has several. `threads` counts for this call alone.
+    `model` is a model folder or a run folder. A language model reads `source`, and the record holds the tokens that it
+    expected next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned`
+    is a file of aligned pairs (`explaining.gold_alignment`) that the alignment is measured on; between English and
+    Italian, our own are used. `target_language` is for a model that has several. `threads` counts for this call alone.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -76,34 +76,34 @@ def explain_choice(
     model: Path | str,
     source: str,
     word: str,
-    other: str,
+    alternative: str,
     target: str | None = None,
     *,
     target_language: str | None = None,
     threads: int | None = None,
 ) -> Why:
-    """Why a model wrote one word of a translation, or of a given one, rather than another: what each word that it had
-    read says to the choice. In a language model, the word stands in `source`.
+    """Explain why a model wrote one word of a translation, or of a given one, and not an `alternative`: the
+    contribution of each word that it had read. For a language model, the word is one of `source`.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
-        DataError: the word is not in the translation, is there more than once, or can't be told from the other.
+        DataError: the word is not in the translation, is there more than once, or has the alternative's pieces.
         DecodeError: a text that is blank, too long or of several sentences, or a target for a language model.
     """
     with use_threads(threads):
         recorder = Recorder(load_model(model))
-        return recorder.why(recorder.tagged(source, target_language), word, other, target)
+        return recorder.why(recorder.tagged(source, target_language), word, alternative, target)
 
 
 class Searched(NamedTuple):
     """The search of one width over one part of a text, and its best hypothesis."""
 
-    search: Search
+    search: SearchRecord
     best: Hypothesis
 
 
 class Recorder:
-    """Records with one model, which is prepared once."""
+    """A recorder of one model, which is prepared once."""
 
     def __init__(self, stored: StoredModel, aligned: Sequence[AlignedPair] | None = None) -> None:
         self.stored = stored
@@ -117,14 +117,14 @@ class Recorder:
         else:
             raise DecodeError(
                 f"{stored.folder} holds a model that labels texts or fills in words; explain shows translation and "
-                "language models, and dragoman predict names the words that spoke for a label"
+                "language models, and dragoman predict names the words that support a label"
             )
         if aligned is not None and self.translator is None:
             raise DecodeError("a language model has no words to align; it takes no aligned pairs")
         self.aligned = aligned
 
     def tagged(self, text: str, language: str | None) -> str:
-        """A text with the tag of its target language, in a model that has several."""
+        """Return a text with the tag of its target language, for a model that has several."""
         if self.translator is None:
             return text
         language = language or self.translator.options.target_language
@@ -143,21 +143,21 @@ class Recorder:
             return self._record_given(self.translator, source, target, weights)
         return self._record_translated(self.translator, source, weights)
 
-    def why(self, source: str, word: str, other: str, target: str | None = None) -> Why:
+    def why(self, source: str, word: str, alternative: str, target: str | None = None) -> Why:
         """See `dragoman.explain_choice`."""
         framing = self.stored.files.framing
         if self.translator is None:
-            self._encode_alone(source, target)  # refuses what can't be explained, as the pair below
-            return why(self.model, self.tokenizers, framing, None, source, word, other)
+            self._encode_alone(source, target)  # refuses texts that can't be explained, as the pair below
+            return why(self.model, self.tokenizers, framing, None, source, word, alternative)
         source, called = without_tags(source).plain, "the translation" if target is None else "the target"
         if target is None:
             source, target = self._translate_sentence(self.translator, source)
         ((source,), (target,)) = self.translator.plain_pairs([source], [target], self.translator.options)
         self._encode_pair(source, target, called)
-        return why(self.model, self.tokenizers, framing, source.strip(), target, word, other)
+        return why(self.model, self.tokenizers, framing, source.strip(), target, word, alternative)
 
     def _translate_sentence(self, translator: Translator, text: str) -> tuple[str, str]:
-        """A text of one sentence, as the model is given it, and its translation."""
+        """Return a text of one sentence, as the model reads it, and its translation."""
         (segments,) = translator.read([text], translator.options)
         if len(segments.translated) > 1:
             parts = len(segments.translated)
@@ -169,7 +169,7 @@ class Recorder:
             return sentence, translator.translate([sentence], progress=silent)[0].text
 
     def _record_translated(self, translator: Translator, source: str, weights: str | None) -> Record:
-        """The record of a text that the model translates."""
+        """Record a text that the model translates."""
         options = translator.options.searching(n_best=1)
         (segments,) = translator.read([source], options)
         _check_lengths([segment.ids for segment in segments.translated], "the text")
@@ -181,17 +181,17 @@ class Recorder:
         parts, searched = [], iter(zip(searches, chosen, strict=True))
         for segment in segments.parts:
             if segment.is_copied:
-                parts.append(Part(segment.typed, segment.typed, copied=True))
+                parts.append(PartRecord(segment.typed, segment.typed, copied=True))
                 continue
             by_width, best = next(searched)
             labels = list(best.tokens)  # with the end symbol, if it ended
-            given = ForcedText(framing.source(segment.ids), [framing.target_start, *labels[:-1]], labels)
-            part = self._part(segment.text, translator.writer.text(best.tokens), given, by_width, weights)
+            forced = ForcedText(framing.source(segment.ids), [framing.target_start, *labels[:-1]], labels)
+            part = self._part(segment.text, translator.writer.text(best.tokens), forced, by_width, weights)
             parts.append(replace(part, typed=segment.typed if segment.is_rewritten else None))
         return self._record(source, translation.text, False, parts, translation)
 
     def _record_given(self, translator: Translator, source: str, target: str, weights: str | None) -> Record:
-        """The record of a text whose translation is given: one part, and the searches beside it."""
+        """Record a text whose translation is given: one part, and the searches in addition."""
         options = translator.options.searching(n_best=1, split="never")
         ((read,), (written,)) = translator.plain_pairs([source], [target], options)
         ids, target_ids = self._encode_pair(read, written)
@@ -204,13 +204,13 @@ class Recorder:
         return self._record(source, target, True, [part], translation)
 
     def _search(self, translator: Translator, segments: Segment, options: SearchOptions) -> list[dict[int, Searched]]:
-        """What the searches of all widths found, for each translated segment by width."""
+        """Run the searches of all widths; return their results for each translated segment, by width."""
         candidates = Candidates()
         engine = translator.engine(options, candidates)
         requests = {}
         for width in sorted({*WIDTHS, options.beam_size}):
-            of_width = options.model_copy(update={"beam_size": width})
-            for number, request in enumerate(translator.requests.of([segments], of_width)[0]):
+            width_options = options.model_copy(update={"beam_size": width})
+            for number, request in enumerate(translator.requests.of([segments], width_options)[0]):
                 requests[engine.admit(request)] = number, request
         searches: list[dict[int, Searched]] = [{} for _ in segments.translated]
         with plain_attention(self.model):
@@ -223,7 +223,9 @@ class Recorder:
         return searches
 
     def _encode_pair(self, source: str, target: str, called: str = "the target") -> tuple[list[int], list[int]]:
-        """The ids of a text and of its translation, each read as a whole; messages call the translation so."""
+        """Return the ids of a text and of its translation, each read as a whole; `called` is the translation's name in
+        messages.
+        """
         framing, tokenizers = self.stored.files.framing, self.tokenizers
         return (
             self._encode(tokenizers.source, source.strip(), "the text", framing.source_symbols),
@@ -231,13 +233,13 @@ class Recorder:
         )
 
     def _encode_alone(self, text: str, target: str | None) -> list[int]:
-        """The ids of a text that a language model reads."""
+        """Return the ids of a text that a language model reads."""
         if target is not None:
             raise DecodeError("a language model has no target; give it one text")
         return self._encode(self.tokenizers.target, text, "the text")
 
     def _encode(self, tokenizer: Tokenizer, text: str, name: str, symbols: int = 0) -> list[int]:
-        """The ids of a text, if they can be explained and have positions, with this many symbols around them."""
+        """Return the ids of a text, if they can be explained and have positions, with this many symbols around them."""
         ids = tokenizer.encode(text) if text.strip() else []
         _check_lengths([ids], name)
         positions = self.stored.config.max_positions
@@ -245,25 +247,25 @@ class Recorder:
             raise DecodeError(f"{name} has {len(ids):,} tokens, but the model has positions for {positions - symbols}")
         return ids
 
-    def _read_by_itself(self, text: str, ids: list[int], weights: str | None) -> Part:
-        """The record of a text that a language model reads. At its end, the likeliest next token is foretold."""
+    def _read_by_itself(self, text: str, ids: list[int], weights: str | None) -> PartRecord:
+        """Record a text that a language model reads. At its end, the likeliest next token is predicted."""
         hidden, _ = teacher_force(self.model, [ForcedText(None, ids, ids)])
-        foretold = int(self.model.project(hidden[-1:]).argmax())
-        part = self._part(None, text, ForcedText(None, ids, [*ids[1:], foretold]), {}, weights)
+        predicted = int(self.model.project(hidden[-1:]).argmax())
+        part = self._part(None, text, ForcedText(None, ids, [*ids[1:], predicted]), {}, weights)
         return replace(part, log_prob=sum(step.log_prob for step in part.steps[:-1]))
 
     def _part(
-        self, source: str | None, target: str, given: ForcedText, searches: Mapping[int, Searched], weights: str | None
-    ) -> Part:
-        """The record of one part of a text, from a pass over it."""
+        self, source: str | None, target: str, forced: ForcedText, searches: Mapping[int, Searched], weights: str | None
+    ) -> PartRecord:
+        """Record one part of a text, from a pass over it."""
         seen, tokenizers = Seen(), self.tokenizers
-        hidden, _ = teacher_force(self.model, [given], seen)
-        tokens, written = read_written(tokenizers.target, given)
+        hidden, _ = teacher_force(self.model, [forced], seen)
+        tokens, written = read_written(tokenizers.target, forced)
         steps = read_steps(self.model.project(hidden), tokens, tokenizers.target)
-        stacks = [read_stack("decoder", seen, tokenizers.target, given.target)]
-        if given.source is not None:
-            stacks.insert(0, read_stack("encoder", seen, tokenizers.source, given.source))
-        part = Part(
+        stacks = [read_stack("decoder", seen, tokenizers.target, forced.target)]
+        if forced.source is not None:
+            stacks.insert(0, read_stack("encoder", seen, tokenizers.source, forced.source))
+        part = PartRecord(
             source,
             target,
             stacks=tuple(stacks),
@@ -273,25 +275,25 @@ class Recorder:
             searches=tuple(searches[width].search for width in sorted(searches)),
             matrices=read_matrices(self.model, weights, seen) if weights else (),
         )
-        return self._understood(part, given)
+        return self._understood(part, forced)
 
-    def _understood(self, part: Part, given: ForcedText) -> Part:
-        """The part with what its numbers mean for its words: which came from which, and what spoke for each."""
-        source = words_of(self.tokenizers.source, given.source or ())
-        read, written = (words_of(self.tokenizers.target, ids) for ids in (given.target, given.labels))
+    def _understood(self, part: PartRecord, forced: ForcedText) -> PartRecord:
+        """Add to a part what its numbers mean for its words: their alignment and their contributions."""
+        source = words_of(self.tokenizers.source, forced.source or ())
+        read, written = (words_of(self.tokenizers.target, ids) for ids in (forced.target, forced.labels))
         candidates = torch.tensor([[candidate.id for candidate in step.candidates] for step in part.steps])
         return replace(
             part,
             alignment=self._align(part, source, written),
-            contributions=contributions_of(self.model, given, source, read, candidates),
+            contributions=find_contributions(self.model, forced, source, read, candidates),
         )
 
     @cached_property
     def _alignment(self) -> AlignmentChoice | None:
-        """The cross-attention to read alignments from; None in a model without one."""
+        """Cross-attention that alignments are read from; None in a model without one."""
         return measure_alignment(self.translator, self.aligned) if self.translator else None
 
-    def _align(self, part: Part, source: Sequence[Word], written: Sequence[Word]) -> Alignment | None:
+    def _align(self, part: PartRecord, source: Sequence[Word], written: Sequence[Word]) -> Alignment | None:
         choice, decoder = self._alignment, part.stack("decoder")
         if choice is None or decoder is None:
             return None
@@ -304,8 +306,8 @@ class Recorder:
         self,
         source: str,
         target: str | None,
-        given: bool,
-        parts: Sequence[Part],
+        has_given_target: bool,
+        parts: Sequence[PartRecord],
         translation: Translation | None = None,
     ) -> Record:
         config = self.stored.config
@@ -319,7 +321,7 @@ class Recorder:
             version=dragoman.__version__,
             source=source,
             target=target,
-            given=given,
+            has_given_target=has_given_target,
             flags={flag: MEANINGS[flag] for flag in translation.flags} if translation else {},
             unknown_words=unknown,
             parts=tuple(parts),

@@ -1,4 +1,4 @@
-"""A search as a tree: every hypothesis that was considered, and why the losers lost."""
+"""A search as a tree: every hypothesis that was considered, and the reasons why the losers lost."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dragoman.decoding.hypothesis import BeamCandidate, Hypothesis
 from dragoman.decoding.request import Request
-from dragoman.explaining.record import Node, Search
+from dragoman.explaining.record import Node, SearchRecord
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 
@@ -18,7 +18,7 @@ class Candidates:
         self.steps: defaultdict[int, list[Sequence[BeamCandidate]]] = defaultdict(list)
 
     def tensor(self, site: str, value: Tensor) -> None:
-        """The model is watched elsewhere."""
+        """Ignore tensors: another observer watches the model."""
 
     def candidates(self, ticket: int, candidates: Sequence[BeamCandidate]) -> None:
         self.steps[ticket].append(candidates)
@@ -26,13 +26,13 @@ class Candidates:
 
 def search_tree(
     steps: Sequence[Sequence[BeamCandidate]], best: Hypothesis, request: Request, tokenizer: Tokenizer, chosen: bool
-) -> Search:
-    """The tree of one search from the candidates of its steps; `best` is what it found."""
+) -> SearchRecord:
+    """Build the tree of one search from the candidates of its steps; `best` is its result."""
     numbers: dict[tuple[int, ...], int] = {}
     nodes: list[Node] = []
     reasons = _Reasons(steps, best, request)
     for number, step in enumerate(steps, 1):
-        for rank, (hypothesis, fate) in enumerate(step, 1):
+        for rank, (hypothesis, status) in enumerate(step, 1):
             numbers[hypothesis.tokens] = len(nodes)
             nodes.append(
                 Node(
@@ -42,12 +42,12 @@ def search_tree(
                     parent=numbers.get(hypothesis.tokens[:-1]),
                     log_prob=hypothesis.log_probs[-1],
                     total=hypothesis.total,
-                    fate=fate,
-                    reason=reasons.of(BeamCandidate(hypothesis, fate), rank),
-                    score=hypothesis.score(request.length_penalty) if fate == "ended" else None,
+                    status=status,
+                    reason=reasons.find(BeamCandidate(hypothesis, status), rank),
+                    score=hypothesis.score(request.length_penalty) if status == "ended" else None,
                 )
             )
-    return Search(
+    return SearchRecord(
         width=request.beam_size,
         length_penalty=request.length_penalty,
         chosen=chosen,
@@ -60,24 +60,26 @@ def search_tree(
 
 
 class _Reasons:
-    """Why the hypotheses of one search did not win."""
+    """Reasons why the hypotheses of one search did not win."""
 
     def __init__(self, steps: Sequence[Sequence[BeamCandidate]], best: Hypothesis, request: Request) -> None:
         self.best, self.request = best, request
-        self.steps = [step for step in steps if step]  # the last is empty where the rules forbid every token
+        self.steps = [step for step in steps if step]  # the last is empty if the rules forbid every token
         self.forbidden = len(self.steps) < len(steps)
         self.winning = {best.tokens[:end] for end in range(1, len(best.tokens) + 1)}
-        self.continued = {each.hypothesis.tokens[:-1] for step in steps for each in step if each.status != "dropped"}
+        self.continued = {
+            candidate.hypothesis.tokens[:-1] for step in steps for candidate in step if candidate.status != "dropped"
+        }
 
-    def of(self, candidate: BeamCandidate, rank: int) -> str:
-        """The reason of the candidate with this rank in its step, counted from 1; empty for what won."""
-        hypothesis, fate = candidate
+    def find(self, candidate: BeamCandidate, rank: int) -> str:
+        """Return the reason of the candidate with this rank in its step, counted from 1; empty for the winner."""
+        hypothesis, status = candidate
         if hypothesis.tokens in self.winning:
             return ""
-        if fate == "dropped":
+        if status == "dropped":
             return self._dropped(hypothesis, rank)
-        if fate == "ended":
-            own, winning = (each.score(self.request.length_penalty) for each in (hypothesis, self.best))
+        if status == "ended":
+            own, winning = (finished.score(self.request.length_penalty) for finished in (hypothesis, self.best))
             return f"ended with the score {own:.4f}, {winning - own:.4f} below the winner's {winning:.4f}"
         if len(hypothesis.tokens) == len(self.steps):
             return f"still live when the search stopped: {self._stopped()}"
@@ -90,15 +92,16 @@ class _Reasons:
         if hypothesis.finished:
             return f"dropped: it ended, but as candidate {rank} of its step, and only the first {width} may end"
         step = self.steps[len(hypothesis.tokens) - 1]
-        last = min(each.hypothesis.total for each in step if each.status == "live")
+        last = min(candidate.hypothesis.total for candidate in step if candidate.status == "live")
         return (
             f"dropped: its total {hypothesis.total:.4f} is {last - hypothesis.total:.4f} below {last:.4f}, "
             f"the last of the {width} that were kept"
         )
 
     def _stopped(self) -> str:
-        """Why the search ended while hypotheses lived."""
-        ended, width = sum(each.status == "ended" for step in self.steps for each in step), self.request.beam_size
+        """Return the reason why the search ended while hypotheses were live."""
+        width = self.request.beam_size
+        ended = sum(candidate.status == "ended" for step in self.steps for candidate in step)
         if self.forbidden:
             return "the rules forbid every further token"
         if len(self.steps) == self.request.limit:

@@ -1,4 +1,4 @@
-"""From the tensors that an observer saw to the records of stacks, layers, attentions and steps, one text at a time."""
+"""Records of stacks, layers, attentions and steps, made from the tensors that an observer saw, one text at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,12 +14,12 @@ from dragoman.explaining.record import (
     Array,
     AttentionName,
     AttentionRecord,
-    Candidate,
+    CandidateRecord,
     Layer,
     Matrix,
     Stack,
     StackName,
-    Step,
+    StepRecord,
     Token,
     Units,
 )
@@ -32,11 +32,11 @@ from dragoman.tokenizing.words import words_of
 _EMBEDDINGS: dict[StackName, str] = {"encoder": "source_embedding", "decoder": "target_embedding"}
 _STRONGEST = 5
 CANDIDATES = 10
-"""Likeliest tokens that are recorded at each step."""
+"""Number of the likeliest tokens that are recorded at each step."""
 
 
 def read_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[tuple[Token, ...], tuple[str, ...]]:
-    """Tokens with the numbers of their words, and the words."""
+    """Return tokens with the numbers of their words, and the words."""
     words = words_of(tokenizer, ids)
     word_of = {place: number for number, word in enumerate(words) for place in range(word.first, word.last)}
     shown = tokenizer.tokens(ids)
@@ -45,7 +45,7 @@ def read_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[tuple[Token, 
 
 
 def read_stack(name: StackName, seen: Mapping[str, Tensor], tokenizer: Tokenizer, ids: Sequence[int]) -> Stack:
-    """The record of one stack from a pass over one text."""
+    """Return the record of one stack from a pass over one text."""
     tokens, words = read_tokens(tokenizer, ids)
     embedding = _EMBEDDINGS[name]
     return Stack(
@@ -61,7 +61,7 @@ def read_stack(name: StackName, seen: Mapping[str, Tensor], tokenizer: Tokenizer
 
 
 def find_layer(model: nn.Module, name: str) -> SelfBlock | CrossBlock:
-    """A layer by its name, as in `encoder.0`."""
+    """Return a layer by its name, as in `encoder.0`."""
     blocks = {block.name: block for block in model.modules() if isinstance(block, SelfBlock | CrossBlock)}
     if name not in blocks:
         raise ConfigError(f"weights must be a layer of the model ({', '.join(blocks)}), but is {name}")
@@ -69,20 +69,20 @@ def find_layer(model: nn.Module, name: str) -> SelfBlock | CrossBlock:
 
 
 def read_matrices(model: nn.Module, layer: str, seen: Mapping[str, Tensor]) -> tuple[Matrix, ...]:
-    """Every projection of one layer, and what it was given in a pass over one text."""
+    """Return every projection of one layer, with its input in a pass over one text."""
     matrices: list[Matrix] = []
     for name, projection in find_layer(model, layer).named_modules():
         if isinstance(projection, Projection):
-            given = _first(seen[_input_of(layer, name)])
+            read = _first(seen[_input_of(layer, name)])
             weight, bias = projection.effective()
             own_weight = weight.detach().numpy().copy()  # the model's stays its own
             own_bias = None if bias is None else bias.detach().numpy().copy()
-            matrices.append(Matrix(f"{layer}.{name}", given.reshape(len(given), -1), own_weight, own_bias))
+            matrices.append(Matrix(f"{layer}.{name}", read.reshape(len(read), -1), own_weight, own_bias))
     return tuple(matrices)
 
 
 def _input_of(layer: str, projection: str) -> str:
-    """The site that shows what a projection was given."""
+    """Return the site that shows the input of a projection."""
     sublayer, _, part = projection.rpartition(".")
     if sublayer == "cross_attention" and part in ("key", "value"):
         return "encoder.output"
@@ -97,7 +97,7 @@ def _layers(name: StackName, seen: Mapping[str, Tensor]) -> Iterator[Layer]:
         attentions = [_attention(layer, "self_attention", name, seen)]
         if f"{layer}.cross_attention.query" in seen:
             attentions.append(_attention(layer, "cross_attention", "encoder", seen))
-        residuals = [f"{each}_residual" for each in ("self", "cross", "feed") if f"{layer}.{each}_residual" in seen]
+        residuals = [f"{part}_residual" for part in ("self", "cross", "feed") if f"{layer}.{part}_residual" in seen]
         norms = {residual: _lengths(seen[f"{layer}.{residual}"]) for residual in residuals}
         yield Layer(layer, tuple(attentions), norms, _units(seen[f"{layer}.feed_forward.hidden"]))
         number += 1
@@ -119,33 +119,33 @@ def _lengths(x: Tensor) -> Array:
 
 
 def _first(x: Tensor) -> Array:
-    """The only text of a batch, as an array of its own."""
+    """Return the only text of a batch, as a separate array."""
     return np.ascontiguousarray(x[0].float().numpy())
 
 
-def read_written(tokenizer: Tokenizer, given: ForcedText) -> tuple[tuple[Token, ...], tuple[str, ...]]:
-    """What was written, and its words. What a language model foretells after the text belongs to no word."""
-    if given.source is not None:
-        return read_tokens(tokenizer, given.labels)
-    tokens, words = read_tokens(tokenizer, given.labels[:-1])
-    (foretold,), _ = read_tokens(tokenizer, given.labels[-1:])
-    return (*tokens, replace(foretold, word=None)), words
+def read_written(tokenizer: Tokenizer, forced: ForcedText) -> tuple[tuple[Token, ...], tuple[str, ...]]:
+    """Return the written tokens and words. The token that a language model predicts at the end belongs to no word."""
+    if forced.source is not None:
+        return read_tokens(tokenizer, forced.labels)
+    tokens, words = read_tokens(tokenizer, forced.labels[:-1])
+    (predicted,), _ = read_tokens(tokenizer, forced.labels[-1:])
+    return (*tokens, replace(predicted, word=None)), words
 
 
-def read_steps(logits: Float[Tensor, "T V"], tokens: Sequence[Token], tokenizer: Tokenizer) -> tuple[Step, ...]:
-    """What was written at each step, and what could have been."""
+def read_steps(logits: Float[Tensor, "T V"], tokens: Sequence[Token], tokenizer: Tokenizer) -> tuple[StepRecord, ...]:
+    """Return the written token and the other candidates of each step."""
     logits = logits.float()
     log_probs = logits.log_softmax(-1)
     written = log_probs.gather(1, torch.tensor([token.id for token in tokens])[:, None])
     ranks = (log_probs > written).sum(1) + 1
     best = logits.topk(min(CANDIDATES, logits.size(1)))
     normalisers = torch.stack([(logits / temperature).logsumexp(-1) for temperature in TEMPERATURES], dim=1)
-    steps: list[Step] = []
+    steps: list[StepRecord] = []
     for number, token in enumerate(tokens):
         candidates = tuple(
-            Candidate(id_, tokenizer.tokens([id_])[0], logit, float(log_probs[number, id_]))
+            CandidateRecord(id_, tokenizer.tokens([id_])[0], logit, float(log_probs[number, id_]))
             for id_, logit in zip(best.indices[number].tolist(), best.values[number].tolist(), strict=True)
         )
         log_prob, rank = float(written[number, 0]), int(ranks[number])
-        steps.append(Step(token, log_prob, rank, candidates, tuple(normalisers[number].tolist())))
+        steps.append(StepRecord(token, log_prob, rank, candidates, tuple(normalisers[number].tolist())))
     return tuple(steps)

@@ -1,5 +1,5 @@
-"""Why a model wrote a word: how far the word's probability falls when one of the words that the model read is deleted
-(leave one out, Li et al. 2016).
+"""The reasons for a written word: the drop of its probability when a word that the model read is deleted (leave one
+out, Li et al. 2016).
 
 A word is deleted with all its pieces. Replacing it by the unknown symbol finds the decisive word no more often
 (benchmarks/contributions.py), and most models have never read that symbol.
@@ -32,24 +32,24 @@ from dragoman.tokenizing.words import words_of
 _NUMBERED = re.compile(r"(?P<word>.+)#(?P<number>[1-9]\d*)", re.DOTALL)
 
 MOST_NAMED = 40
-"""Words of a text that a message lists."""
+"""Most words of a text that a message lists."""
 
 
 class Reason(NamedTuple):
-    """How much one word that the model had read speaks for the one word or for the other."""
+    """The contribution of one word that the model had read to the choice between two words."""
 
     stack: str
     """`encoder` for words of the source, `decoder` for words written before."""
     text: str
-    fall: float
-    """By how many nats the log-probability of the written word falls when this one is deleted."""
-    fall_of_other: float
-    """The same for the other word."""
+    drop: float
+    """Drop of the written word's log-probability when this one is deleted, in nats."""
+    drop_of_alternative: float
+    """The same drop of the alternative."""
 
     @property
     def contrast(self) -> float:
-        """The first fall minus the second: above zero if this word speaks for the written one."""
-        return self.fall - self.fall_of_other
+        """First drop minus the second: above zero if this word supports the written one."""
+        return self.drop - self.drop_of_alternative
 
 
 class Why(NamedTuple):
@@ -58,16 +58,16 @@ class Why(NamedTuple):
     __repr__ = brief
 
     step: int
-    """The place of the choice among the tokens of the target, counted from 0."""
+    """Place of the choice among the tokens of the target, counted from 0."""
     pieces: tuple[str, str]
-    """The written piece and the other one, as a person reads them."""
+    """The written piece and the alternative, as they are shown."""
     log_probs: tuple[float, float]
-    """The log-probabilities of both."""
+    """Log-probabilities of both."""
     reasons: tuple[Reason, ...]
     """A reason for each word of the source, then for each word written before the choice, in the order of the text."""
 
     def facts(self) -> dict[str, Any]:
-        """As plain values for JSON."""
+        """Return plain values for JSON."""
         reasons = [{**reason._asdict(), "contrast": reason.contrast} for reason in self.reasons]
         return {**self._asdict(), "reasons": reasons}
 
@@ -79,82 +79,90 @@ def why(
     source: str | None,
     target: str,
     word: str,
-    other: str,
+    alternative: str,
 ) -> Why:
-    """Why the model wrote `word` in `target`, and not `other` in its place.
+    """Explain why the model wrote `word` in `target`, and not `alternative` in its place.
 
-    `word` is a word of `target`; `casa#2` is the second *casa*. `other` is any text. A language model has no source.
+    `word` is a word of `target`; `casa#2` is the second *casa*. `alternative` is any text. A language model has no
+    source.
     """
-    given, instead = read_choice(tokenizers, framing, source, target, word, other)
-    choice = (given.labels[-1], instead)
+    forced, instead = read_choice(tokenizers, framing, source, target, word, alternative)
+    choice = (forced.labels[-1], instead)
     sides = {
-        "encoder": words_of(tokenizers.source, given.source or []),
-        "decoder": words_of(tokenizers.target, given.target),
+        "encoder": words_of(tokenizers.source, forced.source or []),
+        "decoder": words_of(tokenizers.target, forced.target),
     }
-    pairs = torch.tensor([choice], device=model.output.device).expand(len(given.labels), 2)
-    at_choice = falls(model, given, sides["encoder"], sides["decoder"], pairs)[:, -1]
-    words = ((stack, each.text) for stack, side in sides.items() for each in side)
-    reasons = (Reason(*each, *both) for each, both in zip(words, at_choice.tolist(), strict=True))
-    one, another = tokenizers.target.tokens(choice)
+    pairs = torch.tensor([choice], device=model.output.device).expand(len(forced.labels), 2)
+    at_choice = probability_drops(model, forced, sides["encoder"], sides["decoder"], pairs)[:, -1]
+    words = ((stack, word.text) for stack, side in sides.items() for word in side)
+    reasons = (Reason(*word, *drops) for word, drops in zip(words, at_choice.tolist(), strict=True))
+    piece, rival = tokenizers.target.tokens(choice)
     with torch.inference_mode():
-        hidden, _ = teacher_force(model, [given])
+        hidden, _ = teacher_force(model, [forced])
         log_probs = model.project(hidden[-1:]).float().log_softmax(-1)[0]
-    chances = float(log_probs[choice[0]]), float(log_probs[choice[1]])
-    return Why(len(given.labels) - 1, (one, another), chances, tuple(reasons))
+    both = float(log_probs[choice[0]]), float(log_probs[choice[1]])
+    return Why(len(forced.labels) - 1, (piece, rival), both, tuple(reasons))
 
 
 def read_choice(
-    tokenizers: Tokenizers, framing: Framing, source: str | None, target: str, word: str, other: str
+    tokenizers: Tokenizers, framing: Framing, source: str | None, target: str, word: str, alternative: str
 ) -> tuple[ForcedText, int]:
-    """What the model had read when it chose, with the chosen piece as the last label; and the piece of `other`."""
+    """Return what the model had read when it chose, with the chosen piece as the last label; and the piece of
+    `alternative`.
+    """
     ids = tokenizers.target.encode(target)
     name = "the text" if source is None else "the translation"
     first, last = find_word(tokenizers.target, target, ids, word, name)
-    others = tokenizers.target.encode(f"{target[:first]}{other}{target[last:]}")
+    others = tokenizers.target.encode(f"{target[:first]}{alternative}{target[last:]}")
     if source is None:
-        given = ForcedText(None, ids[:-1], ids[1:])
+        forced = ForcedText(None, ids[:-1], ids[1:])
         instead = others[1:]
     else:
-        given = ForcedText.of(framing, tokenizers.source.encode(source), ids)
+        forced = ForcedText.of(framing, tokenizers.source.encode(source), ids)
         instead = framing.labels(others)
-    step = _first_difference(given.labels, instead)
+    step = _first_difference(forced.labels, instead)
     if ids == others:
-        raise DataError(f"the model writes '{word}' and '{other}' with the same pieces, so there is nothing to compare")
+        raise DataError(
+            f"the model writes '{word}' and '{alternative}' with the same pieces, so there is nothing to compare"
+        )
     if source is None and ids[:1] != others[:1]:
         raise DataError(
-            f"a language model chooses by the words before, but nothing stands before the choice of '{word}'; name a "
+            f"a language model chooses by the words before, but nothing comes before the choice of '{word}'; name a "
             "later word"
         )
-    if step >= min(len(given.labels), len(instead)):
-        raise DataError(f"'{word}' and '{other}' begin alike, and the text ends before they differ; give a longer text")
-    if tokenizers.target.unknown in (given.labels[step], instead[step]):
-        strange = word if given.labels[step] == tokenizers.target.unknown else other
+    if step >= min(len(forced.labels), len(instead)):
+        raise DataError(
+            f"'{word}' and '{alternative}' have the same first pieces, and the text ends before they differ; give a "
+            "longer text"
+        )
+    if tokenizers.target.unknown in (forced.labels[step], instead[step]):
+        strange = word if forced.labels[step] == tokenizers.target.unknown else alternative
         raise DataError(f"'{strange}' is not in the model's vocabulary, so its probability isn't known; name another")
-    return ForcedText(given.source, given.target[: step + 1], given.labels[: step + 1]), instead[step]
+    return ForcedText(forced.source, forced.target[: step + 1], forced.labels[: step + 1]), instead[step]
 
 
 def find_word(
     tokenizer: Tokenizer, text: str, ids: Sequence[int], word: str, called: str = "the text"
 ) -> tuple[int, int]:
-    """Where a word stands in a text with these `ids`: the places of its first character and of the one after its last.
+    """Return the place of a word in a text with these `ids`: its first character, and the one after its last.
 
     Words are compared in Unicode's normal form C. Messages call the text `called`.
     """
     places = tokenizer.offsets(text)
-    words = [_as_written(tokenizer, each, text, ids, places) for each in words_of(tokenizer, ids)]
+    words = [_as_written(tokenizer, read, text, ids, places) for read in words_of(tokenizer, ids)]
     word = unicodedata.normalize("NFC", word)
     numbered = _NUMBERED.fullmatch(word)
     name, number = (numbered["word"], int(numbered["number"])) if numbered else (word, None)
-    same = [each for each in words if each.text == name]
+    same = [known for known in words if known.text == name]
     if not same:
-        listed = list(dict.fromkeys(each.text for each in words))
+        listed = list(dict.fromkeys(known.text for known in words))
         more = " ..." if len(listed) > MOST_NAMED else ""
         raise DataError(f"'{name}' is no word of {called}; its words are {', '.join(listed[:MOST_NAMED])}{more}")
     times = "once" if len(same) == 1 else f"{len(same)} times"
     if number is None and len(same) > 1:
-        raise DataError(f"'{name}' stands {times} in {called}; name one, as in {name}#2")
+        raise DataError(f"'{name}' appears {times} in {called}; name one, as in {name}#2")
     if number is not None and number > len(same):
-        raise DataError(f"there is no {word}: '{name}' stands {times} in {called}")
+        raise DataError(f"there is no {word}: '{name}' appears {times} in {called}")
     chosen = same[(number or 1) - 1]
     first, last = places[chosen.first][0], places[chosen.last - 1][1]
     return last - len(text[first:last].lstrip()), last
@@ -163,73 +171,73 @@ def find_word(
 def _as_written(
     tokenizer: Tokenizer, word: Word, text: str, ids: Sequence[int], places: Sequence[tuple[int, int]]
 ) -> Word:
-    """A word as it stands in the text, in normal form C. A token that stands for an unknown word doesn't spell it."""
+    """Return a word as the text spells it, in normal form C. A token for an unknown word doesn't spell it."""
     unknown = ids[word.first] == tokenizer.unknown
     spelled = text[slice(*places[word.first])] if unknown else word.text
     return word._replace(text=unicodedata.normalize("NFC", spelled))
 
 
-def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
-    return next(place for place, (a, b) in enumerate([*zip_longest(one, other), (0, 1)]) if a != b)
+def _first_difference(first: Sequence[int], second: Sequence[int]) -> int:
+    return next(place for place, (a, b) in enumerate([*zip_longest(first, second), (0, 1)]) if a != b)
 
 
-def contributions_of(
+def find_contributions(
     model: EncoderDecoder | LanguageModel,
-    given: ForcedText,
+    forced: ForcedText,
     source_words: Sequence[Word],
     target_words: Sequence[Word],
     candidates: Int[Tensor, "T C"],
 ) -> Contributions:
-    """`falls` for a record: of the candidates at each step, and of the tokens of the text."""
-    labels = torch.tensor(given.labels, device=candidates.device)
+    """Return the probability drops for a record: of the candidates at each step, and of the tokens of the text."""
+    labels = torch.tensor(forced.labels, device=candidates.device)
     both = torch.cat([candidates, labels[:, None]], dim=1)
-    fall = falls(model, given, source_words, target_words, both).float().cpu().numpy()
-    of_source: list[Erased] = [("encoder", number) for number in range(len(source_words))]
-    of_target: list[Erased] = [("decoder", number) for number in range(len(target_words))]
-    return Contributions((*of_source, *of_target), erasure=fall[:, :, :-1], written_erasure=fall[:, :, -1])
+    drops = probability_drops(model, forced, source_words, target_words, both).float().cpu().numpy()
+    sources: list[Erased] = [("encoder", number) for number in range(len(source_words))]
+    targets: list[Erased] = [("decoder", number) for number in range(len(target_words))]
+    return Contributions((*sources, *targets), erasure=drops[:, :, :-1], written_erasure=drops[:, :, -1])
 
 
 @torch.inference_mode()
-def falls(
+def probability_drops(
     model: EncoderDecoder | LanguageModel,
-    given: ForcedText,
+    forced: ForcedText,
     source_words: Sequence[Word],
     target_words: Sequence[Word],
     candidates: Int[Tensor, "T C"],
 ) -> Float[Tensor, "W T C"]:
-    """By how many nats the log-probability of each candidate falls at each step when each word is deleted; above zero
-    if the word speaks for the candidate. The W words are those of the source, then those of the target.
+    """Return the drop in nats of the log-probability of each candidate at each step when each word is deleted; above
+    zero if the word supports the candidate. The W words are those of the source, then those of the target.
 
     The places of target words count the tokens that the decoder reads. A target word has no effect, so zero, on the
     steps before it. A step in the middle of a word has read some of its pieces, and these are deleted; if it has read
-    nothing else, as in the first word of a language model, the fall is set to zero.
+    nothing else, as in the first word of a language model, the drop is set to zero.
     """
-    texts = [given, *(without_source(given, word) for word in source_words)]
-    texts += [without_target(given, word) for word in target_words]
-    rows = _row_of_step(len(given.target), len(source_words), target_words).to(candidates.device)
+    texts = [forced, *(without_source(forced, word) for word in source_words)]
+    texts += [without_target(forced, word) for word in target_words]
+    rows = _row_of_step(len(forced.target), len(source_words), target_words).to(candidates.device)
     parts, start = [], 0
     for portion in passes(texts):
         end = start + len(portion)
         parts.append(_log_probs(model, portion, rows[start:end].clamp(min=0), candidates))
         start = end
     log_probs = torch.cat(parts)  # (1 + W, T, C)
-    fall = log_probs[:1] - log_probs[1:]
+    drops = log_probs[:1] - log_probs[1:]
     # A step whose row has not moved had not read the word. A step below row 0 had read nothing but the word.
     had_read = (rows[1:] >= 0) & (rows[1:] < rows[0])
     had_read[: len(source_words)] = True
-    return fall * had_read[:, :, None]
+    return drops * had_read[:, :, None]
 
 
-def without_source(given: ForcedText, word: Word) -> ForcedText:
-    source = given.source or []
-    return given._replace(source=source[: word.first] + source[word.last :])
+def without_source(forced: ForcedText, word: Word) -> ForcedText:
+    source = forced.source or []
+    return forced._replace(source=source[: word.first] + source[word.last :])
 
 
-def without_target(given: ForcedText, word: Word) -> ForcedText:
-    """What the decoder reads without a word; all of it if nothing would be left. Labels are dropped, because they would
-    no longer stand beside their tokens.
+def without_target(forced: ForcedText, word: Word) -> ForcedText:
+    """Return the decoder's tokens without a word; all of them if nothing would be left. Labels are dropped, because
+    they would no longer match their tokens.
     """
-    return given._replace(target=given.target[: word.first] + given.target[word.last :] or given.target, labels=[])
+    return forced._replace(target=forced.target[: word.first] + forced.target[word.last :] or forced.target, labels=[])
 
 
 def _log_probs(
@@ -238,7 +246,7 @@ def _log_probs(
     rows: Int[Tensor, "B T"],
     candidates: Int[Tensor, "T C"],
 ) -> Float[Tensor, "B T C"]:
-    """The log-probabilities of candidates at those rows of each text."""
+    """Return the log-probabilities of candidates at those rows of each text."""
     hidden, packing = teacher_force(model, texts, share_sources=True)
     logits = model.project(hidden).float()
     starts = packing.lengths.cumsum(0) - packing.lengths
@@ -247,13 +255,13 @@ def _log_probs(
 
 
 def _row_of_step(steps: int, unmoved: int, words: Sequence[Word]) -> Int[Tensor, "1+W T"]:
-    """The row of each step in each text: in the whole text and in `unmoved` texts without a source word, where it is
-    the step's own number, then in the texts without a target word.
+    """Return the row of each step in each text: in the whole text and in `unmoved` texts without a source word, where
+    it is the step's own number, then in the texts without a target word.
     """
     step = torch.arange(steps)
     rows = [step] * (1 + unmoved)
     for word in words:
-        # How many tokens of the word the step had read: none before it, all of them behind it, some within it.
+        # The number of the word's tokens that the step had read: none before it, all of them after it, some within it.
         read = (step + 1 - word.first).clamp(0, word.last - word.first)
         rows.append(step - read)
     return torch.stack(rows)

@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError
 from dragoman.evaluating.confusion import PictureFormat, draw_figure, draw_matrix, plain_text
 from dragoman.explaining import RecordFormat
 from dragoman.explaining.page.page import pack, render_page
-from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record, Search
+from dragoman.explaining.record import Array, AttentionRecord, Layer, PartRecord, Record, SearchRecord
 from dragoman.files import check_output, write_file
 
 _CONSIDERED = 4
@@ -31,7 +31,7 @@ _TITLE_LETTERS_AN_INCH = 12
 
 
 def summary(record: Record, head: str | None = None) -> Iterator[str]:
-    """A record as lines of text; `head` names the map, as in `heat_maps`."""
+    """Yield a record as lines of text; `head` names the map, as in `heat_maps`."""
     maps = iter(heat_maps(record, head))
     for part in record.parts:
         yield from _part(part)
@@ -45,7 +45,7 @@ def summary(record: Record, head: str | None = None) -> Iterator[str]:
         yield f"words that the model does not know: {', '.join(record.unknown_words)}"
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part(part: PartRecord) -> Iterator[str]:
     if part.copied:
         yield f"copied  {part.source}"
         return
@@ -59,16 +59,16 @@ def _part(part: Part) -> Iterator[str]:
     yield ""
     width = max((len(step.token.text) for step in part.steps), default=0)
     for number, step in enumerate(part.steps, 1):
-        others = [each for each in step.candidates if each.id != step.token.id][:_CONSIDERED]
-        considered = ", ".join(f"{each.text} {math.exp(each.log_prob):.1%}" for each in others)
+        others = [rival for rival in step.candidates if rival.id != step.token.id][:_CONSIDERED]
+        considered = ", ".join(f"{rival.text} {math.exp(rival.log_prob):.1%}" for rival in others)
         yield f"{number:>3}  {step.token.text:<{width}}  {math.exp(step.log_prob):>6.1%}  others {considered}"
     if part.searches:
         yield ""
         yield from map(_search, part.searches)
 
 
-def _search(search: Search) -> str:
-    kept = sum(node.fate != "dropped" for node in search.nodes)
+def _search(search: SearchRecord) -> str:
+    kept = sum(node.status != "dropped" for node in search.nodes)
     mark = "*" if search.chosen else " "
     return (
         f"{mark} beam {search.width}: {search.text}  (total {search.total:.4f}, score {search.score:.4f}; "
@@ -76,17 +76,17 @@ def _search(search: Search) -> str:
     )
 
 
-def form_of(path: Path) -> RecordFormat:
-    """The form that the name of a file asks for."""
+def format_of(path: Path) -> RecordFormat:
+    """Return the format that the name of a file implies."""
     name = path.suffix.removeprefix(".").lower()
     for form in get_args(RecordFormat):
         if form == name != "terminal":
             return form
-    raise ConfigError(f"{path} must end in .html, .json, .png, .svg or .pdf; or name the form with --format")
+    raise ConfigError(f"{path} must end in .html, .json, .png, .svg or .pdf; or name the format with --format")
 
 
 def render(record: Record, form: RecordFormat, head: str | None = None) -> bytes:
-    """A record in one form. `head` names the map of pictures and of the terminal, as in `heat_maps`."""
+    """Return a record in one format. `head` names the map of pictures and of the terminal, as in `heat_maps`."""
     if form == "html":
         return render_page(record.facts(pack)).encode()
     if form == "json":
@@ -97,22 +97,22 @@ def render(record: Record, form: RecordFormat, head: str | None = None) -> bytes
 
 
 def write_record(path: Path | str, record: Record, form: RecordFormat | None = None, head: str | None = None) -> None:
-    """Writes a record, in the form that the file's name asks for unless another is given; whole or not at all.
+    """Write a record, in the format that the file's name implies unless `form` is given; whole or not at all.
 
     Raises:
-        ConfigError: its name ends in no known form, or the model has no such head.
+        ConfigError: its name ends in no known format, or the model has no such head.
         DataError: no file can be written there.
         MissingExtra: a picture is asked for, and matplotlib is not installed.
     """
     check_output(path)
-    write_file(path, render(record, form or form_of(Path(path)), head))
+    write_file(path, render(record, form or format_of(Path(path)), head))
 
 
 # Heat maps
 
 
 class HeatMap(NamedTuple):
-    """How much each row looks at each column; a row sums to at most one.
+    """The weights with which each row looks at each column; a row sums to at most one.
 
     A row of a decoder is named by the token that it reads and the one that it then writes.
     """
@@ -124,15 +124,15 @@ class HeatMap(NamedTuple):
 
 
 def heat_maps(record: Record, head: str | None = None) -> list[HeatMap]:
-    """One map for each part of a record: of the head that is named, as in `decoder.0.cross_attention.3`; without a
-    name, of the words' alignment, and in a language model of the mean over the last layer's heads.
+    """Return one map for each part of a record: of the head that is named, as in `decoder.0.cross_attention.3`; without
+    a name, of the words' alignment, and in a language model of the mean over the last layer's heads.
     """
     parts = [part for part in record.parts if not part.copied]
-    return [_of_head(part, head) if head is not None else _usual(part) for part in parts]
+    return [_map_of_head(part, head) if head is not None else _default_map(part) for part in parts]
 
 
 def heat_lines(heat: HeatMap) -> Iterator[str]:
-    """A map as text, in five shades, and below it the columns by number. Blank is a weight of less than a fifth."""
+    """Yield a map as text, in five shades, and below it the columns by number. Blank means less than a fifth."""
     labels = [label[:_LONGEST_LABEL] for label in heat.rows]
     width = max(map(_columns, labels), default=0)
     labels = [" " * (width - _columns(label)) + label for label in labels]
@@ -150,15 +150,15 @@ def heat_lines(heat: HeatMap) -> Iterator[str]:
 
 
 def _columns(label: str) -> int:
-    """How many columns of a terminal a label takes."""
-    return sum((east_asian_width(each) in "WF") + (not combining(each)) for each in label)
+    """Return the number of columns of a terminal that a label takes."""
+    return sum((east_asian_width(letter) in "WF") + (not combining(letter)) for letter in label)
 
 
 def _shade(weight: float) -> str:
     return _SHADES[min(int(weight * len(_SHADES)), len(_SHADES) - 1)]
 
 
-def _usual(part: Part) -> HeatMap:
+def _default_map(part: PartRecord) -> HeatMap:
     if part.alignment is not None:
         alignment = part.alignment
         return HeatMap(f"alignment: {alignment.how}", part.written, part.words("encoder"), alignment.weights)
@@ -169,7 +169,7 @@ def _usual(part: Part) -> HeatMap:
     return _tokens(part, title, attention, layer, attention.weights.mean(0))
 
 
-def _of_head(part: Part, name: str) -> HeatMap:
+def _map_of_head(part: PartRecord, name: str) -> HeatMap:
     for stack in part.stacks:
         for layer in stack.layers:
             for attention in layer.attentions:
@@ -179,7 +179,7 @@ def _of_head(part: Part, name: str) -> HeatMap:
     raise ConfigError(f"head must be one of the model's, as in {_some_head(part)}, but is {name}")
 
 
-def _tokens(part: Part, title: str, attention: AttentionRecord, layer: Layer, weights: Array) -> HeatMap:
+def _tokens(part: PartRecord, title: str, attention: AttentionRecord, layer: Layer, weights: Array) -> HeatMap:
     queries, keys = part.stack(layer.name.partition(".")[0]), part.stack(attention.keys)
     assert queries is not None and keys is not None, "an attention belongs to stacks of its part"
     rows, columns = (tuple(token.text for token in stack.tokens) for stack in (queries, keys))
@@ -188,13 +188,13 @@ def _tokens(part: Part, title: str, attention: AttentionRecord, layer: Layer, we
     return HeatMap(title, rows, columns, weights)
 
 
-def _some_head(part: Part) -> str:
+def _some_head(part: PartRecord) -> str:
     layer = part.stacks[-1].layers[-1]
     return f"{layer.name}.{layer.attentions[-1].name}.{len(layer.attentions[-1].weights) - 1}"
 
 
 def draw(heats: Sequence[HeatMap], form: PictureFormat) -> bytes:
-    """The maps below one another, as a file of this form."""
+    """Draw the maps below one another, as a file of this format."""
     width = max(5.0, max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5)
     height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
     names = [name for heat in heats for name in (*heat.rows, *heat.columns)]
@@ -204,10 +204,14 @@ def draw(heats: Sequence[HeatMap], form: PictureFormat) -> bytes:
 def _fill(heats: Sequence[HeatMap], figure: Any, drawn: Mapping[str, str]) -> None:
     ratios = [max(len(heat.rows), 1) for heat in heats]
     axes = figure.subplots(len(heats), 1, squeeze=False, height_ratios=ratios)[:, 0]
-    for each, heat in zip(axes, heats, strict=True):
+    for panel, heat in zip(axes, heats, strict=True):
         image = draw_matrix(
-            each, heat.weights, [drawn[row] for row in heat.rows], [drawn[name] for name in heat.columns], aspect="auto"
+            panel,
+            heat.weights,
+            [drawn[row] for row in heat.rows],
+            [drawn[name] for name in heat.columns],
+            aspect="auto",
         )
         lines = textwrap.wrap(plain_text(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
-        each.set_title("\n".join(lines), fontsize=9)
-        figure.colorbar(image, ax=each, label="weight", shrink=0.6)
+        panel.set_title("\n".join(lines), fontsize=9)
+        figure.colorbar(image, ax=panel, label="weight", shrink=0.6)

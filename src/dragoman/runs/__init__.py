@@ -1,1 +1,1 @@
-"""What a run should be and is: recipe, choices with reasons, one class a task, session, trial. Start with `train`."""
+"""Runs: recipe, choices with reasons, one class a task, session, trial. Start with `train`."""

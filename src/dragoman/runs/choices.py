@@ -1,8 +1,8 @@
-"""What a run chooses where nothing was asked, with the reason of each choice.
+"""Choices that a run makes for settings that were not given, with the reason of each choice.
 
-A recipe is written as a `Draft`. Each function here makes some choices as soon as what they go by is known: before any
-text is read, when the text is known, when the tokenizers are. What follows from the limit of training stands in
-`steps.py`. No function looks at anything but the draft and the values that it is given.
+A recipe is written as a `RecipeDraft`. Each function here makes some choices as soon as their inputs are known: before
+any text is read, when the text is known, when the tokenizers are. `steps.py` makes those that depend on the limit of
+training. No function looks at anything but the draft and its arguments.
 """
 
 import copy
@@ -24,17 +24,17 @@ compared.
 """
 CHANGEABLE_AT_START = {"dropout", "attention_dropout", "activation_dropout", "pooling"}
 """Settings of a finished model that a run which starts from it may change."""
-LEARNT_PIECES = ("bpe", "unigram", "byte_bpe")
-"""Kinds of tokenizers that learn a vocabulary of the size asked for."""
+LEARNED_PIECES = ("bpe", "unigram", "byte_bpe")
+"""Kinds of tokenizers that learn a vocabulary of the requested size."""
 SHARE_OF_WHOLE_LINES = 0.1
 """If more training lines than this share hold several sentences, the model translates whole lines."""
 
 
 class Sizes(NamedTuple):
-    """What is chosen by the amount of text."""
+    """Settings that are chosen by the amount of text."""
 
     below: float
-    """The amount must be less than this, in the unit of the task."""
+    """Limit of the amount, in the unit of the task."""
     vocabulary_size: int
     size: Size
     dropout: float
@@ -48,7 +48,7 @@ UNITS = {
     "classify": "labelled texts",
     "tag": "labelled texts",
 }
-"""What each task counts its text in."""
+"""Unit in which each task counts its text."""
 _LABELLED = (Sizes(50_000, 4_000, "tiny", 0.3, 1_024), Sizes(math.inf, 8_000, "mini", 0.2, 2_048))
 SIZES = {
     "translation": (
@@ -63,27 +63,28 @@ SIZES = {
     "classify": _LABELLED,
     "tag": _LABELLED,
 }
-"""Sizes for each task. Of translation, those up to a million pairs learnt most in 4 to 30 minutes of two cores, on
+"""Sizes for each task. Of translation, those up to a million pairs learned most in 4 to 30 minutes of two cores, on
 29,000 and 310,000 pairs (LOG.md). Of language models only those of a small text were tried, on a million characters; it
 is read byte by byte. All others are extrapolated, and so are all of them for GPUs and for hours.
 """
 LEAST_ALIGNED, ALIGNMENT_WEIGHT = 10_000, 0.05
-"""Pairs from which on a head learns alignments, and how much they count. The aligner's error rate is 0.07 from 10,000
-pairs of Tatoeba, 0.05 from 310,000; attention that nobody trained to align has 0.17 to 0.24 (benchmarks/alignment.py).
+"""Least number of pairs for which a head learns alignments, and the weight of its loss. The aligner's error rate is
+0.07 from 10,000 pairs of Tatoeba, 0.05 from 310,000; attention that nobody trained to align has 0.17 to 0.24
+(benchmarks/alignment.py).
 """
 MEASURED_PAIRS = 1_000_000
-"""Sizes for more pairs than these are extrapolated."""
+"""Sizes for more pairs than this are extrapolated."""
 SHARE_SPACELESS = 0.1
 """A classifier reads characters if a larger share of its texts is in scripts without spaces."""
 VARIATION = {
-    "joined": (0.2, "several sentences at once are learnt too"),
+    "joined": (0.2, "several sentences at once are learned too"),
     "joined_tokens": (128, "the longest row of several pairs"),
     "rough": (0.1, "errors in a source matter less"),
     "protected": (0.2, "names and numbers are copied"),
 }
-"""How pairs are varied, and why."""
+"""Variation of pairs, with the reasons."""
 FEW_PAIRS = 5_000
-"""Fewer pairs are hardly enough for a model of its own."""
+"""Fewer pairs are hardly enough for a model from scratch."""
 
 
 class Start(NamedTuple):
@@ -91,39 +92,39 @@ class Start(NamedTuple):
 
     model: ModelConfig
     joint: bool
-    """Whether both sides share one vocabulary."""
+    """True if both sides share one vocabulary."""
     decode: Mapping[str, Any] = {}
     """Its search options, if the run trains it for the same task."""
 
 
 class TextFacts(NamedTuple):
-    """How much text there is to train on."""
+    """Amount of the training text."""
 
     amount: int
-    """In the unit of the task."""
+    """Amount in the unit of the task."""
     several_sentences: float = 0.0
     """Share of the training lines that hold several sentences."""
     spaceless: float = 0.0
     """Share of the labelled texts that are in scripts without spaces between words."""
 
 
-class Vocabularies(NamedTuple):
-    """How many tokens the tokenizers have."""
+class VocabularySizes(NamedTuple):
+    """Number of tokens of the tokenizers."""
 
     source: int
     target: int
     joint: bool
-    """Whether both sides share one vocabulary."""
+    """True if both sides share one vocabulary."""
     labels: int | None = None
-    """How many labels the data has; None where nothing is labelled."""
+    """Number of labels of the data; None if nothing is labelled."""
 
 
-class Draft:
-    """A recipe that is being written: the tables asked for, and what the run chose where nothing was.
+class RecipeDraft:
+    """A recipe that is being written: the requested tables, and what the run chose for the rest.
 
     Attributes:
-        asked: the tables asked for.
-        reasons: why the run chose what nobody asked for; dotted key -> words.
+        asked: the requested tables.
+        reasons: the reasons of the run's choices; dotted key -> words.
     """
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
@@ -133,24 +134,24 @@ class Draft:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe as far as it is written; other settings have their defaults."""
+        """The recipe as it is so far; other settings have their defaults."""
         return check(self._tables, "recipe", Recipe)
 
     def choose(self, key: str, value: Any, reason: str = "") -> None:
-        """Sets a setting, such as `train.steps`, if it was left to the run."""
+        """Set a setting, such as `train.steps`, if it was left to the run."""
         group, _, name = key.partition(".")
         if self._group(group).get(name) is None:
             self.set(key, value, reason)
 
     def set(self, key: str, value: Any, reason: str = "") -> None:
-        """Sets a setting in the place of what was asked, to make it exact, such as steps for minutes."""
+        """Replace a setting that was given, to make it exact, such as minutes by steps."""
         group, _, name = key.partition(".")
         self._tables[group] = {**self._group(group), name: value}
         if reason:
             self.reasons[key] = reason
 
-    def copy(self) -> "Draft":
-        """An independent copy."""
+    def copy(self) -> "RecipeDraft":
+        """Return an independent copy."""
         return copy.deepcopy(self)
 
     def _group(self, name: str) -> dict[str, Any]:
@@ -161,10 +162,10 @@ class Draft:
 
 
 def choose_before_text(
-    draft: Draft, processes: int = 1, start: Start | None = None, prepared: Mapping[str, Any] | None = None
+    draft: RecipeDraft, processes: int = 1, start: Start | None = None, prepared: Mapping[str, Any] | None = None
 ) -> None:
-    """Chooses what follows from the task, the model to start from, and what data that was prepared before knows of its
-    settings: its languages, which its files do not tell, and the rules by which it was checked.
+    """Choose the settings that follow from the task, the model to start from, and data that was prepared before: its
+    languages, which its files do not state, and the rules by which it was checked.
     """
     if start is not None:
         keep_start(draft, start)
@@ -178,8 +179,8 @@ def choose_before_text(
     refuse_idle_processes(draft.recipe, processes)
 
 
-def keep_start(draft: Draft, start: Start) -> None:
-    """Architecture, vocabularies and search options are those of the model that the run starts from."""
+def keep_start(draft: RecipeDraft, start: Start) -> None:
+    """Keep architecture, vocabularies and search options of the model that the run starts from."""
     tokenizer = check({"joint": start.joint}, "tokenizer", TokenizerSettings)
     for group, settings in (("model", start.model), ("tokenizer", tokenizer)):
         kept = settings.model_dump(mode="json", exclude_none=True)
@@ -189,13 +190,13 @@ def keep_start(draft: Draft, start: Start) -> None:
                 raise ConfigError(f"fine-tuning keeps the model's {what}; {group}.{name} cannot be set")
         for name, value in kept.items():
             draft.choose(f"{group}.{name}", value)
-    usual = SearchOptions().model_dump(mode="json")
+    defaults = SearchOptions().model_dump(mode="json")
     for name, value in start.decode.items():
-        draft.choose(f"decode.{name}", value, "" if value == usual.get(name) else "as the model to start from")
+        draft.choose(f"decode.{name}", value, "" if value == defaults.get(name) else "as the model to start from")
 
 
 def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
-    """Refuses a step that leaves processes without work."""
+    """Refuse a step that leaves processes without work."""
     if recipe.train.accumulate < processes:
         raise ConfigError(
             f"train.accumulate is {recipe.train.accumulate}, so {processes} processes cannot share a step's batches; "
@@ -203,8 +204,8 @@ def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
         )
 
 
-def choose_family(draft: Draft) -> None:
-    """The family of models, and what follows from the task alone.
+def choose_family(draft: RecipeDraft) -> None:
+    """Choose the family of models, and the settings that follow from the task alone.
 
     A classifier without a start has vectors that begin small, and a rate that falls from the first step (LOG.md).
     """
@@ -224,7 +225,7 @@ def choose_family(draft: Draft) -> None:
     if task == "language_model":
         draft.choose("model.tied", "target", "input and output are one vocabulary")
     if task == "classify":
-        draft.choose("model.pooling", "mean", "learnt more than the first symbol from a few thousand texts")
+        draft.choose("model.pooling", "mean", "learned more than the first symbol from a few thousand texts")
     if task == "classify" and recipe.start is None:
         reason = "nothing else was clearly better on five thousand texts"
         draft.choose("model.embedding_scale", False, reason)
@@ -234,8 +235,8 @@ def choose_family(draft: Draft) -> None:
 # When the text is known
 
 
-def choose_by_text(draft: Draft, text: TextFacts) -> None:
-    """Chooses what goes by the amount and the kind of the text."""
+def choose_by_text(draft: RecipeDraft, text: TextFacts) -> None:
+    """Choose the settings that depend on the amount and the kind of the text."""
     if draft.recipe.task == "classify" and draft.recipe.start is None:
         choose_words(draft, text.spaceless)
     choose_sizes(draft, text.amount)
@@ -250,8 +251,8 @@ def choose_by_text(draft: Draft, text: TextFacts) -> None:
     refuse_useless(draft.recipe)
 
 
-def choose_sizes(draft: Draft, amount: int) -> None:
-    """Vocabulary, model and batch go by the amount of text; a model that a run starts from has its own sizes."""
+def choose_sizes(draft: RecipeDraft, amount: int) -> None:
+    """Choose vocabulary, model and batch by the amount of text; a model that a run starts from keeps its sizes."""
     recipe = draft.recipe
     task, is_new = recipe.task, recipe.start is None
     if task == "translation" and amount == 0:
@@ -266,7 +267,7 @@ def choose_sizes(draft: Draft, amount: int) -> None:
     if task == "language_model" and is_new:
         draft.choose("tokenizer.kind", "byte_bpe", "gives every character of a text back")
     if is_new:
-        if draft.recipe.tokenizer.kind in LEARNT_PIECES:
+        if draft.recipe.tokenizer.kind in LEARNED_PIECES:
             draft.choose("tokenizer.vocabulary_size", sizes.vocabulary_size, reason)
         draft.choose("model.size", sizes.size, reason)
         draft.choose("model.dropout", sizes.dropout, reason)
@@ -277,8 +278,8 @@ def choose_sizes(draft: Draft, amount: int) -> None:
         draft.choose("train.label_smoothing", 0.0, "masked words are measured by their likelihood")
 
 
-def choose_alignment(draft: Draft, pairs: int) -> None:
-    """A head of cross-attention learns word alignments if the text is enough for the aligner.
+def choose_alignment(draft: RecipeDraft, pairs: int) -> None:
+    """Let a head of cross-attention learn word alignments if the text is enough for the aligner.
 
     A finished model keeps its head; one without a head gets none.
     """
@@ -287,16 +288,18 @@ def choose_alignment(draft: Draft, pairs: int) -> None:
             draft.choose("train.alignment_weight", ALIGNMENT_WEIGHT, f"an aligner learns enough from {pairs:,} pairs")
         if draft.recipe.train.alignment_weight:
             layer = (draft.recipe.model.decoder_layers - 1) // 2
-            draft.choose("model.alignment_head", [layer, 0], "heads of a middle layer learnt alignments best")
+            draft.choose("model.alignment_head", [layer, 0], "heads of a middle layer learned alignments best")
     weight, head = draft.recipe.train.alignment_weight, draft.recipe.model.alignment_head
     if weight and head is None:
-        raise ConfigError("train.alignment_weight trains model.alignment_head, which the model to start from has not")
+        raise ConfigError(
+            "train.alignment_weight trains model.alignment_head, but the starting model has no alignment head"
+        )
     if weight == 0 and head is not None and draft.recipe.start is None:
         raise ConfigError("model.alignment_head would learn nothing with train.alignment_weight = 0; leave one out")
 
 
-def choose_words(draft: Draft, spaceless: float) -> None:
-    """Whole words; or characters, where many texts have no spaces, so that a whole sentence would be one word."""
+def choose_words(draft: RecipeDraft, spaceless: float) -> None:
+    """Choose whole words; or characters, if many texts have no spaces, so that a whole sentence would be one word."""
     if spaceless > SHARE_SPACELESS:
         draft.choose("tokenizer.kind", "character", f"{spaceless:.0%} of the texts have no spaces between words")
     draft.choose("tokenizer.kind", "word", "nothing else was clearly better on five thousand texts")
@@ -305,15 +308,17 @@ def choose_words(draft: Draft, spaceless: float) -> None:
 # When the tokenizers are known
 
 
-def choose_by_vocabularies(draft: Draft, vocabularies: Vocabularies, precision: str, reason: str) -> None:
-    """Chooses what goes by the tokenizers and the labels, and the numbers that this machine computes in."""
+def choose_by_vocabularies(draft: RecipeDraft, vocabularies: VocabularySizes, precision: str, reason: str) -> None:
+    """Choose the settings that depend on the tokenizers and the labels, and the numbers that this machine
+    computes in.
+    """
     match_vocabularies(draft, vocabularies)
     draft.set("train.precision", precision, reason)
     choose_optimiser(draft)
 
 
-def match_vocabularies(draft: Draft, vocabularies: Vocabularies) -> None:
-    """The sizes of the vocabularies and tied matrices follow from tokenizers and data."""
+def match_vocabularies(draft: RecipeDraft, vocabularies: VocabularySizes) -> None:
+    """Set the sizes of the vocabularies and tied matrices, which follow from tokenizers and data."""
     model = draft.recipe.model
     if model.family == "encoder_decoder":
         known = {
@@ -339,18 +344,18 @@ def match_vocabularies(draft: Draft, vocabularies: Vocabularies) -> None:
         draft.choose("model.tied", tied, reason)
 
 
-def choose_optimiser(draft: Draft) -> None:
-    """A rate that stays high and falls at the end, and in narrow models Muon.
+def choose_optimiser(draft: RecipeDraft) -> None:
+    """Choose a rate that stays high and falls at the end, and Muon for narrow models.
 
-    Both learnt most in the same minutes from the 29,000 pairs of Multi30k; on the 310,000 of Tatoeba schedules were not
-    compared over the same steps (LOG.md). Fine-tuning and models of the paper's kind keep AdamW and a rate that falls
-    from the first step.
+    Both learned most in the same minutes from the 29,000 pairs of Multi30k; on the 310,000 of Tatoeba schedules were
+    not compared over the same steps (LOG.md). Fine-tuning and models of the paper's kind keep AdamW and a rate that
+    falls from the first step.
     """
     recipe = draft.recipe
     is_of_the_paper = recipe.model.norm_position == "post" or recipe.train.schedule == "noam"
     if recipe.start is not None or is_of_the_paper:
         return
-    draft.choose("train.schedule", "wsd", "learnt most in the same minutes from 29,000 pairs")
+    draft.choose("train.schedule", "wsd", "learned most in the same minutes from 29,000 pairs")
     if recipe.model.d_model <= WIDEST_FOR_MUON:
-        reason = "learnt more than adamw in the same minutes at width 128, not at 256"
+        reason = "learned more than adamw in the same minutes at width 128, not at 256"
         draft.choose("train.optimiser", "muon", reason)

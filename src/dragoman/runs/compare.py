@@ -1,4 +1,4 @@
-"""Scores one system on a test set, or compares two: the command `dragoman evaluate`.
+"""Scores of one system on a test set, or a comparison of two: the command `dragoman evaluate`.
 
 A system is a model, a file of translations, or the runs that `train_seeds` made under one name. Classifiers and taggers
 are scored on labelled text.
@@ -48,25 +48,25 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SystemResult:
-    """How good one system is."""
+    """Evaluations of one system."""
 
     name: str
     evaluations: tuple[Evaluation | LabelEvaluation, ...]
-    """One, or one for each seed."""
+    """One evaluation, or one for each seed."""
 
     @property
     def spreads(self) -> list[SeedScores]:
-        """How much the seeds differ, for each metric; empty if there is one seed."""
+        """Scores of the seeds, for each metric; empty if there is one seed."""
         first, *others = self.evaluations
         return [
-            SeedScores(first.test_name, [each.scores[metric] for each in self.evaluations])
+            SeedScores(first.test_name, [evaluation.scores[metric] for evaluation in self.evaluations])
             for metric in (first.scores if others else ())
         ]
 
 
 @dataclass(frozen=True)
 class CompareResult:
-    """How good one or two systems are, and which is better."""
+    """Evaluations of one or two systems, and the comparisons between two."""
 
     def __repr__(self) -> str:
         return f"CompareResult({', '.join(map(repr, self.evaluations))})"
@@ -96,9 +96,9 @@ def compare(
     progress: Progress | bool = True,
     **keywords: Any,
 ) -> CompareResult:
-    """Scores one or two systems on a test set, and tests whether the difference between two is significant.
+    """Score one or two systems on a test set, and test whether the difference between two is significant.
 
-    `test` and `references` are what `read_references` takes; by default, the test set of the first system's run.
+    `test` and `references` are those of `read_references`; by default, the test set of the first system's run.
     `overrides` are `dotted.key=value`: `data.` settings say how to read the test set, `decode.` settings how models
     search. The translations of the first system are written to `output`, and everything about the scores to `scores`,
     as JSON. `samples` and the other `keywords` are those of `evaluate`.
@@ -111,23 +111,23 @@ def compare(
         CheckpointError: a system is neither a file nor a model that can be loaded.
         DataError: the test set cannot be read, or a file of translations has another number of lines.
     """
-    compared = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
+    compared = [_System.find(path) for path in ([systems] if isinstance(systems, str | Path) else systems)]
     outputs = [path for path in (output, scores) if path is not None]
     _check(compared, output, scores, [*([] if test is None else [test]), *references])
     measures, search = split_measures(keywords)
     overrides = as_overrides({f"decode.{name}": value for name, value in search.items()}, overrides)
     place = {"device": device, "precision": precision, "progress": progress, "threads": threads}
-    asked = _Asked(test, references, outputs, overrides, samples, place, measures)
+    request = _CompareRequest(test, references, outputs, overrides, samples, place, measures)
     scorer = _label_scorer if gives_labels(compared[0].members[0]) else _translation_scorer
-    evaluate_one = scorer(compared, asked)
+    evaluate_one = scorer(compared, request)
     results = tuple(SystemResult(system.name, tuple(map(evaluate_one, system.members))) for system in compared)
     result = CompareResult(results, _comparisons(results))
     _write(result, output, scores)
     return result
 
 
-class _Asked(NamedTuple):
-    """How systems are to be scored."""
+class _CompareRequest(NamedTuple):
+    """The arguments that decide how systems are scored."""
 
     test: Path | str | None
     references: Sequence[Path | str]
@@ -135,27 +135,32 @@ class _Asked(NamedTuple):
     overrides: Sequence[str]
     samples: int
     place: dict[str, Any]
-    """Where and in which numbers models run, and where they report: arguments of `Translator.load`."""
+    """Device and precision of models, and their progress: arguments of `Translator.load`."""
     measures: Measures
 
 
-def _translation_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[Path], Evaluation]:
-    """What scores a model or a file of translations, on a test set that is read once."""
+def _translation_scorer(systems: Sequence[_System], request: _CompareRequest) -> Callable[[Path], Evaluation]:
+    """Return a function that scores a model or a file of translations, on a test set that is read once."""
     _refuse_writers(systems)
-    reading, search = reading_overrides(asked.overrides)
+    reading, search = reading_overrides(request.overrides)
     settings = choose(ReadingSettings, "data", reading)
-    naming = _naming(systems, settings.naming, asked.measures.get("language", UNKNOWN_LANGUAGE))
-    source = own_test_set(systems[0].members[0]) if asked.test is None else asked.test
-    test_set = read_references(source, asked.references, naming, settings.format, settings.encoding_errors)
-    for path in asked.outputs:
+    naming = _naming(systems, settings.naming, request.measures.get("language", UNKNOWN_LANGUAGE))
+    source = own_test_set(systems[0].members[0]) if request.test is None else request.test
+    test_set = read_references(source, request.references, naming, settings.format, settings.encoding_errors)
+    for path in request.outputs:
         check_output(path, *test_set.files)
 
     def evaluated(path: Path) -> Evaluation:
-        translator = Translator.load(path, **asked.place) if path.is_dir() else None
+        translator = Translator.load(path, **request.place) if path.is_dir() else None
         _warn_of_known_text(path, test_set)
         options = choose(SearchOptions, "decode", search, translator and translator.options)
-        facts = {"options": options, "name": str(path), "samples": asked.samples, "progress": asked.place["progress"]}
-        return evaluate(translator or path, test_set, **facts, **asked.measures)
+        facts = {
+            "options": options,
+            "name": str(path),
+            "samples": request.samples,
+            "progress": request.place["progress"],
+        }
+        return evaluate(translator or path, test_set, **facts, **request.measures)
 
     return evaluated
 
@@ -167,7 +172,7 @@ def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
     known = {source for source, _ in read_pairs(train) if source in sources}
     if count := sum(source in known for source in test.sources):
         log.warning(
-            "%s of %s sentences of %s stand in the text that %s was trained on, so the score flatters",
+            "%s of %s sentences of %s are in the text that %s was trained on, so the score is too high",
             f"{count:,}",
             f"{len(test):,}",
             test.name,
@@ -175,44 +180,46 @@ def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
         )
 
 
-def _label_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[Path], LabelEvaluation]:
-    """What scores a classifier or a tagger, on a test set that is read once; by default that of the first run."""
-    _refuse_measures(asked)
-    first, place = systems[0].members[0], asked.place
+def _label_scorer(systems: Sequence[_System], request: _CompareRequest) -> Callable[[Path], LabelEvaluation]:
+    """Return a function that scores a classifier or a tagger, on a test set that is read once; by default that of the
+    first run.
+    """
+    _refuse_measures(request)
+    first, place = systems[0].members[0], request.place
     task = Predictor.load(first, **place).task
-    path, examples = _read_labels(first, task, asked)
+    path, examples = _read_labels(first, task, request)
 
     def evaluated(member: Path) -> LabelEvaluation:
         predictor = Predictor.load(member, **place)
         if predictor.task != task:
             raise ConfigError(f"{first} is for the task {task}, but {member} for {predictor.task}")
         _warn_of_unknown(predictor, examples, path)
-        return evaluate_predictor(predictor, examples, path, str(member), asked.samples)
+        return evaluate_predictor(predictor, examples, path, str(member), request.samples)
 
     return evaluated
 
 
 def _refuse_writers(systems: Sequence[_System]) -> None:
-    """Refuses models whose own run alone measures them, and those that give labels beside translations."""
+    """Refuse models that are measured only by their own run, and those that predict labels if others translate."""
     for path in (path for system in systems for path in system.members if path.is_dir()):
         model = read_config(find_model(path)).model
         if model.labels is not None:
             raise ConfigError(
-                f"{path} holds a model that gives labels, {systems[0].name} translations; compare like with like"
+                f"{path} holds a model that predicts labels, but {systems[0].name} translates; compare like with like"
             )
         if model.family != "encoder_decoder":
             does = "fills in words" if model.family == "encoder" else "writes"
             raise ConfigError(f"{path} holds a model that {does}; its scores are in scores.json of its run")
 
 
-def _refuse_measures(asked: _Asked) -> None:
-    measures = asked.measures
-    if asked.references:
+def _refuse_measures(request: _CompareRequest) -> None:
+    measures = request.measures
+    if request.references:
         raise ConfigError("labelled text holds its own labels; give one test set, without references")
-    of_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
-    if of_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
+    is_about_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
+    if is_about_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
         raise ConfigError("--metric, --language and --lowercase are about translations; labels have accuracy and F1")
-    if foreign := [text for text in asked.overrides if not text.strip().startswith("data.")]:
+    if foreign := [text for text in request.overrides if not text.strip().startswith("data.")]:
         raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
 
 
@@ -232,10 +239,10 @@ class _System(NamedTuple):
 def _check(
     systems: Sequence[_System], output: Path | str | None, scores: Path | str | None, texts: Sequence[Path | str]
 ) -> None:
-    """Refuses, before any work, what cannot be evaluated, compared or written."""
+    """Refuse, before any work, systems and paths that cannot be evaluated, compared or written."""
     if not 1 <= len(systems) <= 2:
         raise ConfigError(f"one system can be scored, or two compared, but {len(systems)} were given")
-    seeds = [len(each.members) for each in systems]
+    seeds = [len(system.members) for system in systems]
     if len(systems) == 2 and max(seeds) > 1:
         check_seeds((seeds[0], seeds[1]), (systems[0].name, systems[1].name))
     if output is not None and seeds[0] > 1:
@@ -249,21 +256,21 @@ def _check(
         find_model(path)
 
 
-def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
-    """The names of the test set's columns, from the settings and from the first system that is a model."""
+def _naming(systems: Sequence[_System], named: Naming, language: str) -> Naming:
+    """Return the names of the test set's columns, from the settings and from the first system that is a model."""
     models = [path for system in systems for path in system.members if path.is_dir()]
     if models:
-        return naming_for(models[0], given)
-    return given._replace(target_language=given.target_language or (None if language == UNKNOWN_LANGUAGE else language))
+        return naming_for(models[0], named)
+    return named._replace(target_language=named.target_language or (None if language == UNKNOWN_LANGUAGE else language))
 
 
 def _comparisons(results: Sequence[SystemResult]) -> tuple[Comparison, ...]:
     if len(results) < 2:
         return ()
     first, second = results
-    of_both = (*first.evaluations, *second.evaluations)
+    evaluations = (*first.evaluations, *second.evaluations)
     for metric in first.evaluations[0].scores:
-        if ways := not_comparable(each.scores[metric] for each in of_both):
+        if ways := not_comparable(evaluation.scores[metric] for evaluation in evaluations):
             log.warning(
                 "the scores by %s are counted in different ways (%s); the comparison counts both as for %s",
                 metric,
@@ -284,7 +291,7 @@ def _write(result: CompareResult, output: Path | str | None, scores: Path | str 
 
 
 def gives_labels(path: Path) -> bool:
-    """Whether a path is a classifier or a tagger, or a run that trained one."""
+    """Return True if a path is a classifier or a tagger, or a run that trained one."""
     folders = (path, RunFolder(path).best, RunFolder(path).final)
     return (
         any((folder / CONFIG).is_file() for folder in folders)
@@ -297,7 +304,7 @@ def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Pa
     unknown = [label for label in sorted(counts) if label not in predictor.stored.labels.names]
     if unknown:
         log.warning(
-            "%s holds %s labels that %s never gives, such as %r; all of them (%s of %s) count as mistakes",
+            "%s holds %s labels that %s never predicts, such as %r; all of them (%s of %s) count as mistakes",
             path,
             f"{len(unknown):,}",
             predictor.stored.folder,
@@ -307,30 +314,28 @@ def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Pa
         )
 
 
-def _read_labels(first: Path, task: str, asked: _Asked) -> tuple[Path, list[Example]]:
-    """The test set that is named, else that of the first system's run. One that is named is read as the run read its
-    training text, unless the overrides say otherwise.
+def _read_labels(first: Path, task: str, request: _CompareRequest) -> tuple[Path, list[Example]]:
+    """Read the test set that is named, else that of the first system's run. One that is named is read as the run read
+    its training text, unless the overrides say otherwise.
     """
     run = RunFolder(first)
-    if asked.test is None:
+    if request.test is None:
         path = run.split("test")
         if not path.is_file():
-            raise CheckpointError(
-                f"{run} is no run with a test set of its own; name a test set: labelled text of any kind"
-            )
-        if asked.overrides:
+            raise CheckpointError(f"{run} is not a run with a test set; name one: labelled text of any kind")
+        if request.overrides:
             raise ConfigError(
-                f"{asked.overrides[0]} says how to read a test set, but none was named; a run's own is read already"
+                f"{request.overrides[0]} says how to read a test set, but none was named; a run's is prepared already"
             )
         return path, list(read_labelled(path.parent, task, path.stem))
-    path = Path(asked.test)
+    path = Path(request.test)
     kept = read_recipe(run.recipe).data.model_dump(include=set(LABEL_SETTINGS)) if run.recipe.is_file() else {}
-    tables = apply_overrides(asked.overrides, {"data": {**kept, "path": str(path)}})
+    tables = apply_overrides(request.overrides, {"data": {**kept, "path": str(path)}})
     kind, settings = "tag" if task == "tag" else "classify", check(tables, "the command line", Recipe).data
-    found = list(open_source([path], settings, kind).read(Counter()))
-    if are_hidden(found):
+    labelled = list(open_source([path], settings, kind).read(Counter()))
+    if are_hidden(labelled):
         raise DataError(f"the labels of {path} are hidden ({HIDDEN}); name a set that has them")
-    examples = [(each.parts, each.labels) for each in found]
+    examples = [(text.parts, text.labels) for text in labelled]
     if kind == "tag" and is_bio({label for _, labels in examples for label in labels}):
         return path, [(parts, begun(labels)) for parts, labels in examples]
     return path, [*examples]

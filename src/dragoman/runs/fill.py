@@ -1,4 +1,4 @@
-"""Filling in masked words as a task: plain text, some of its tokens hidden, and how well they are found again."""
+"""Filling in masked words as a task: plain text, some of its tokens hidden, and the share that a model finds."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from dragoman.training.masking import MaskedBatches, MaskedTokens, mask
 from dragoman.training.objective import CrossEntropy
 
 SEED = 12_345
-"""Of the masks by which weights are measured: always the same ones."""
+"""Seed of the masks by which weights are measured: always the same ones."""
 
 
 class FillTask(TextTask):
@@ -50,7 +50,7 @@ class FillTask(TextTask):
         return self._masked(self.dev)
 
     def _masked(self, corpus: EncodedCorpus) -> list[LabelledBatch]:
-        """The batches of a held-out text, with the same tokens masked at every call."""
+        """Return the batches of a held-out text, with the same tokens masked at every call."""
         batches, dropout_key, masked = self.batches_of(corpus), StepKey(SEED, 0), list[LabelledBatch]()
         vocabulary = self.recipe.model.source_vocabulary
         assert vocabulary is not None, "a model that is built has a vocabulary"
@@ -98,7 +98,7 @@ class FillTask(TextTask):
 
 @torch.inference_mode()
 def losses(model: EncoderModel, batches: Sequence[LabelledBatch]) -> tuple[float, float]:
-    """Nats a masked token, and the share of them whose likeliest token is the right one.
+    """Return the loss in nats a masked token, and the share of masked tokens whose likeliest token is the right one.
 
     Raises:
         DecodeError: the loss is not finite.

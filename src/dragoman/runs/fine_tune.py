@@ -40,11 +40,11 @@ log = logging.getLogger(__name__)
 
 BEFORE, AFTER = "before", "after"
 MIX_RATE = 0.5
-"""Share of old text, where there is any. It gains as much on new text as training on that alone, and loses a sixth of
-what that loses on old (LOG.md, T39).
+"""Default share of old text, if there is any. It gains as much on new text as training on that alone, and loses a sixth
+of what that loses on old (LOG.md, T39).
 """
 LOOKED_AT = 1_000
-"""Rows of a text in which the model looks for pairs with exchanged sides."""
+"""Number of rows of a text in which the model looks for pairs with exchanged sides."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class FineTuneResult:
     """A fine-tuned model, and its scores before and after."""
 
     folder: Path
-    """The run's folder."""
+    """Folder of the run."""
     steps: int
     before: tuple[Evaluation, ...]
     """Scores of the model before fine-tuning, on the new test set and its old one; empty if an earlier call scored it.
@@ -69,20 +69,20 @@ def fine_tune(
     mix_data: Path | str | None = None,
     **arguments: Any,
 ) -> FineTuneResult:
-    """Trains a finished model on other text, and scores it before and after on the new test set and the old one.
+    """Train a finished model on other text, and score it before and after on the new test set and the old one.
 
-    `mix_rate` is the share of old text in an epoch, in characters; left out, half, if there is any (mixed fine-tuning,
+    `mix_rate` is the share of old text in an epoch, in characters; by default half, if there is any (mixed fine-tuning,
     Chu et al. 2017). The old text is `mix_data` (prepared data), or the data of the run that `model` is. Two
-    `arguments` are settings: `freeze` names parts that stay as they are, and `lora` is the rank of adapters that train
-    in place of the weights. The others are those of `train`.
+    `arguments` are settings: `freeze` names parts that do not train, and `lora` is the rank of adapters that train in
+    place of the weights. The others are those of `train`.
 
     Raises:
-        ConfigError: old data is asked for, but there is none; and what `train` raises.
+        ConfigError: old data is asked for, but there is none; and the errors of `train`.
         DataError: the names of columns or files state other languages than the model's.
         CheckpointError: `model` is not a complete model folder.
     """
-    options = RunOptions.of(**arguments)
-    with join(options.device) as world:  # the first process reads model and text, and reports what is wrong with them
+    options = RunOptions.from_keywords(**arguments)
+    with join(options.device) as world:  # the first process reads model and text, and reports their errors
         plan = world.share(lambda: _look_up(model, data, mix_rate, mix_data, options.overrides))
     result = train_run(plan.recipe, replace(options, name=options.name or plan.name))
     run = RunFolder(result.folder)
@@ -109,41 +109,41 @@ def forecast_fine_tune(
     mix_data: Path | str | None = None,
     **arguments: Any,
 ) -> Forecast:
-    """Forecasts what `fine_tune` would take with the same arguments, as `forecast` does for `train`."""
-    options = RunOptions.of(**arguments)
+    """Forecast the cost of `fine_tune` with the same arguments, as `forecast` does for `train`."""
+    options = RunOptions.from_keywords(**arguments)
     plan = _look_up(model, data, mix_rate, mix_data, options.overrides)
     return forecast(plan.recipe, **{**arguments, "name": options.name or plan.name})
 
 
-class _Plan(NamedTuple):
-    """What fine-tuning begins with."""
+class _FineTunePlan(NamedTuple):
+    """Inputs of fine-tuning."""
 
     start: Path
-    """The folder of the model to start from."""
+    """Folder of the model to start from."""
     old: Path | None
-    """Its old data."""
+    """Old data of the model."""
     recipe: Recipe
     name: str
-    """A name for the run."""
+    """Name for the run."""
 
 
 def _look_up(
     model: Path | str,
-    given: Path | Address,
+    text: Path | Address,
     mix_rate: float | None,
     mix_data: Path | str | None,
     overrides: Sequence[str],
-) -> _Plan:
-    data = str(given) if isinstance(given, Path) else given
-    if any(text.partition("=")[0].strip() == "task" for text in overrides):
+) -> _FineTunePlan:
+    data = str(text) if isinstance(text, Path) else text
+    if any(override.partition("=")[0].strip() == "task" for override in overrides):
         raise ConfigError("fine-tune keeps the task, translation; other tasks: dragoman train DATA --task TASK")
     start, old = _translation_model(model), _old_data(Path(model), mix_data)
     recipe = Recipe(start=_start(start, old, mix_rate), data=_text(Path(model), data, overrides))
-    return _Plan(start, old, recipe, f"{_name_of_model(Path(model).resolve())}-{name_of(data)}")
+    return _FineTunePlan(start, old, recipe, f"{_name_of_model(Path(model).resolve())}-{name_of(data)}")
 
 
 def _name_of_model(folder: Path) -> str:
-    """The name of a model folder; of one that a run made, such as `best`, the name of the run."""
+    """Return the name of a model folder; for a folder that a run made, such as `best`, the name of the run."""
     return next((path.name for path in (folder, *folder.parents[:2]) if RunFolder(path).is_run), folder.name)
 
 
@@ -159,11 +159,11 @@ def _translation_model(model: Path | str) -> Path:
 
 
 def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
-    """The settings of the new text, with the columns and languages that the model expects. Warns of pairs whose sides
-    are exchanged.
+    """Return the settings of the new text, with the columns and languages that the model expects. Warn of pairs whose
+    sides are exchanged.
     """
-    of_data = [text for text in overrides if text.strip().startswith("data.")]
-    settings = check(apply_overrides(of_data, {"data": {"path": data}}), "the command line", Recipe).data
+    data_overrides = [text for text in overrides if text.strip().startswith("data.")]
+    settings = check(apply_overrides(data_overrides, {"data": {"path": data}}), "the command line", Recipe).data
     known = naming_for(model, settings.naming)
     if isinstance(settings.path, str):
         refuse_other_languages(settings.path, prepared_languages(settings.path), known)
@@ -188,11 +188,11 @@ def _start(model: Path, old: Path | None, mix_rate: float | None) -> StartSettin
     if mix_rate is None:
         mix_rate = MIX_RATE if old else 0.0
         if old:
-            log.info("half of an epoch is old text, from %s, so that little is forgotten (--mix-rate 0: none)", old)
+            log.info(
+                "half of an epoch is old text, from %s, so that little is forgotten (--mix-rate 0 turns it off)", old
+            )
     if mix_rate and old is None:
-        raise ConfigError(
-            f"{model} is not a run folder, so it has no data of its own to mix in; name some with --mix-data"
-        )
+        raise ConfigError(f"{model} is not a run folder, so it has no data to mix in; name some with --mix-data")
     facts = {"model": str(model), "mix_rate": mix_rate, "mix_data": str(old.resolve()) if old and mix_rate else None}
     return check(facts, "fine-tuning", StartSettings)
 
@@ -206,12 +206,14 @@ def _score(translator: Translator, tests: Mapping[str, Path], word: str, progres
 
 
 def _is_scored(path: Path) -> bool:
-    """Whether a finished run has its scores from before and after. It may have been killed before they were made."""
+    """Return True if a finished run has its scores from before and after. It may have been killed before they were
+    made.
+    """
     return any(evaluation.system.startswith(BEFORE) for evaluation in read_evaluations(path))
 
 
 def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
-    """The prepared data that the model was trained on: `mix_data`, else that of the run that `model` is."""
+    """Return the prepared data that the model was trained on: `mix_data`, else that of the run that `model` is."""
     if mix_data is not None:
         train_split = split_of(Path(mix_data), "train")
         if not train_split.is_file():

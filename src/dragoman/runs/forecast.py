@@ -1,4 +1,4 @@
-"""What a run will take: parameters, steps, memory and time, measured by running a little of it."""
+"""Forecast of a run: parameters, steps, memory and time, measured by running a little of it."""
 
 import tempfile
 from collections.abc import Generator
@@ -28,7 +28,7 @@ from dragoman.training.freezing import count_trained
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will take."""
+    """The cost of a run."""
 
     __repr__ = brief
 
@@ -37,30 +37,30 @@ class Forecast:
     parameters: int
     """Number of weights."""
     trained: str
-    """How many of them train, in words."""
+    """Number of weights that train, in words."""
     tokens: int
-    """Source and target tokens of an epoch."""
+    """Number of source and target tokens of an epoch."""
     epochs: float
     seconds: float
     """Time to train and validate, without preparing data and scoring."""
     peak_bytes: int | None
-    """The most memory that the process will hold; on a GPU, the most of the GPU's memory."""
+    """Most memory that the process will hold; on a GPU, most of the GPU's memory."""
     where: str
-    """The machine, in one line."""
+    """Description of the machine, in one line."""
     prepared: Path | None = None
-    """The folder of the run whose text was prepared; None if it was begun before."""
+    """Folder of the run whose text was prepared; None if it was begun before."""
 
 
 def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
-    """Forecasts what `train` would take with the same `arguments`.
+    """Forecast the cost of `train` with the same `arguments`.
 
-    It prepares the text in the folder of the run, and `train` goes on from there. Then it measures the memory and time
-    of the heaviest batches, some seconds of ordinary ones, a validation and a checkpoint.
+    It prepares the text in the folder of the run, and `train` continues from there. Then it measures the memory and
+    time of the heaviest batches, some seconds of ordinary ones, a validation and a checkpoint.
 
     Raises:
         The errors of `train`.
     """
-    options = RunOptions.of(**arguments)
+    options = RunOptions.from_keywords(**arguments)
     refuse_several("a forecast (--dry-run)")
     device, _ = system.choose_device(options.device)
     options = replace(options, device=device)
@@ -79,7 +79,7 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
         memory_limit(usable_memory_bytes() if device == "cpu" else None),
         system.use_threads(options.threads),
         tempfile.TemporaryDirectory(prefix="dragoman-") as aside,
-        nullcontext() if begun else _prepared(request, options.threads),
+        nullcontext() if begun else _prepare_text(request, options.threads),
     ):
         task = resolve_run(run, before if asked is None else asked, options, decide=False)
         recipe, trial = task.recipe, Trial(task)
@@ -102,8 +102,8 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
 
 
 @contextmanager
-def _prepared(request: RunRequest, threads: int | None) -> Generator[None]:
-    """Holds the folder of a run while its text is prepared there."""
+def _prepare_text(request: RunRequest, threads: int | None) -> Generator[None]:
+    """Hold the folder of a run while its text is prepared there."""
     run = request.run
     make_folder(run)
     with lock(run.path):

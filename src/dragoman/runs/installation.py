@@ -1,4 +1,4 @@
-"""What this machine and this installation offer, and what it means for models: `dragoman doctor`."""
+"""Facts about this machine and this installation, and their meaning for models: `dragoman doctor`."""
 
 import shutil
 from pathlib import Path
@@ -9,7 +9,7 @@ from dragoman import system
 from dragoman.compiled import kernels
 
 TESTED_TORCH = "2.13.0"
-"""The version of torch that Dragoman is tested with."""
+"""Version of torch that Dragoman is tested with."""
 EXTRAS = {
     "tensorboard": "tensorboard",
     "parquet": "pyarrow",
@@ -30,15 +30,15 @@ GIB = 2**30
 
 
 class Fact(NamedTuple):
-    """One thing that was found, and what follows from it."""
+    """One fact, and its consequence."""
 
     name: str
-    found: str
+    value: str
     meaning: str
 
 
 def doctor() -> list[Fact]:
-    """Finds the versions, processor, memory, device, precision, compiler and extras of this machine."""
+    """Find the versions, processor, memory, device, precision, compiler and extras of this machine."""
     return [*_software(), *_hardware(), *_extras()]
 
 

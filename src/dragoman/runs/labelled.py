@@ -45,11 +45,11 @@ from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
 
 SHOWN = 3
-"""Held-out texts that the log shows of a validation, wrong ones first."""
+"""Number of held-out texts that the log shows of a validation, wrong ones first."""
 LONGEST_SHOWN = 100
-"""Characters of a text that are shown."""
+"""Most characters of a text that are shown."""
 SAMPLED_TEXTS = 1_000
-"""Texts by which their script is judged."""
+"""Number of texts by which their script is judged."""
 VALID_SEQUENCE = "the most probable valid labels"
 ADVICE = "more text or a model to start from (start.model) may help"
 
@@ -61,17 +61,17 @@ NOT_BIO = (
 log = logging.getLogger(__name__)
 
 Example = tuple[Sequence[str], Sequence[str]]
-"""A text and its label, or words and a label for each, as two sequences of one length."""
+"""A text and its label, or words and a label for each, as two sequences of equal length."""
 
 
 class LabelledTask(Task):
-    """Learns to label texts, or their words. The best model has the highest accuracy on the dev set, or the highest F1
-    of entities.
+    """The task of labelling texts, or their words. The best model has the highest accuracy on the dev set, or the
+    highest F1 of entities.
     """
 
     @property
     def kind(self) -> Literal["classify", "tag"]:
-        """What gets a label: each text (classify), or each word (tag)."""
+        """Unit that gets a label: each text (classify), or each word (tag)."""
         return "tag" if self.recipe.task == "tag" else "classify"
 
     def prepare(self) -> None:
@@ -82,7 +82,9 @@ class LabelledTask(Task):
         return read_labelled_report(self.run.data)
 
     def text_facts(self) -> TextFacts:
-        """The number of texts, and how many of them are in scripts without spaces. Says how uneven their labels are."""
+        """Return the number of texts, and the share of them in scripts without spaces. Log the counts of the most and
+        the least frequent label.
+        """
         count, labels = self.report.splits["train"].examples, self.report.labels.values()
         if self.kind == "classify":
             log.info("the most frequent label has %s texts, the rarest %s", f"{max(labels):,}", f"{min(labels):,}")
@@ -95,12 +97,12 @@ class LabelledTask(Task):
         return Labels(task=self.report.task, names=tuple(self.report.labels))
 
     def examples(self, split: str) -> Iterator[Example]:
-        """The examples of one split of the text."""
+        """Return the examples of one split of the text."""
         return read_labelled(self.run.data, self.report.task, split)
 
     @cached_property
     def dev_examples(self) -> list[Example]:
-        """The examples of the dev set, without empty texts and those whose labels no training text has."""
+        """Examples of the dev set, without empty texts and those whose labels no training text has."""
         known = set(self.labels.names)
         return [example for example in self.examples("dev") if known.issuperset(example[1]) and any(example[0])]
 
@@ -140,7 +142,7 @@ class LabelledTask(Task):
         best = "f1" if self.labels.bio else "accuracy"
         named = ", ".join(f"{score.name} {score.printed}" for score in evaluation.scores.values())
         return Validated(
-            score=scores[best] - min(loss, 10.0) / 1_000,  # of equal ones the likelier model
+            score=scores[best] - min(loss, 10.0) / 1_000,  # among equal ones the likelier model
             facts={"dev_loss": loss, "dev_temperature": fit_temperature(logits, gold)}
             | {f"dev_{name}": value for name, value in scores.items()},
             summary=f"loss {loss:.3f}, {named}",
@@ -151,14 +153,16 @@ class LabelledTask(Task):
 
     @torch.inference_mode()
     def _logits(self, model: EncoderModel) -> tuple[list[int], Tensor, Tensor]:
-        """The rows of the whole dev set in the order of the corpus, with their logits (M, C) and gold labels (M)."""
+        """Return the rows of the whole dev set in the order of the corpus, with their logits (M, C) and gold labels
+        (M).
+        """
         model.eval()
         parts: dict[int, tuple[Tensor, Tensor]] = {}
         for batch in self._dev_batches:
             rows = batch.pairs.tolist()
             logits, counts = project(model, batch.to(self.device)).cpu(), self._counts(rows)
-            for row, of_row, gold in zip(rows, logits.split(counts), batch.labels.split(counts), strict=True):
-                parts[row] = of_row, gold
+            for row, row_logits, gold in zip(rows, logits.split(counts), batch.labels.split(counts), strict=True):
+                parts[row] = row_logits, gold
         rows = sorted(parts)
         return rows, torch.cat([parts[row][0] for row in rows]), torch.cat([parts[row][1] for row in rows])
 
@@ -167,20 +171,20 @@ class LabelledTask(Task):
 
     def _evaluate(self, rows: Sequence[int], logits: Tensor) -> LabelEvaluation:
         transitions = Transitions.of(self.labels)
-        of_rows = logits.log_softmax(-1).split(self._counts(rows))
-        answers = [[self.labels.names[i] for i in best_labels(each, transitions)] for each in of_rows]
+        row_log_probs = logits.log_softmax(-1).split(self._counts(rows))
+        answers = [[self.labels.names[i] for i in best_labels(row, transitions)] for row in row_log_probs]
         gold = [list(self.dev_examples[row][1]) for row in rows]
         return evaluate_labels(self.labels, gold, answers, system="dev", test="dev", sha256="", samples=0)
 
     def _samples(self, rows: Sequence[int], evaluation: LabelEvaluation) -> str:
-        """A few texts with the labels that were found, wrong ones first."""
+        """Return a few texts with the predicted labels, wrong ones first."""
         order = sorted(
             range(len(evaluation.gold)), key=lambda row: list(evaluation.gold[row]) == list(evaluation.predicted[row])
         )
         lines = []
         for row in order[:SHOWN]:
             sample = (self.dev_examples[rows[row]][0], evaluation.gold[row], evaluation.predicted[row])
-            text, gold, answer = (" ".join(each)[:LONGEST_SHOWN] for each in sample)
+            text, gold, answer = (" ".join(words)[:LONGEST_SHOWN] for words in sample)
             lines.append(f"  {text} → {answer} (right: {gold})")
         return "\n".join(lines)
 
@@ -190,7 +194,7 @@ class LabelledTask(Task):
         return ModelFiles(self.corpora.tokenizers, framing=self.framing, labels=self.labels)
 
     def files(self, weights: int, steps: int, tokens: int, validated: Validated | None) -> ModelFiles:
-        """As for any task; the labels get the temperature that validation found."""
+        """Return the files as for any task; the labels get the temperature that validation found."""
         files = super().files(weights, steps, tokens, validated)
         if validated is None:
             return files
@@ -209,7 +213,7 @@ class LabelledTask(Task):
         )
 
     def score(self) -> tuple[LabelEvaluation, ...]:
-        """Scores the best model beside simple baselines, and draws the confusions. Warns where a baseline is ahead."""
+        """Score the best model and simple baselines, and draw the confusions. Warn if a baseline is better."""
         models, baselines = list[LabelEvaluation](), list[LabelEvaluation]()
         tests = [name for name, split in self.report.splits.items() if split.examples and name not in ("train", "dev")]
         train = list(self.examples("train"))
@@ -239,7 +243,7 @@ class LabelledTask(Task):
 
 
 def read_labelled(data: Path, task: str, split: str) -> Iterator[Example]:
-    """The examples of one split of prepared labelled text."""
+    """Yield the examples of one split of prepared labelled text."""
     if task == "tag":
         yield from read_tagged(data, split)
     else:
@@ -249,10 +253,10 @@ def read_labelled(data: Path, task: str, split: str) -> Iterator[Example]:
 def evaluate_predictor(
     predictor: Predictor, test: Sequence[Example], path: Path, system: str, samples: int = SAMPLES
 ) -> LabelEvaluation:
-    """Scores a classifier or tagger on labelled text."""
+    """Score a classifier or tagger on labelled text."""
     labels, off = predictor.stored.labels, None
     if labels.task == "tag":
-        answers = [[choice.name for choice in each] for each in predictor.tag([words for words, _ in test])]
+        answers = [[choice.name for choice in choices] for choices in predictor.tag([words for words, _ in test])]
     else:
         logits = predictor.text_logits([parts[0] for parts, _ in test])
         answers = [[labels.names[best]] for best in np.argmax(logits, axis=1)]
@@ -264,7 +268,7 @@ def evaluate_predictor(
 
 
 def _calibration_error(labels: Labels, logits: np.ndarray, gold: Sequence[str]) -> float:
-    """How far the probabilities are off; a label that the model never gives is always a mistake."""
+    """Return the calibration error in per cent; a label that the model never predicts is always a mistake."""
     ids = torch.tensor([labels.id_of(name) if name in labels.names else -1 for name in gold])
     return expected_calibration_error(torch.from_numpy(softmax(logits / labels.temperature)), ids)
 
@@ -275,7 +279,7 @@ def _search(predictor: Predictor) -> str:
 
 
 def _baselines(kind: str, train: Sequence[Example], test: Sequence[Example]) -> Mapping[str, Labelled]:
-    """What simple methods, learnt in seconds, find on the same text."""
+    """Return the predictions of simple methods, trained in seconds on the same text."""
     if kind == "tag":
         return tag_baselines(train, test)
     pairs = [[(parts[0], label[0]) for parts, label in split] for split in (train, test)]

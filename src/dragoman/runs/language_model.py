@@ -36,11 +36,11 @@ from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.objective import mean_loss
 
 SAMPLE_TOKENS = 80
-"""Tokens that the model writes at each validation."""
-LEARNT_AT_A_TIME = 100_000
-"""A longer line is cut into pieces of about so many characters to learn a vocabulary in bounded memory."""
-LEARNT_FROM = 50_000_000
-"""Characters that a vocabulary is learnt from at most: pieces of the text, evenly spaced."""
+"""Number of tokens that the model writes at each validation."""
+LEARNED_AT_A_TIME = 100_000
+"""Length in characters of the pieces of longer lines, from which a vocabulary is learned in bounded memory."""
+LEARNED_FROM = 50_000_000
+"""Most characters that a vocabulary is learned from: pieces of the text, evenly spaced."""
 FREQUENCIES = "frequencies of characters"
 
 
@@ -48,7 +48,7 @@ class TextTask(Task):
     """A task that reads running text, of which it holds out the end."""
 
     search: ClassVar[str]
-    """How the scores are made, in words."""
+    """Description of how the scores are made."""
 
     def prepare(self) -> None:
         prepare_text(self.recipe.data, self.run.data, self.progress)
@@ -61,8 +61,8 @@ class TextTask(Task):
         return TextFacts(self.report.splits["train"].characters)
 
     def learn_tokenizers(self) -> Tokenizers:
-        """The vocabulary of the training text, learnt from a sample of it if there is much."""
-        text = evenly_spaced(read_text(self.run.data, "train"), self.report.splits["train"].characters, LEARNT_FROM)
+        """Learn the vocabulary of the training text, from a sample of it if there is much."""
+        text = evenly_spaced(read_text(self.run.data, "train"), self.report.splits["train"].characters, LEARNED_FROM)
         tokenizer = learn_tokenizer(lines_of(text), self.recipe.tokenizer, self.progress, self.report.language)
         return Tokenizers(tokenizer, tokenizer)
 
@@ -71,12 +71,12 @@ class TextTask(Task):
         return self.report.splits["dev"].characters > 0
 
     def trained_on(self, training: str) -> str:
-        """The sentence of a model card about the text and the training."""
+        """Return the sentence of a model card about the text and the training."""
         characters, name = self.report.splits["train"].characters, self.text_name(self.report.name)
         return f"Trained on {characters:,} characters of {name}, {training}."
 
     def score(self) -> "tuple[TextEvaluation, ...]":
-        """Measures the best model on the test text, in float32; there is no evaluation without one."""
+        """Measure the best model on the test text, in float32; return no evaluation without one."""
         test = self.run.text("test")
         evaluations = baselines = tuple[TextEvaluation, ...]()
         if test.is_file() and test.stat().st_size:
@@ -87,7 +87,7 @@ class TextTask(Task):
         return (*baselines, *evaluations)
 
     def baselines(self, _test: Path) -> "tuple[TextEvaluation, ...]":
-        """What the model must beat on a test text."""
+        """Return the results that the model must beat on a test text."""
         return ()
 
     def _score(self, test: Path) -> "TextEvaluation":
@@ -99,11 +99,13 @@ class TextTask(Task):
 
     @abstractmethod
     def evaluate(self, stored: StoredModel, corpus: EncodedCorpus) -> tuple[dict[str, Score], dict[str, int]]:
-        """Measures a finished model on an encoded test text: its scores, and how much they were made from."""
+        """Measure a finished model on an encoded test text; return its scores, and the amounts that they were made
+        from.
+        """
 
 
 class LanguageModelTask(TextTask):
-    """Learns to continue running text. The best model has the lowest loss on the dev text."""
+    """The task of continuing running text. The best model has the lowest loss on the dev text."""
 
     search = "every token given those before it in its window"
 
@@ -127,7 +129,7 @@ class LanguageModelTask(TextTask):
         )
 
     def _losses(self, model: LanguageModel, corpus: EncodedCorpus, characters: int) -> tuple[float, float, int]:
-        """Nats a token, nats a character, and the number of tokens."""
+        """Return the loss in nats a token, the loss in nats a character, and the number of tokens."""
         batches = self.batches_of(corpus)
         loss = mean_loss(model, (batches.batch(indices).to(self.device) for indices in batches.epoch(0)))
         if not math.isfinite(loss):
@@ -137,7 +139,7 @@ class LanguageModelTask(TextTask):
         return loss, loss * batches.tokens / characters, batches.tokens
 
     def _sample(self, model: LanguageModel) -> str:
-        """What the model writes after the end of a line, drawn by its own probabilities."""
+        """Return what the model writes after the end of a line, drawn by its own probabilities."""
         stored = StoredModel(model, model.config, self.model_files, Path("validation"))
         generator = Generator(stored, self.device, self.recipe.train.precision, progress=silent)
         options = generator.options.but(tokens=SAMPLE_TOKENS, temperature=1.0)
@@ -170,9 +172,9 @@ class LanguageModelTask(TextTask):
         return scores, {"characters": characters, "tokens": tokens}
 
     def baselines(self, test: Path) -> "tuple[TextEvaluation, ...]":
-        """The loss of whoever knows only how often each character stands in this text."""
+        """Return the loss of a model that knows only the frequency of each character in this text."""
         with test.open(encoding="utf-8", newline="") as file:
-            counts = Counter(chain.from_iterable(iter(partial(file.read, LEARNT_AT_A_TIME), "")))
+            counts = Counter(chain.from_iterable(iter(partial(file.read, LEARNED_AT_A_TIME), "")))
         total = counts.total()
         loss = sum(count * math.log(total / count) for count in counts.values()) / total
         signature = f"nll|unit:character|version:{dragoman.__version__}"
@@ -183,27 +185,27 @@ class LanguageModelTask(TextTask):
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """How well a model predicts a text, or its masked words."""
+    """The scores of a model that predicts a text, or its masked words."""
 
     __repr__ = brief_scores
 
     system: str
-    """The model's folder."""
+    """Folder of the model."""
     test: str
-    """The name of the text's file."""
+    """Name of the text's file."""
     sha256: str
     """SHA-256 of that file."""
     scores: dict[str, Score]
     counts: dict[str, int]
     search: str
-    """How the scores were made."""
+    """Description of how the scores were made."""
 
     @property
     def test_name(self) -> str:
         return self.test
 
     def facts(self) -> dict[str, Any]:
-        """Everything but the text, as plain values for JSON."""
+        """Return everything but the text, as plain values for JSON."""
         return {
             "system": self.system,
             "search": self.search,
@@ -214,20 +216,20 @@ class TextEvaluation:
 
 
 def lines_of(text: Iterable[str]) -> Iterator[str]:
-    """The lines of a text that is given in parts, long ones in several pieces."""
+    """Yield the lines of a text that is given in parts, long ones in several pieces."""
     held = ""
     for part in text:
         *lines, held = (held + part).splitlines(keepends=True) or [""]
-        *begun, held = cut_running([held], LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
+        *begun, held = cut_running([held], LEARNED_AT_A_TIME, SPACE_BETWEEN_WORDS)
         for line in lines:
-            yield from cut_running([line], LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
+            yield from cut_running([line], LEARNED_AT_A_TIME, SPACE_BETWEEN_WORDS)
         yield from begun
     if held:
         yield held
 
 
 def nats_and_bits(nats: float) -> str:
-    """A loss in both units, of which bits compare with compressors and other papers.
+    """Return a loss in both units, of which bits compare with compressors and other papers.
 
     >>> nats_and_bits(1.4697)
     '1.470 nats (2.120 bits)'

@@ -1,7 +1,4 @@
-"""How a run is asked for, and which run is meant: its recipe or data, the settings asked for, and its folder.
-
-Nothing is written.
-"""
+"""The request for a run: its recipe or data, the requested settings, and its folder. Nothing is written."""
 
 import logging
 import re
@@ -15,12 +12,12 @@ from typing import Any, NamedTuple
 
 from dragoman.config import as_overrides, check, flatten, nearest_setting, override, read
 from dragoman.errors import ConfigError, DataError
-from dragoman.files import free_name, nearest
+from dragoman.files import CONFIG, free_name, nearest
 from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix
 from dragoman.formats.registry import DATA_SUFFIXES
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.recipe import LIMITS, OF_EVERY_TASK, Recipe, read_tables
+from dragoman.runs.recipe import LIMITS, SHARED_DATA_SETTINGS, Recipe, read_tables
 from dragoman.runs.status import read_facts_to_go_on
 from dragoman.text.guess import guess_task
 
@@ -38,82 +35,83 @@ class RunOptions:
     overrides: Sequence[str] = ()
     """Settings, as `dotted.key=value`."""
     name: str | None = None
-    """Of the run; without one, it is named after its recipe or data."""
+    """Name of the run; by default, that of its recipe or data."""
     runs: Path | str = "runs"
-    """The folder that holds the runs."""
+    """Folder that holds the runs."""
     fresh: bool = False
-    """Whether to begin a run under a new name, if there is one of this name."""
+    """True to begin a run under a new name, if there is one of this name."""
     more: bool = False
-    """Whether to train a finished run further."""
+    """True to train a finished run further."""
     anyway: bool = False
-    """Whether to go on although the machine or the data have changed."""
+    """True to continue although the machine or the data have changed."""
     device: str = "auto"
     threads: int | None = None
     progress: Progress = silent
 
     @classmethod
-    def of(cls, *, progress: Progress | bool = True, **keywords: Any) -> "RunOptions":
-        """From the keywords of a public function. Some of them are settings, as on the command line."""
+    def from_keywords(cls, *, progress: Progress | bool = True, **keywords: Any) -> "RunOptions":
+        """Build options from the keywords of a public function. Some of them are settings, as on the command line."""
         known = [field.name for field in fields(cls)] + list(SETTINGS)
         for name in keywords.keys() - set(known):
             raise ConfigError(f"unknown keyword {name}; {_nearest_keyword(name, known)}")
-        given = {key: keywords.pop(name, None) for name, key in SETTINGS.items()}
-        overrides = as_overrides(given, keywords.pop("overrides", ()))
+        settings = {key: keywords.pop(name, None) for name, key in SETTINGS.items()}
+        overrides = as_overrides(settings, keywords.pop("overrides", ()))
         return cls(overrides, progress=as_progress(progress), **keywords)
 
 
 SETTINGS = {"task": "task", "minutes": "train.minutes", "freeze": "tuning.freeze", "lora": "tuning.lora.rank"}
-"""The settings that are keywords of `train`, `fine_tune` and the functions that call them."""
+"""Settings that are keywords of `train`, `fine_tune` and the functions that call them."""
 ASKABLE = (*LIMITS, "learning_rate")
 """Settings of `[train]` that may be given with `--more`. The limit counts from the step at which the run finished."""
 COMMAND_LINE = "the command line"
-"""Where tables come from, for messages."""
+"""Origin of tables, for messages."""
 
 
-class Source(NamedTuple):
-    """What `train` was pointed at: its tables, where they come from for messages, and a name for the run."""
+class RecipeSource(NamedTuple):
+    """The tables of a recipe, their origin for messages, and a name for the run."""
 
     tables: dict[str, Any]
     origin: str
     name: str
-    of_library: bool = False
-    """Whether it ships with the package."""
+    is_builtin: bool = False
+    """True if it ships with the package."""
 
 
-def find_recipe(what: What, overrides: Sequence[str] = ()) -> Source:
-    """The recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a file,
-    two aligned files, a folder, `hub:…`), whose task is guessed from its form. `overrides` are `dotted.key=value`.
+def find_recipe(what: What, overrides: Sequence[str] = ()) -> RecipeSource:
+    """Return the recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a
+    file, two aligned files, a folder, `hub:…`), whose task is guessed from its form. `overrides` are
+    `dotted.key=value`.
     """
     what = only_one(what)
     if isinstance(what, Recipe):
-        source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
+        source = RecipeSource(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
     else:
         source = _read(what)
     tables = apply_overrides(overrides, source.tables)
-    if source.of_library and (task := check(tables, COMMAND_LINE, Recipe).task) != _task_of(source):
+    if source.is_builtin and (task := check(tables, COMMAND_LINE, Recipe).task) != _task_of(source):
         log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
-        places = {key: value for key, value in source.tables["data"].items() if key in OF_EVERY_TASK}
-        source = Source({"data": places}, source.origin, f"{source.name}-{task}")
+        places = {key: value for key, value in source.tables["data"].items() if key in SHARED_DATA_SETTINGS}
+        source = RecipeSource({"data": places}, source.origin, f"{source.name}-{task}")
         tables = apply_overrides(overrides, source.tables)
     try:
         recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
     except ConfigError:
-        check(source.tables, source.origin, Recipe)  # a mistake in the recipe itself is told as such
+        check(source.tables, source.origin, Recipe)  # a mistake in the recipe itself has its own message
         raise
     if "task" in tables:
         tables["task"] = recipe.task
     elif source.origin == COMMAND_LINE and (guess := guess_task(recipe.data)) is not None:
         tables["task"], reason = guess
-        log.info("task = %s (%s); --task says otherwise", tables["task"], reason)
+        log.info("task = %s (%s); --task chooses another", tables["task"], reason)
     return source._replace(tables=tables)
 
 
-def _task_of(source: Source) -> str:
+def _task_of(source: RecipeSource) -> str:
     return check(source.tables, source.origin, Recipe).task
 
 
 def apply_overrides(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables with the overrides put in. A limit of training among them removes the recipe's own."""
+    """Return the tables with the overrides applied. A limit of training among them removes the recipe's own."""
     keys = {text.partition("=")[0].strip() for text in overrides}
     train: dict[str, Any] | int | None = tables.get("train")  # not checked yet
     if isinstance(train, dict) and keys & {f"train.{name}" for name in LIMITS}:
@@ -122,12 +120,12 @@ def apply_overrides(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict
 
 
 def library() -> list[str]:
-    """The names of the recipes that ship with the package."""
+    """Return the names of the recipes that ship with the package."""
     return sorted(file.name.removesuffix(".toml") for file in _library().iterdir() if file.name.endswith(".toml"))
 
 
 def name_of(data: Address) -> str:
-    """Names a run after its data: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`, and
+    """Return a name for a run by its data: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`, and
     `parts-*.tsv` gives `parts`.
     """
     first = Path(data if isinstance(data, str) else data[0])
@@ -135,7 +133,7 @@ def name_of(data: Address) -> str:
     return re.split(r"[*?[]", name)[0].rstrip("-_") or "run"
 
 
-def _read(what: str | Path | Sequence[str | Path]) -> Source:
+def _read(what: str | Path | Sequence[str | Path]) -> RecipeSource:
     if isinstance(what, str | Path):
         return _read_one(what)
     if len(what) != 2:
@@ -144,15 +142,13 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
             "are named by a pattern in quotes, as in 'parts/*.tsv'"
         )
     paths = [str(path) for path in what]
-    return Source({"data": {"path": paths}}, COMMAND_LINE, name_of((paths[0], paths[1])))
+    return RecipeSource({"data": {"path": paths}}, COMMAND_LINE, name_of((paths[0], paths[1])))
 
 
-def _read_one(what: str | Path) -> Source:
-    from dragoman.store.description import CONFIG  # here, because it loads torch, which reading settings does not need
-
+def _read_one(what: str | Path) -> RecipeSource:
     path = Path(what)
     if path.suffix == ".toml":
-        return Source(read_tables(path), str(path), path.stem)
+        return RecipeSource(read_tables(path), str(path), path.stem)
     if (path / CONFIG).is_file():
         raise ConfigError(f"{what} is a model; train it on other text with: dragoman fine-tune {what} DATA")
     if str(what) in library():
@@ -166,13 +162,13 @@ def _read_one(what: str | Path) -> Source:
             f"{what} does not exist{nearest(path, prefixes=True)}: train takes a recipe (.toml), data "
             f"({DATA_SUFFIXES}, two files, a folder), an earlier run, or one of the recipes {', '.join(library())}"
         )
-    return Source({"data": {"path": str(what)}}, COMMAND_LINE, name_of(str(what)))
+    return RecipeSource({"data": {"path": str(what)}}, COMMAND_LINE, name_of(str(what)))
 
 
-def _read_library(name: str) -> Source:
+def _read_library(name: str) -> RecipeSource:
     text = (_library() / f"{name}.toml").read_text(encoding="utf-8")
     origin = f"recipe {name}"
-    return Source(read(text, origin), origin, name, of_library=True)
+    return RecipeSource(read(text, origin), origin, name, is_builtin=True)
 
 
 def _library() -> Traversable:
@@ -180,12 +176,12 @@ def _library() -> Traversable:
 
 
 def only_one(what: What) -> What:
-    """The only element of a list of one, which the command line gives; anything else unchanged."""
+    """Return the only element of a list of one, as the command line gives it; anything else unchanged."""
     return what[0] if isinstance(what, list | tuple) and len(what) == 1 else what
 
 
 def run_named(what: What) -> RunFolder | None:
-    """The run whose folder `what` is; None if it is something else."""
+    """Return the run whose folder `what` is; None if it is something else."""
     if not isinstance(what, str | Path):
         return None
     run = RunFolder(what)
@@ -193,17 +189,17 @@ def run_named(what: What) -> RunFolder | None:
 
 
 class RunRequest(NamedTuple):
-    """Which run is meant, and what is asked of it."""
+    """The run that is meant, and the settings that are requested."""
 
     run: RunFolder
     asked: dict[str, Any] | None
-    """The tables of settings asked for; None if an existing run goes on as it was."""
+    """Tables of requested settings; None if an existing run continues unchanged."""
     more: dict[str, Any] | None = None
     """Settings of `[train]` for new steps; None if none are added."""
 
 
 def identify_run(what: What, options: RunOptions) -> RunRequest:
-    """Which run is meant, whether or not it exists yet, and what is asked of it."""
+    """Return the run that is meant, whether or not it exists yet, and the settings that are requested."""
     check_name(options.name)
     what = only_one(what)
     overrides, more = split_overrides(what, options) if options.more else (options.overrides, None)
@@ -222,20 +218,20 @@ def identify_run(what: What, options: RunOptions) -> RunRequest:
     return RunRequest(RunFolder(free_name(folder) if options.fresh else folder), source.tables)
 
 
-def default_name(source: Source, runs: Path | str, seed: str = "") -> str:
-    """The name of a run that got none: that of its recipe or data, and of its task if a run of another task has that
-    name. Of several seeds, the name that they share; `seed` is the rest of the first one's.
+def default_name(source: RecipeSource, runs: Path | str, seed: str = "") -> str:
+    """Return the default name of a run: that of its recipe or data, with its task if a run of another task has that
+    name. A group of seeds shares the name; `seed` is the rest of the first one's.
     """
     run, task = RunFolder(Path(runs) / f"{source.name}{seed}"), _task_of(source)
     try:
         is_other = run.is_run and check(read_facts_to_go_on(run)["asked"], str(run.facts), Recipe).task != task
     except ConfigError:
-        return source.name  # whoever opens the damaged run reports it
+        return source.name  # opening the damaged run reports it
     return f"{source.name}-{task}" if is_other else source.name
 
 
 def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[str, Any]]:
-    """Splits overrides into those of the run itself, and the settings of `[train]` for its new steps."""
+    """Split overrides into those of the run itself, and the settings of `[train]` for its new steps."""
     if run_named(what) is None:
         raise ConfigError(
             "--more trains a finished run further; name its folder, as in: dragoman train runs/NAME --more"
@@ -262,12 +258,12 @@ def _nearest_keyword(name: str, known: Sequence[str]) -> str:
 
 
 def command_for(run: RunFolder, threads: int | None) -> str:
-    """The command that goes on with a run, on as many threads, if they were asked for."""
+    """Return the command that continues a run, with this number of threads, if it was asked for."""
     return f"dragoman train {run}" + (f" --threads {threads}" if threads else "")
 
 
 def check_name(name: str | None) -> None:
-    """Refuses a name that is a path."""
+    """Refuse a name that is a path."""
     if name is not None and (Path(name).name != name or name in ("", ".", "..")):
         raise ConfigError(
             f"--name takes a plain name, without folders, but was given {name!r}; --runs names the folder"

@@ -1,6 +1,6 @@
 """The metrics of a run, written, read and drawn: `metrics.jsonl` holds all of them.
 
-Trackers beside it may fail without harm. The picture, `curves.png`, needs matplotlib (extra `plots`).
+Additional trackers may fail without harm. The picture, `curves.png`, needs matplotlib (extra `plots`).
 """
 
 import json
@@ -21,18 +21,19 @@ log = logging.getLogger(__name__)
 
 
 CURVE_WIDTH = 60
-"""Characters of a curve on a terminal."""
+"""Width of a curve on a terminal, in characters."""
 
 
 class MetricsLog:
-    """Appends a line of JSON for each step and each validation. A step is there once, however often the run resumes.
+    """A log that appends a line of JSON for each step and each validation. A step is there once, however often the run
+    resumes.
 
     If the disk is full, lines are kept in memory and written when there is room again. A number that is not finite
     becomes null, because JSON cannot express it.
     """
 
     def __init__(self, run: RunFolder | Path, step: int) -> None:
-        """The metrics of a run that resumes at `step`; entering opens them."""
+        """Take the metrics of a run that resumes at `step`; entering opens them."""
         self._run, self._step = RunFolder(run), step
         self.path = self._run.metrics
         self._unwritten = b""
@@ -40,16 +41,16 @@ class MetricsLog:
         self._trackers: list[Any] = []
 
     def __enter__(self) -> Self:
-        """Drops the lines of later steps, which will run again."""
+        """Drop the lines of later steps, which will run again."""
         kept = [line for line in read_metrics(self._run) if line["step"] <= self._step]
         write_file(self.path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = self._open.enter_context(self.path.open("ab", buffering=0))
-        self._open.enter_context(_threads_of_tensorboard_are_quiet())
+        self._open.enter_context(_silence_tensorboard())
         self._trackers = _trackers(self._run, self._step)
         return self
 
     def write(self, step: int, **facts: Any) -> None:
-        """Appends a line, and passes its numbers to the trackers. A full disk is only a warning."""
+        """Append a line, and pass its numbers to the trackers. A full disk is only a warning."""
         facts = {name: None if _is_not_finite(value) else value for name, value in facts.items()}
         waiting = bool(self._unwritten)
         self._unwritten += (json.dumps({"step": step, **facts}) + "\n").encode()
@@ -61,7 +62,9 @@ class MetricsLog:
         self._track(step, facts)
 
     def secure(self) -> None:
-        """Flushes the metrics to the disk. Called before each checkpoint, so that no checkpoint is ahead of them."""
+        """Flush the metrics to the disk. This is called before each checkpoint, so that no checkpoint has later steps
+        than they.
+        """
         self._write_out()
         with self._disk_errors():
             os.fsync(self._file.fileno())
@@ -98,7 +101,7 @@ class MetricsLog:
 
 
 def read_metrics(run: RunFolder | Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics, in order. The last one is left out if a kill or a power failure cut it."""
+    """Return the lines of a run's metrics, in order. The last one is left out if a kill or a power failure cut it."""
     try:
         lines = read_regular(RunFolder(run).metrics).decode(errors="replace").split("\n")
     except FileNotFoundError:
@@ -111,8 +114,8 @@ def read_metrics(run: RunFolder | Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _threads_of_tensorboard_are_quiet() -> Generator[None]:
-    """Suppresses the traceback of an error in TensorBoard's writing thread. TensorBoard raises the error again when the
+def _silence_tensorboard() -> Generator[None]:
+    """Suppress the traceback of an error in TensorBoard's writing thread. TensorBoard raises the error again when the
     next number is added or the writer is closed, and one line reports it then.
     """
     loud = threading.excepthook
@@ -133,7 +136,7 @@ def _is_not_finite(value: object) -> bool:
 
 
 def _trackers(run: RunFolder, step: int) -> list[Any]:
-    """TensorBoard, if it is installed. It hides what it has recorded of steps after `step`."""
+    """Return a writer of TensorBoard, if it is installed. It hides what it has recorded of steps after `step`."""
     try:
         from torch.utils.tensorboard import SummaryWriter
 
@@ -158,11 +161,13 @@ SCORES = {
     "dev_macro_f1": "macro F1",
     "dev_nats_per_character": "nats a character",
 }
-"""Metrics of validation, and how the picture names them; each task measures some of them."""
+"""Metrics of validation, with their names in the picture; each task measures some of them."""
 
 
 def training_losses(run: RunFolder | Path, points: int) -> list[tuple[int, float]]:
-    """Step and training loss (nats a target token, without smoothing), averaged over about `points` equal stretches."""
+    """Return step and training loss (nats a target token, without smoothing), averaged over about `points` equal
+    stretches.
+    """
     lines = [line for line in read_metrics(run) if line.get("plain_loss") is not None]  # a skipped step has no loss
     size = max(1, len(lines) // max(1, points))
     parts = [lines[first : first + size] for first in range(0, len(lines), size)]
@@ -170,12 +175,14 @@ def training_losses(run: RunFolder | Path, points: int) -> list[tuple[int, float
 
 
 def dev_curve(run: RunFolder | Path, metric: str) -> list[tuple[int, float]]:
-    """Step and value of one metric, such as `dev_loss`, at each validation that measured it."""
+    """Return step and value of one metric, such as `dev_loss`, at each validation that measured it."""
     return [(line["step"], line[metric]) for line in read_metrics(run) if line.get(metric) is not None]
 
 
 def curve_lines(run: RunFolder | Path) -> list[str]:
-    """The curves for a terminal: one line for the training loss, one for the score that chooses the best model."""
+    """Return the curves for a terminal: a line for the training loss, a line for the score that chooses the
+    best model.
+    """
     losses = [loss for _, loss in training_losses(run, CURVE_WIDTH)]
     lines: list[str] = []
     if losses:
@@ -188,7 +195,7 @@ def curve_lines(run: RunFolder | Path) -> list[str]:
 
 
 def draw_curves(run: RunFolder | Path) -> Path | None:
-    """Draws losses and scores over steps into `curves.png`; None if matplotlib is not installed."""
+    """Draw losses and scores over steps into `curves.png`; return None if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
@@ -212,7 +219,7 @@ def draw_curves(run: RunFolder | Path) -> Path | None:
 
 
 def plain_curve(values: Sequence[float]) -> str:
-    """A curve as one line of blocks, for a terminal.
+    """Return a curve as one line of blocks, for a terminal.
 
     >>> plain_curve([4.0, 2.0, 1.0, 0.5])
     '█▄▂▁'

@@ -1,4 +1,4 @@
-"""Opens a run: begins it, or goes on with it, or adds steps to it (`--more`).
+"""Opening of a run: it begins, continues, or gets more steps (`--more`).
 
 Settings may change as long as nothing has been made from them; other changes are refused.
 """
@@ -24,36 +24,36 @@ from dragoman.training.settings import CHANGEABLE_ON_RESUME
 log = logging.getLogger(__name__)
 
 PATHS = ("folder", "path", "dev_path", "test_path")
-"""Settings of `[data]` that say where the text lies; they may change if the text is the same."""
+"""Settings of `[data]` that name the place of the text; they may change if the text is the same."""
 
 
 class NewSteps(NamedTuple):
-    """What is added to a finished or a stopped run (`--more`).
+    """New steps of a finished or a stopped run (`--more`).
 
     One atomic write of `recipe.toml` begins the new steps: it sets `train.continued_from` and `train.steps`. A run that
     is killed after that resumes like any other.
     """
 
     continued_from: int
-    """The step at which the run finished or stopped."""
+    """Step at which the run finished or stopped."""
     train: dict[str, Any]
     """Settings of `[train]` for the new steps: a limit, a learning rate, both or neither."""
 
 
 class OpenRun(NamedTuple):
-    """A run that is begun, or goes on."""
+    """A run that begins or continues."""
 
     asked: dict[str, Any]
-    """The tables of settings asked for."""
+    """Tables of requested settings."""
     threads: int
     finished_at: int | None
-    """The last step, if all steps are done and scored, and none are added."""
+    """Last step, if all steps are done and scored, and none are added."""
     new_steps: NewSteps | None
 
 
 def open_run(request: RunRequest, threads: int | None) -> OpenRun:
-    """Writes what is asked for into `run.json`, before anything is made from it, so that the same command goes on
-    wherever it is cut off.
+    """Write the requested settings into `run.json`, before anything is made from them, so that the same command
+    continues wherever it is interrupted.
     """
     run = request.run
     for part in (run.path, run.checkpoints, run.corpora):
@@ -67,8 +67,8 @@ def open_run(request: RunRequest, threads: int | None) -> OpenRun:
 def _open(request: RunRequest, threads: int | None) -> dict[str, Any]:
     run, asked = request.run, request.asked
     if not run.is_run:
-        if strangers := sorted(path.name for path in run.path.iterdir() if path.name != LOCK):
-            raise ConfigError(f"{run} is not a run, and not empty ({strangers[0]}); take another --name")
+        if foreign_files := sorted(path.name for path in run.path.iterdir() if path.name != LOCK):
+            raise ConfigError(f"{run} is not a run, and not empty ({foreign_files[0]}); take another --name")
         assert asked is not None, "an earlier run has its facts"
         return _begin(request, asked, threads)
     facts = read_facts_to_go_on(run)
@@ -79,7 +79,9 @@ def _open(request: RunRequest, threads: int | None) -> dict[str, Any]:
     if asked is not None:
         refuse_changes(run, facts["asked"], asked, finished=facts["status"] == "finished")
     if threads is not None and system.choose_threads(threads) != facts["threads"]:
-        raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
+        raise ConfigError(
+            f"{run} was begun with {facts['threads']} threads; continue with the same number, or use --fresh"
+        )
     if asked not in (None, facts["asked"]):
         record_status(run, facts["status"], asked=asked)
     return read_facts_to_go_on(run)
@@ -93,7 +95,7 @@ def _begin(request: RunRequest, asked: dict[str, Any], threads: int | None) -> d
 
 
 def _remove_other_text(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Removes what a forecast prepared, if it did so with other settings."""
+    """Remove the text that a forecast prepared, if it did so with other settings."""
     try:
         refuse_changes(run, before, now)
     except ConfigError:
@@ -103,7 +105,7 @@ def _remove_other_text(run: RunFolder, before: dict[str, Any], now: dict[str, An
 
 
 def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:
-    """Refuses changes to settings from which something in the run's folder was already made."""
+    """Refuse changes to settings from which something in the run's folder was already made."""
     changes = _changes(run, before, now)
     moved = {f"data.{name}" for name in PATHS} & changes.keys()
     if moved and "task" not in changes and run.report.is_file():
@@ -127,7 +129,7 @@ def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], 
 
 
 def _made_from(run: RunFolder, key: str) -> Path:
-    """The first file or folder that is made from a setting. Once it exists, the setting is fixed."""
+    """Return the first file or folder that is made from a setting. Once it exists, the setting is fixed."""
     group = key.partition(".")[0]
     return {"task": run.data, "data": run.data, "tokenizer": run.tokenizer, "start": run.tokenizer}.get(
         group, run.recipe
@@ -135,7 +137,7 @@ def _made_from(run: RunFolder, key: str) -> Path:
 
 
 def _changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ, with both values. If one was not given before, its old value is the one chosen then."""
+    """Return settings that differ, with both values. The old value of one that was not given is the one chosen then."""
     asked, wanted = (_given(tables, str(run)) for tables in (before, now))
     chosen = read_recipe(run.recipe) if run.recipe.is_file() else Recipe()
     known = flatten(chosen.model_dump(mode="json")) | asked
@@ -144,7 +146,7 @@ def _changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> dic
 
 
 def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
-    """The settings given in the tables, with their values as `Recipe` parses them."""
+    """Return the settings given in the tables, with their values as `Recipe` parses them."""
     understood = flatten(check(tables, origin, Recipe).model_dump(mode="json"))
     return {key: understood[key] for key in flatten(tables)}
 
@@ -157,7 +159,7 @@ def _shown(value: Any) -> str:
 
 
 def _is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
-    """Whether all steps of a run are done and scored.
+    """Return True if all steps of a run are done and scored.
 
     If the process was killed after `recipe.toml` got new steps, `run.json` still says that the run is finished.
     """
@@ -167,8 +169,8 @@ def _is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
 
 
 def _new_steps(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> NewSteps | None:
-    """What to add to a finished run, or to one that was stopped, from its newest checkpoint; None if the new steps of
-    an earlier `--more` are not all done, and go on first.
+    """Return the new steps of a finished run, or of one that was stopped, from its newest checkpoint; None if the new
+    steps of an earlier `--more` are not all done, because these come first.
     """
     if _is_finished(run, facts):
         _check_last_state(run, facts["steps"])
@@ -183,21 +185,21 @@ def _new_steps(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> 
         newest = newest_checkpoint(run.checkpoints)
         if recipe is None or newest is None:
             raise ConfigError(
-                f"{run} has no checkpoint yet from which --more could go on; begin with: dragoman train {run}"
+                f"{run} has no checkpoint yet from which --more could continue; begin with: dragoman train {run}"
             )
         step = read_checkpoint_facts(newest).step
         log.info("%s stopped at step %s of %s; its new steps begin there", run, f"{step:,}", f"{recipe.steps:,}")
         return NewSteps(step, train)
     assert recipe.steps is not None, "settings are checked"
-    under_way = {"steps": recipe.steps - recipe.continued_from, "learning_rate": recipe.learning_rate}
-    if changes := [key for key in under_way if train.get(key) not in (None, under_way[key])]:
+    active = {"steps": recipe.steps - recipe.continued_from, "learning_rate": recipe.learning_rate}
+    if changes := [key for key in active if train.get(key) not in (None, active[key])]:
         key = changes[0]
         raise ConfigError(
-            f"{run} is already being trained further, with train.{key} = {under_way[key]}, not {train[key]}; "
+            f"{run} is already being trained further, with train.{key} = {active[key]}, not {train[key]}; "
             f"finish that first: dragoman train {run}"
         )
     log.info(
-        "%s is already being trained further, to step %s; that goes on, and no steps are added",
+        "%s is already being trained further, to step %s; that continues, and no steps are added",
         run,
         f"{recipe.steps:,}",
     )

@@ -1,4 +1,4 @@
-"""`quantize`: a model's matrices in 8 bits."""
+"""Quantization (`quantize`): a model's matrices in 8 bits."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from dragoman.store.saving import check_new_model, save_model
 
 
 class Quantized(NamedTuple):
-    """What became of a model."""
+    """Sizes and scores of a model before and after."""
 
     bytes_before: int
     """Size of its weights."""
@@ -27,8 +27,8 @@ class Quantized(NamedTuple):
 def quantize(
     model: Path | str, to: Path | str, test: Path | str | None = None, progress: Progress | bool = True
 ) -> Quantized:
-    """Writes the model folder `to`: every matrix as whole numbers of 8 bits with a scale for each of its rows, which is
-    a quarter of the size. It loads wherever the model does. Compiled, it also computes in int8 unless told otherwise.
+    """Write the model folder `to`: every matrix as 8-bit integers with a scale for each of its rows, which is a quarter
+    of the size. It loads wherever the model does. Compiled, it also computes in int8 by default.
 
     Both are scored on `test`, else on the run's own test set if `model` is a run of translations that has one.
 

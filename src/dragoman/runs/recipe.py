@@ -29,7 +29,7 @@ FAMILIES = {
     "tag": "encoder",
     "fill": "encoder",
 }
-"""The family of models that each task trains."""
+"""Family of models that each task trains."""
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
 
@@ -56,8 +56,9 @@ class Recipe(Settings):
     """All settings of a run."""
 
     task: Task = "translation"
-    """What is learned: to translate, from sentence pairs; to continue running text (language_model) or to fill in its
-    masked words (fill), from a plain text file; to label texts (classify) or their words (tag), from labelled text."""
+    """Task that is learned: to translate, from sentence pairs; to continue running text (language_model) or to fill in
+    its masked words (fill), from a plain text file; to label texts (classify) or their words (tag), from labelled text.
+    """
     start: StartSettings | None = None
     tuning: TuningSettings | None = None
     data: DataSettings = DataSettings()
@@ -70,21 +71,21 @@ class Recipe(Settings):
 
     @pydantic.field_validator("task", mode="before")
     @classmethod
-    def _as_commands_call_it(cls, given: Any) -> Any:
-        return "translation" if given == "translate" else given
+    def _as_commands_call_it(cls, task: Any) -> Any:
+        return "translation" if task == "translate" else task
 
     @property
     def lora(self) -> LoraSettings | None:
-        """How adapters are made; None if the run trains weights of the model itself."""
+        """Settings of adapters; None if the run trains weights of the model itself."""
         return None if self.tuning is None else self.tuning.lora
 
     @pydantic.field_validator("model", mode="before")
     @classmethod
-    def _of_an_encoder(cls, given: Any, info: pydantic.ValidationInfo) -> Any:
-        """Settings that only an encoder alone has are checked as such, though the recipe names the task alone."""
-        if FAMILIES.get(info.data.get("task", "")) == "encoder" and isinstance(given, dict):
-            return {"family": "encoder", **cast("dict[str, Any]", given)}
-        return given
+    def _encoder_settings(cls, model: Any, info: pydantic.ValidationInfo) -> Any:
+        """Check settings that only an encoder alone has as such, though the recipe names the task alone."""
+        if FAMILIES.get(info.data.get("task", "")) == "encoder" and isinstance(model, dict):
+            return {"family": "encoder", **cast("dict[str, Any]", model)}
+        return model
 
     @pydantic.model_validator(mode="after")
     def _without_contradictions(self) -> "Recipe":
@@ -101,7 +102,7 @@ class Recipe(Settings):
 
 
 def too_few_positions(recipe: Recipe, framing: Framing) -> str | None:
-    """What to say if the model has fewer positions than the longest sentences and the symbols around them."""
+    """Return a message if the model has fewer positions than the longest sentences and the symbols around them."""
     positions, tokens = recipe.model.max_positions, recipe.batches.sentence_tokens
     longest = tokens + max(framing.source_symbols, framing.target_symbols)
     if positions is None or positions >= longest:
@@ -113,12 +114,12 @@ def too_few_positions(recipe: Recipe, framing: Framing) -> str | None:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """The recipe in a file."""
+    """Read the recipe in a file."""
     return check(read_tables(path), str(path), Recipe)
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """The tables of a recipe file, unchecked."""
+    """Read the tables of a recipe file, unchecked."""
     try:
         return read(read_regular(path).decode("utf-8-sig"), str(path))
     except FileNotFoundError:
@@ -132,24 +133,25 @@ def read_tables(path: Path) -> dict[str, Any]:
 # Settings that a task has no use for
 
 
-OF_EVERY_TASK = frozenset({"path", "folder", "origin", "dev_path", "test_path", "encoding_errors"})
-"""Settings of `[data]` that say where the text is; the others say what is in it, and have a use for some tasks only."""
-_OF_ROWS = frozenset({"format", "header", "dev_size", "test_size", "seed", "source_language", "target_language"})
+SHARED_DATA_SETTINGS = frozenset({"path", "folder", "origin", "dev_path", "test_path", "encoding_errors"})
+"""Settings of `[data]` that name the place of the text; the others describe its content, and only some tasks use them.
+"""
+_ROW_SETTINGS = frozenset({"format", "header", "dev_size", "test_size", "seed", "source_language", "target_language"})
 LABEL_SETTINGS = frozenset({"text_column", "label_column", "label_depth"})
-_OF_LABELS = _OF_ROWS | LABEL_SETTINGS | {"quoted", "checks.drop_duplicates"}
-_OF_TASK = {
+_LABELLED_SETTINGS = _ROW_SETTINGS | LABEL_SETTINGS | {"quoted", "checks.drop_duplicates"}
+_TASK_SETTINGS = {
     "translation": frozenset(DataSettings.model_fields) - LABEL_SETTINGS,
-    "classify": _OF_LABELS,
-    "tag": _OF_LABELS - {"header", "quoted"},
+    "classify": _LABELLED_SETTINGS,
+    "tag": _LABELLED_SETTINGS - {"header", "quoted"},
     "fill": frozenset({"target_language", "text_column"}),
     "language_model": frozenset({"target_language", "text_column"}),
 }
 _READS = {"translation": "sentence pairs", "classify": "labelled texts", "tag": "labelled words"}
-"""What a task reads; the others read running text."""
+"""Input of a task; the others read running text."""
 
 
 def refuse_useless(recipe: Recipe) -> None:
-    """Refuses settings that the task would ignore."""
+    """Refuse settings that the task would ignore."""
     _refuse_other_data(recipe)
     if recipe.task == "translation":
         return
@@ -165,7 +167,7 @@ def _given(recipe: Recipe, group: str) -> list[str]:
 
 
 def _refuse_other_data(recipe: Recipe) -> None:
-    used = OF_EVERY_TASK | _OF_TASK[recipe.task]
+    used = SHARED_DATA_SETTINGS | _TASK_SETTINGS[recipe.task]
     for key in _given(recipe, "data"):
         if not used & {key, key.partition(".")[0]}:
             reads = _READS.get(recipe.task, "running text")
@@ -180,10 +182,10 @@ def _refuse_settings_of_pairs(recipe: Recipe) -> None:
                 f"{task} reads one text, not two aligned files ({' and '.join(address)}); name one file, or several by "
                 "a pattern"
             )
-    if given := _given(recipe, "variation"):
-        raise ConfigError(f"variation.{given[0]} is about sentence pairs; {task} has none; leave it out")
-    if given := _given(recipe, "decode"):
-        raise ConfigError(f"decode.{given[0]} is about translations; {task} makes none; leave it out")
+    if useless := _given(recipe, "variation"):
+        raise ConfigError(f"variation.{useless[0]} is about sentence pairs; {task} has none; leave it out")
+    if useless := _given(recipe, "decode"):
+        raise ConfigError(f"decode.{useless[0]} is about translations; {task} makes none; leave it out")
     if recipe.start is not None and recipe.start.mix_data is not None:
         raise ConfigError(
             f"start.mix_data and start.mix_rate mix in sentence pairs; {task} reads one text; add the old text to the "
@@ -231,8 +233,8 @@ def _refuse_for_encoder(recipe: Recipe) -> None:
 
 
 def _has_other_layers(recipe: Recipe, name: str) -> bool:
-    of_size = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
-    return getattr(recipe.model, name) != getattr(of_size, name)
+    default = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
+    return getattr(recipe.model, name) != getattr(default, name)
 
 
 # The list of settings
@@ -248,11 +250,11 @@ CHOSEN = {
     **dict.fromkeys((f"variation.{name}" for name in VariationSettings.model_fields), "by the task"),
     "train.minutes": "30, unless steps or epochs are given",
 }
-"""Settings that a run chooses unless they are given, and what the choice goes by; `recipe.toml` gives the reason."""
+"""Settings that a run chooses unless they are given, with the basis of the choice; `recipe.toml` gives the reason."""
 
 
 def list_settings(key: str | None = None) -> tuple[SettingFacts, ...]:
-    """All settings, or those that `key` names: one, a group, or those whose names begin with it or contain it.
+    """List all settings, or those that `key` names: one, a group, or those whose names begin with it or contain it.
 
     Raises:
         ConfigError: no setting's name contains it.

@@ -1,7 +1,7 @@
-"""Completes the recipe of a run: `resolve_run`.
+"""Completion of a run's recipe: `resolve_run`.
 
 On the way it prepares data, learns tokenizers and times a trial, because choices depend on them. Each choice is made
-once, as soon as what it goes by is known. All processes of a run execute these lines.
+once, as soon as its inputs are known. All processes of a run execute these lines.
 """
 
 import logging
@@ -14,7 +14,7 @@ from dragoman.exporting.huggingface import obstacles
 from dragoman.files import write_file
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import (
-    Draft,
+    RecipeDraft,
     choose_before_text,
     choose_by_text,
     choose_by_vocabularies,
@@ -42,11 +42,11 @@ TASKS: dict[str, type[Task]] = {
     "classify": LabelledTask,
     "tag": LabelledTask,
 }
-"""The class of each task that a recipe can name."""
+"""Class of each task that a recipe can name."""
 TRIAL_STEPS = 1_000
 """`train.steps` of a trial, which takes only a few of them."""
 COUNTED_EPOCHS = 100
-"""Epochs whose batches are counted; later ones are estimated."""
+"""Number of epochs whose batches are counted; later ones are estimated."""
 SHOWN = {"model.size", "train.steps", "decode.split"}
 """Choices that are shown without `--verbose`."""
 
@@ -62,7 +62,7 @@ def resolve_run(
     *,
     decide: bool = True,
 ) -> Task:
-    """The task of a run with the complete recipe and the encoded text, found in its folder or made there.
+    """Return the task of a run with the complete recipe and the encoded text, found in its folder or made there.
 
     `new_steps` are added to a finished run. Without `decide`, the recipe of a new run is not written, so that its
     settings may still change.
@@ -89,11 +89,11 @@ def _resolve_new(run: RunFolder, asked: dict[str, Any], options: RunOptions, wor
         raise ConfigError(
             "train.continued_from belongs to a run that --more trained further; leave it out of a new run's recipe"
         )
-    draft = Draft(asked)
+    draft = RecipeDraft(asked)
     task = TASKS[draft.recipe.task](run, draft.recipe, options.device, options.progress)
     prepared = world.share(task.prepared_before)
     choose_before_text(draft, world.size, look_at_start(draft.recipe), prepared)
-    task = task.of(draft.recipe)
+    task = task.with_recipe(draft.recipe)
     refuse_too_large(task.recipe.model, task.device, task.recipe.tuning is not None)  # reading the text may take hours
     is_new = (task.recipe.task, task.recipe.start) == ("translation", None)
     if world.is_first and is_new and (why := next(obstacles(task.recipe.model), "")):
@@ -101,31 +101,31 @@ def _resolve_new(run: RunFolder, asked: dict[str, Any], options: RunOptions, wor
     _prepare(task, options.anyway, world)
     choose_by_text(draft, task.text_facts())
     precision, reason = world.share(lambda: system.choose_precision(task.recipe.train.precision, task.device))
-    task = world.after_first(task.of(draft.recipe).encode)
+    task = world.after_first(task.with_recipe(draft.recipe).encode)
     choose_by_vocabularies(draft, task.vocabularies, precision, reason)
     _choose_length(draft, task, world)
     if decide and world.is_first:
         _write(run, draft)
-    return task.of(draft.recipe)
+    return task.with_recipe(draft.recipe)
 
 
 def _add_steps(task: Task, new_steps: NewSteps, asked: dict[str, Any], world: World) -> Task:
-    """A finished run with new steps at its end, in which the learning rate rises and falls again."""
+    """Add new steps to a finished run, in which the learning rate rises and falls again."""
     tables = _tables(task.recipe)
-    chosen_anew = {"steps", "continued_from"} | ({"validate_every"} - asked.get("train", {}).keys())
+    chosen_again = {"steps", "continued_from"} | ({"validate_every"} - asked.get("train", {}).keys())
     if task.recipe.train.schedule not in ENDLESS:
-        chosen_anew.add("warmup_steps")
-    train = {name: value for name, value in tables["train"].items() if name not in chosen_anew}
-    draft = Draft({**tables, "train": train | new_steps.train})
+        chosen_again.add("warmup_steps")
+    train = {name: value for name, value in tables["train"].items() if name not in chosen_again}
+    draft = RecipeDraft({**tables, "train": train | new_steps.train})
     _choose_length(draft, task, world, new_steps.continued_from)
     if "learning_rate" in new_steps.train:
         draft.reasons["train.learning_rate"] = "as asked for"
     if world.is_first:
         _write(task.run, draft)
-    return task.of(draft.recipe)
+    return task.with_recipe(draft.recipe)
 
 
-def _write(run: RunFolder, draft: Draft) -> None:
+def _write(run: RunFolder, draft: RecipeDraft) -> None:
     recipe = draft.recipe
     earlier = reasons_in(run.recipe.read_text(encoding="utf-8")) if run.recipe.is_file() else {}
     write_file(run.recipe, render(recipe, earlier | draft.reasons))
@@ -142,7 +142,9 @@ def _tables(recipe: Recipe) -> dict[str, Any]:
 
 
 def _with_changes(kept: Recipe, asked: dict[str, Any]) -> Recipe:
-    """A run's recipe, with the settings of a new request that may change: when to save, and where the data lies."""
+    """Return a run's recipe, with the settings of a new request that may change: times of saving, and the place of the
+    data.
+    """
     now = check(asked, "the recipe", Recipe)
     saving = now.train.model_dump(mode="json", include=CHANGEABLE_ON_RESUME & asked.get("train", {}).keys())
     return kept.but(
@@ -152,7 +154,7 @@ def _with_changes(kept: Recipe, asked: dict[str, Any]) -> Recipe:
 
 
 def _prepare(task: Task, anyway: bool, world: World) -> None:
-    """Reads, checks and splits text into the run's folder on the first process, unless it is there already."""
+    """Read, check and split text into the run's folder on the first process, unless it is there already."""
 
     def prepare() -> None:
         try:
@@ -164,7 +166,7 @@ def _prepare(task: Task, anyway: bool, world: World) -> None:
 
 
 def _keep_data(task: Task, error: DataError, anyway: bool) -> None:
-    """Lets a run go on with the data in its folder, although the text that it was made from gave this error."""
+    """Let a run continue with the data in its folder, although the text that it was made from gave this error."""
     if not task.run.data.exists():
         raise error
     try:
@@ -173,13 +175,13 @@ def _keep_data(task: Task, error: DataError, anyway: bool) -> None:
         raise DataError(f"{damage}; --fresh begins a new run") from None
     if not anyway:
         raise DataError(
-            f"{error}; --anyway goes on with the data that the run holds, --fresh begins a new run"
+            f"{error}; --anyway continues with the data that the run holds, --fresh begins a new run"
         ) from None
-    log.warning("%s; going on with the data that the run holds", error)
+    log.warning("%s; continuing with the data that the run holds", error)
 
 
-def _trial_recipe(draft: Draft) -> Recipe:
-    """The recipe as far as it is known, with some number of steps: enough to time a step."""
+def _trial_recipe(draft: RecipeDraft) -> Recipe:
+    """Return the recipe as far as it is known, with some number of steps: enough to time a step."""
     draft_copy = draft.copy()
     for name in LIMITS:
         draft_copy.set(f"train.{name}", None)
@@ -188,8 +190,8 @@ def _trial_recipe(draft: Draft) -> Recipe:
     return draft_copy.recipe
 
 
-def _choose_length(draft: Draft, task: Task, world: World, continued_from: int | None = None) -> None:
-    limit, trial_task = limit_of(draft.recipe), task.of(_trial_recipe(draft))
+def _choose_length(draft: RecipeDraft, task: Task, world: World, continued_from: int | None = None) -> None:
+    limit, trial_task = limit_of(draft.recipe), task.with_recipe(_trial_recipe(draft))
     batches = trial_task.batches  # refuses data without a usable batch before the recipe is written
     count = batches_in(batches, limit.amount) if limit.name == "epochs" else None
     seconds = try_out(trial_task, world) if limit.name == "minutes" else None
@@ -197,8 +199,8 @@ def _choose_length(draft: Draft, task: Task, world: World, continued_from: int |
 
 
 def batches_in(batches: BatchSource, epochs: float) -> int:
-    """How many batches this many epochs have. Epochs differ, so the batches of the first `COUNTED_EPOCHS` are counted;
-    later epochs are taken to have their mean.
+    """Return the number of batches in this many epochs. Epochs differ, so the batches of the first `COUNTED_EPOCHS` are
+    counted; later epochs are taken to have their mean.
     """
     whole, part = divmod(epochs, 1)
     counted = min(int(whole), COUNTED_EPOCHS)

@@ -1,7 +1,7 @@
 """One session of training: from the newest checkpoint, or from fresh weights, to the end or to a request to stop.
 
 Every process of a run executes the same lines; only the first validates, writes files and prints. A run resumes only
-from a checkpoint of its own data, tokenizer, settings and machine.
+from a checkpoint with the same data, tokenizer, settings and machine.
 """
 
 import logging
@@ -63,12 +63,12 @@ class Session:
         self.metrics: MetricsLog | None = None
         self.started, self.tokens = 0.0, 0
         self.unwritten: dict[str, type[Exception]] = {}
-        """What could not be written at the last attempt, and the type of its error."""
+        """Things that could not be written at the last attempt, and the types of the errors."""
 
     @classmethod
     def begin(cls, task: Task, world: World, anyway: bool, command: str) -> "Session":
-        """A session at the newest undamaged checkpoint, or before the first step. With `anyway`, the checkpoint may
-        come from another machine. The `command` goes on with the run after it was stopped.
+        """Begin a session at the newest undamaged checkpoint, or before the first step. With `anyway`, the checkpoint
+        may come from another machine. The `command` continues the run after it was stopped.
         """
         recipe = task.recipe
         envelope = system.envelope(
@@ -89,10 +89,10 @@ class Session:
         return session
 
     def train(self) -> TrainState:
-        """Trains to the end, and saves the final model and the best one.
+        """Train to the end, and save the final model and the best one.
 
         Raises:
-            Interrupted: stopped on request; a checkpoint is saved, and the same command goes on.
+            Interrupted: stopped on request; a checkpoint is saved, and the same command continues.
             DiskFull, CheckpointError: stopped on request, but the last steps cannot be saved.
             Diverged: the gradients were not finite many times in a row; `diverged.json` names the last pairs.
         """
@@ -111,7 +111,9 @@ class Session:
                 self._save_if_possible()
             if self.world.any(stop.is_set()):  # also if the request came in the last step or later
                 self._save()
-                raise Interrupted(f"stopped at step {self.state.step:,} of {self.steps:,}; go on with: {self._again()}")
+                raise Interrupted(
+                    f"stopped at step {self.state.step:,} of {self.steps:,}; continue with: {self._again()}"
+                )
             if self.metrics is not None:
                 self.metrics.secure()
         self._finish()
@@ -128,29 +130,31 @@ class Session:
             refuse_other_checkpoint(checkpoint, self.identity, self.envelope, self.settings, anyway)
         restore(checkpoint, self.state)
         if self.state.step == self.settings.continued_from:
-            self.state.validations_since_best = 0  # when a finished run is trained further, its patience begins anew
-        log.info("going on from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
+            self.state.validations_since_best = 0  # when a finished run is trained further, its patience starts again
+        log.info("continuing from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be unchanged when the run resumes: data, tokenizer, and the settings that decide the weights."""
+        """Facts that must be unchanged when the run resumes: data, tokenizer, and settings that decide the weights."""
         base = {} if self.adapter is None else {"base model": self.adapter.sha256}
         return {**self.task.identity, **base, **decisive_settings(self.recipe)}
 
     @property
     def steps(self) -> int:
-        """The number of steps of the whole run."""
+        """Number of steps of the whole run."""
         assert self.settings.steps is not None, "resolved before training"
         return self.settings.steps
 
     def _is_over(self) -> bool:
-        """Whether all steps are done, or patience has run out."""
+        """Return True if all steps are done, or patience has run out."""
         patience = self.settings.patience
         impatient = patience is not None and self.state.validations_since_best >= patience
         return self.state.step >= self.steps or impatient
 
     def _again(self) -> str:
-        return self.command if self.world.size == 1 else f"torchrun … -m {self.command}, in as many processes"
+        return (
+            self.command if self.world.size == 1 else f"torchrun … -m {self.command}, with the same number of processes"
+        )
 
     def _log(self, advance: Advance, report: StepReport) -> None:
         if self.metrics is None:
@@ -172,7 +176,7 @@ class Session:
         if report.is_skipped:
             log.warning("step %d skipped: its gradient is not finite", report.step)
             pairs = [list(map(int, batch.pairs)) for batch in report.batches]
-            with self._tolerated(self.run.diverged.name):
+            with self._tolerate(self.run.diverged.name):
                 write_json(self.run.diverged, {"step": report.step, "pairs": pairs})
 
     def _validate(self, advance: Advance, state: TrainState) -> None:
@@ -184,7 +188,7 @@ class Session:
     def _measure(self, metrics: MetricsLog, advance: Advance, state: TrainState) -> None:
         try:
             validated = self.task.validate(merged(self.model, state.weights))
-        except DecodeError as error:  # the weights are diverging; the loop decides whether to end the run
+        except DecodeError as error:  # the weights are diverging; the loop decides whether the run ends
             log.warning("step %s is not validated: %s", f"{state.step:,}", error)
             state.validations_since_best += 1
             return
@@ -199,12 +203,12 @@ class Session:
         if not math.isfinite(validated.score):
             log.warning("step %s cannot be the best: its score is %s", f"{state.step:,}", validated.score)
         elif state.best_score is None or validated.score > state.best_score:
-            with self._tolerated("the best model"):
+            with self._tolerate("the best model"):
                 self._save_model(self.run.best, validated)
                 state.best_score, state.best_step, state.validations_since_best = validated.score, state.step, 0
 
     def _save_if_possible(self, *_: object) -> None:
-        with self._tolerated("a checkpoint"):
+        with self._tolerate("a checkpoint"):
             self._save()
 
     def _save(self) -> None:
@@ -222,8 +226,8 @@ class Session:
         )
 
     @contextmanager
-    def _tolerated(self, what: str) -> Generator[None]:
-        """If `what` cannot be written, training goes on and warns. It warns again only if the reason changes, or after
+    def _tolerate(self, what: str) -> Generator[None]:
+        """Continue training with a warning if `what` cannot be written. Warn again only if the reason changes, or after
         a write succeeded.
 
         Weights that are not finite cannot be written either; if they stay so, the loop ends the run.
@@ -260,7 +264,7 @@ RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rat
 def refuse_other_checkpoint(
     checkpoint: Path, identity: Mapping[str, Any], envelope: Mapping[str, Any], settings: TrainSettings, anyway: bool
 ) -> None:
-    """Refuses a checkpoint of other data or settings, or, unless `anyway`, of another machine."""
+    """Refuse a checkpoint of other data or settings, or, unless `anyway`, of another machine."""
     facts = read_checkpoint_facts(checkpoint)
     then, now = facts.identity, identity
     if facts.step < (settings.continued_from or 0):
@@ -270,7 +274,7 @@ def refuse_other_checkpoint(
         )
     begins_more = facts.step == settings.continued_from
     if begins_more:
-        then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
+        then, now = ({key: facts[key] for key in facts.keys() - RENEWED} for facts in (then, now))
     if changes := differences(then, now):
         raise CheckpointError(
             f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
@@ -278,13 +282,15 @@ def refuse_other_checkpoint(
         )
     if (changes := differences(facts.envelope, envelope)) and not anyway and not begins_more:
         raise CheckpointError(
-            f"{checkpoint} was made on another machine or by another version, and going on here would not end in the "
-            f"same weights ({changes}); use --anyway to go on nevertheless, or --fresh to start again"
+            f"{checkpoint} was made on another machine or by another version, and continuing here would not end in the "
+            f"same weights ({changes}); use --anyway to continue nevertheless, or --fresh to start again"
         )
 
 
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:
-    """The settings that decide the weights once data and tokenizer are made; a resumed run must have the same."""
+    """Return the settings that decide the weights once data and tokenizer are made, and that a resumed run must
+    keep.
+    """
     groups = recipe.model_dump(mode="json", include={"model", "batches", "variation", "train", "tuning"})
     groups["train"] = {name: value for name, value in groups["train"].items() if name not in CHANGEABLE_ON_RESUME}
     return flatten(groups)

@@ -1,8 +1,8 @@
 """Stopping on request: the first signal asks the loop to stop after its step, the second ends the process at once.
 
-The session then saves a checkpoint and raises `Interrupted`, so that the same command goes on. SIGTERM, Ctrl-C (SIGINT)
-and a terminal that closes (SIGHUP) are such requests. A signal that is ignored when work begins stays ignored: `nohup`
-ignores SIGHUP, and shells start background jobs with Ctrl-C ignored.
+The session then saves a checkpoint and raises `Interrupted`, so that the same command continues. SIGTERM, Ctrl-C
+(SIGINT) and a terminal that closes (SIGHUP) are such requests. A signal that is ignored when work begins stays ignored:
+`nohup` ignores SIGHUP, and shells start background jobs with Ctrl-C ignored.
 """
 
 import signal
@@ -23,7 +23,7 @@ _AFTER_THE_FIRST = {
 
 @contextmanager
 def stop_on_signals() -> Generator[threading.Event]:
-    """Within the block, the first signal sets the event that this yields."""
+    """Yield an event that the first signal sets."""
     stop = threading.Event()
     with _first_signal(stop.set):
         yield stop
@@ -31,7 +31,7 @@ def stop_on_signals() -> Generator[threading.Event]:
 
 @contextmanager
 def interrupted_by_signals(advice: str | Callable[[], str]) -> Generator[None]:
-    """Within the block, the first signal raises `Interrupted` at once, wherever the work is, with this advice."""
+    """Raise `Interrupted` at the first signal in the block, wherever the work is, with this advice."""
 
     def interrupt() -> None:
         raise Interrupted(f"stopped; {advice if isinstance(advice, str) else advice()}")
@@ -42,7 +42,7 @@ def interrupted_by_signals(advice: str | Callable[[], str]) -> Generator[None]:
 
 @contextmanager
 def _first_signal(act: Callable[[], None]) -> Generator[None]:
-    """Within the block, the first signal calls `act`; later ones do what `_AFTER_THE_FIRST` says."""
+    """Call `act` at the first signal in the block; later ones are handled as `_AFTER_THE_FIRST` says."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield
         return

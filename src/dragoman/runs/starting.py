@@ -1,4 +1,4 @@
-"""A model before its first step, with fresh weights or those of a finished model: what of that the run keeps."""
+"""Models before their first step, with fresh weights or those of a finished model."""
 
 import torch
 from torch import nn
@@ -19,20 +19,20 @@ from dragoman.training.freezing import tune
 from dragoman.training.optimiser import MasterWeights
 
 SHARED = ("source_embedding", "encoder")
-"""The parts that a translation model and an encoder alone have in common."""
+"""Parts that a translation model and an encoder alone have in common."""
 FAMILY_IN_WORDS = {
     "encoder_decoder": "a translation model",
     "language_model": "a language model",
     "encoder": "an encoder alone",
 }
-OF_TASK = frozenset({"labels", "pooling", "decoder_layers"})
+TASK_SETTINGS = frozenset({"labels", "pooling", "decoder_layers"})
 """Settings of the architecture that an encoder alone never takes over from the model that it starts from."""
-OF_DECODER = frozenset({"target_vocabulary", "tied", "output_bias", "alignment_head"})
+DECODER_SETTINGS = frozenset({"target_vocabulary", "tied", "output_bias", "alignment_head"})
 """Settings that it does not take over from a model with a decoder."""
 
 
 def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
-    """The architecture that a run keeps of the model that it starts from."""
+    """Return the architecture that a run keeps of the model that it starts from."""
     assert recipe.start is not None, "a run that starts from a model names it"
     family = FAMILIES[recipe.task]
     if config.family != family and not (family == "encoder" and config.family == "encoder_decoder"):
@@ -42,19 +42,19 @@ def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
         )
     if family != "encoder":
         return config
-    left = OF_TASK if config.family == "encoder" else OF_TASK | OF_DECODER
+    left = TASK_SETTINGS if config.family == "encoder" else TASK_SETTINGS | DECODER_SETTINGS
     kept = config.model_dump(mode="json", exclude_none=True, exclude=set(left))
     return check({**kept, "family": "encoder"}, "the model to start from", ModelConfig)
 
 
 def look_at_start(recipe: Recipe) -> Start | None:
-    """The model that a run starts from; None if it starts from nothing."""
+    """Return the facts of the model that a run starts from; None if it starts from nothing."""
     if recipe.start is None:
         return None
     stored = load_model(recipe.start.model)
     config = starting_config(stored.config, recipe)
     if recipe.tuning is not None:
-        adapter_for(recipe)  # refuses now, before any text is read, what cannot be tuned
+        adapter_for(recipe)  # refuses settings that cannot be tuned, before any text is read
         with torch.device("meta"):
             tune(build_model(_with_some_labels(config, recipe), seed=None), recipe.tuning)
     translates = recipe.task == "translation"
@@ -63,12 +63,12 @@ def look_at_start(recipe: Recipe) -> Start | None:
 
 
 def _with_some_labels(config: ModelConfig, recipe: Recipe) -> ModelConfig:
-    """The architecture with a head of any size, because nobody knows yet how many labels the text has."""
+    """Return the architecture with a head of any size, because the number of labels is not known yet."""
     return config.model_copy(update={"labels": 2}) if recipe.task in LABELLING_TASKS else config
 
 
 def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:
-    """Refuses a model whose training cannot fit in this machine's memory, by arithmetic and before anything is built.
+    """Refuse a model whose training cannot fit in this machine's memory, by arithmetic and before anything is built.
 
     On the CPU, it counts weights, gradients and one moment, in float32. On a GPU it counts only the weights, because
     they are made on the host; also for a model that trains `in_part`, which has few gradients. A vocabulary that is not
@@ -86,7 +86,8 @@ def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) ->
 
 
 def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[AnyModel, TrainState]:
-    """A model before its first step, and its state. It has new weights, or those of the model that it starts from.
+    """Build a model before its first step, and its state. It has new weights, or those of the model that it starts
+    from.
 
     If a run is `resumed`, a checkpoint will replace the weights, so the start is not loaded. Only adapters need it even
     then, because their checkpoints do not hold the model that they adapt.
@@ -107,7 +108,7 @@ def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[Any
 
 
 def adapter_for(recipe: Recipe) -> Adapter | None:
-    """What the adapter folders of a run say of its base; None if it saves whole models."""
+    """Return the description of a run's adapters; None if it saves whole models."""
     if recipe.start is None or recipe.lora is None:
         return None
     try:
@@ -118,8 +119,8 @@ def adapter_for(recipe: Recipe) -> Adapter | None:
 
 @torch.no_grad()
 def place_start(model: nn.Module, stored: StoredModel) -> None:
-    """Gives a fresh model the weights of the one that it starts from. An encoder alone takes over embedding and
-    encoder; its head and output stay fresh unless both fill in words.
+    """Give a fresh model the weights of the one that it starts from. An encoder alone takes over embedding and encoder;
+    its head and output stay fresh unless both fill in words.
     """
     if not isinstance(model, EncoderModel):
         place_weights(model, named_weights(stored.model))

@@ -1,4 +1,4 @@
-"""How far a run is: its `run.json`, and the list of runs with state, score and size. Loads no torch."""
+"""Status of runs: `run.json`, and the list of runs with state, score and size. Loads no torch."""
 
 import logging
 from collections.abc import Generator, Iterator
@@ -21,15 +21,15 @@ log = logging.getLogger(__name__)
 
 
 FORMAT = 1
-"""Of `run.json`."""
-USUAL = "tok:13a"
-"""How BLEU counts words, as signatures say it; a score that counts otherwise is listed as such."""
+"""Format number of `run.json`."""
+DEFAULT_COUNTING = "tok:13a"
+"""BLEU's default tokenization, as in signatures; a score with another one is listed as such."""
 PREPARED = "prepared"
-"""The status of a run of which a forecast (`--dry-run`) has prepared the text, and nothing else."""
+"""Status of a run of which a forecast (`--dry-run`) has prepared the text, and nothing else."""
 
 
 class _RunFile(Settings, extra="allow"):
-    """What `run.json` must hold; the version of Dragoman that wrote it may have added more."""
+    """Required content of `run.json`; the version of Dragoman that wrote it may have added more."""
 
     format: int
     asked: dict[str, Any]
@@ -37,16 +37,16 @@ class _RunFile(Settings, extra="allow"):
     status: str
     """prepared (by a forecast), preparing, training, stopped, diverged or finished."""
     steps: int | None = None
-    """Of a finished run."""
+    """Number of steps of a finished run."""
 
 
 def read_facts(run: RunFolder) -> dict[str, Any]:
-    """Reads a run's `run.json`."""
+    """Read a run's `run.json`."""
     return read_json_as(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
 
 
 def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
-    """Reads a run's `run.json` so that the run can go on."""
+    """Read a run's `run.json` so that the run can continue."""
     try:
         return read_facts(run)
     except ConfigError as error:
@@ -54,12 +54,12 @@ def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
 
 
 def record_status(run: RunFolder, status: str, **more: Any) -> None:
-    """Records in `run.json` how far a run is."""
+    """Record the status of a run in `run.json`."""
     write_json(run.facts, {**read_facts(run), "status": status, **more})
 
 
 def make_folder(run: RunFolder) -> None:
-    """Makes the folder of a run, if there is none."""
+    """Make the folder of a run, if there is none."""
     try:
         make_folders(run.path)
     except OSError as error:
@@ -67,7 +67,7 @@ def make_folder(run: RunFolder) -> None:
 
 
 def remove_unmade(run: RunFolder) -> None:
-    """Removes a run's folder if it holds nothing but `run.json`, because what was asked for could not be used."""
+    """Remove a run's folder if it holds nothing but `run.json`, because what was asked for could not be used."""
     if {path.name for path in run.path.iterdir()} <= {run.facts.name, LOCK}:
         with suppress(OSError):  # the error of the run matters more
             remove(run.path)
@@ -84,12 +84,12 @@ class _RecipeFile(Settings, extra="ignore"):
 
 
 class RunScore(NamedTuple):
-    """How good a run is, in one figure."""
+    """The score of a run, in one figure."""
 
     metric: str
     value: float
     test: str
-    """The name of the test set, or `dev` for the best validation so far."""
+    """Name of the test set, or `dev` for the best validation so far."""
 
 
 class RunFacts(NamedTuple):
@@ -101,18 +101,18 @@ class RunFacts(NamedTuple):
     files cannot be read.
     """
     steps: int
-    """Steps done so far."""
+    """Number of steps done so far."""
     steps_wanted: int | None
-    """Steps in all, once they are decided."""
+    """Number of all steps, once it is decided."""
     score: RunScore | None
     changed: float
-    """When its files last changed, in seconds since 1970."""
+    """Time of the last change of its files, in seconds since 1970."""
     bytes: int
     """Size of all its files."""
 
 
 def list_runs(folder: Path | str = "runs") -> tuple[RunFacts, ...]:
-    """The runs in `folder`, or the run that `folder` is; the run that changed last comes first.
+    """List the runs in `folder`, or the run that `folder` is; the run that changed last comes first.
 
     Raises:
         DataError: there is no such folder.
@@ -121,20 +121,20 @@ def list_runs(folder: Path | str = "runs") -> tuple[RunFacts, ...]:
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; dragoman runs takes the folder that holds the runs")
     run = RunFolder(folder)
-    runs = [run] if run.is_run else [each for path in folder.iterdir() if (each := RunFolder(path)).facts.exists()]
+    runs = [run] if run.is_run else [run for path in folder.iterdir() if (run := RunFolder(path)).facts.exists()]
     return tuple(sorted(map(_look_at, runs), key=lambda run: -run.changed))
 
 
 def _look_at(run: RunFolder) -> RunFacts:
     damage: list[Error | OSError] = []
     state, steps_wanted, score, metrics = "damaged", None, None, []
-    with _damage_collected(damage):
+    with _collect_damage(damage):
         state = read_facts(run)["status"]
-    with _damage_collected(damage):
+    with _collect_damage(damage):
         steps_wanted = _steps_wanted(run.recipe)
-    with _damage_collected(damage):
+    with _collect_damage(damage):
         score = _test_score(run.scores)
-    with _damage_collected(damage):
+    with _collect_damage(damage):
         metrics = read_metrics(run)
     for error in damage:
         log.warning("%s", error)
@@ -157,8 +157,8 @@ def _look_at(run: RunFolder) -> RunFacts:
 
 
 @contextmanager
-def _damage_collected(damage: list[Error | OSError]) -> Generator[None]:
-    """Collects an error in `damage`, so that the run's other facts and the other runs are still listed."""
+def _collect_damage(damage: list[Error | OSError]) -> Generator[None]:
+    """Collect an error in `damage`, so that the run's other facts and the other runs are still listed."""
     try:
         yield
     except (Error, OSError) as error:
@@ -171,21 +171,21 @@ def _steps_wanted(recipe: Path) -> int | None:
 
 
 def _test_score(path: Path) -> RunScore | None:
-    """The score on the set called `test`, else on the first set; for a fine-tuned model, the score afterwards."""
+    """Return the score on the set called `test`, else on the first set; for a fine-tuned model, the later score."""
     if not path.exists():
         return None
-    evaluations = [each for each in read_evaluations(path) if not each.system.startswith("before")]
-    best = next((each for each in evaluations if each.test.stem == "test"), next(iter(evaluations), None))
+    evaluations = [scored for scored in read_evaluations(path) if not scored.system.startswith("before")]
+    best = next((scored for scored in evaluations if scored.test.stem == "test"), next(iter(evaluations), None))
     if best is None:
         return None
     score = best.scores.get("bleu") or next(iter(best.scores.values()))
-    counted = next((field for field in score.signature.split("|") if field.startswith("tok:")), USUAL)
-    name = score.name if counted == USUAL else f"{score.name} ({counted})"
+    counted = next((field for field in score.signature.split("|") if field.startswith("tok:")), DEFAULT_COUNTING)
+    name = score.name if counted == DEFAULT_COUNTING else f"{score.name} ({counted})"
     return RunScore(name, score.value, best.test.stem)
 
 
 def _dev_score(metrics: list[dict[str, Any]]) -> RunScore | None:
-    """The score of the best validation, by the metric with which the run's task chooses its best model."""
+    """Return the score of the best validation, by the metric with which the run's task chooses its best model."""
     for name, metric, best in (("chrF", "dev_chrf", max), ("nats a character", "dev_nats_per_character", min)):
         if values := [line[metric] for line in metrics if line.get(metric) is not None]:
             return RunScore(name, best(values), "dev")

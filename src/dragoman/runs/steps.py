@@ -5,36 +5,36 @@ Start with `choose_length`.
 
 from typing import Literal, NamedTuple
 
-from dragoman.runs.choices import Draft
+from dragoman.runs.choices import RecipeDraft
 from dragoman.runs.recipe import LABELLING_TASKS, LIMITS, Recipe
 from dragoman.training.settings import noam_peak
 
 DEFAULT = "the default"
 DEFAULT_MINUTES = 30.0
 FINE_TUNE_EPOCHS, FINE_TUNE_STEPS, MOST_EPOCHS = 6.0, 300, 40
-"""Passes over the text by default, and the steps that they should make: so little text that its passes are too short
-gets more of them, up to the last.
+"""Default passes over the text, the steps that they should make, and the most passes: a text that is too small for that
+many steps gets more passes, up to the last number.
 """
 LABELLED_EPOCHS = {False: 20.0, True: 10.0}
 """Passes over labelled text, of which there is little: from fresh weights, and from another model's encoder."""
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
-"""Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
+"""Shares of the requested minutes: training and validation together, and validation at most; the rest is for saving."""
 VALIDATIONS = 10
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
 BEST_RATES, AT_WIDTH = {"adam": 2e-3, "adamw": 2e-3, "muon": 5.6e-3}, 256
-"""Best rates measured, at widths from 128 to 256. For other widths they go by the root of the width, unmeasured."""
+"""Best rates measured, at widths from 128 to 256. Other widths use the root of the width, unmeasured."""
 FINE_TUNE_RATE, NEW_HEAD_RATE, CLASSIFY_RATE = 0.25, 0.65, 0.5
-"""Shares of the rate that training from nothing takes: a finished model should only move a little, and more where it
-gets a new head for labels; a classifier without a start learns too few texts by heart at a higher rate.
+"""Shares of the rate that training from scratch uses: a finished model should only move a little, and more if it gets a
+new head for labels; a classifier without a start overfits its few texts at a higher rate.
 """
 LORA_RATE = 1.0
-"""The same for adapters. With a quarter of it, rank 16 gained 2.2 chrF in three epochs, not 9.0 (3,140 pairs, width
-192, one seed).
+"""The same share for adapters. With a quarter of it, rank 16 gained 2.2 chrF in three epochs, not 9.0 (3,140 pairs,
+width 192, one seed).
 """
 
 
 class Limit(NamedTuple):
-    """When training ends, as it was asked for."""
+    """End of training, as it was asked for."""
 
     name: Literal["steps", "epochs", "minutes"]
     amount: float
@@ -42,7 +42,9 @@ class Limit(NamedTuple):
 
 
 def limit_of(recipe: Recipe) -> Limit:
-    """Which of steps, epochs and minutes was asked for. The default is half an hour, or some epochs of little text."""
+    """Return the limit of training: steps, epochs or minutes. The default is half an hour, or some epochs of little
+    text.
+    """
     for name in LIMITS:
         if (amount := getattr(recipe.train, name)) is not None:
             return Limit(name, amount, "as asked for")
@@ -54,15 +56,15 @@ def limit_of(recipe: Recipe) -> Limit:
 
 
 def choose_length(
-    draft: Draft,
+    draft: RecipeDraft,
     batches: int | None = None,
     seconds: tuple[float, float] | None = None,
     continued_from: int | None = None,
 ) -> None:
-    """Chooses the number of steps, and what goes by it.
+    """Choose the number of steps, and the settings that depend on it.
 
     A limit in epochs needs the number of `batches` in them, one in minutes the `seconds` that a step and a validation
-    take. The steps of a finished run that is trained on count from where it ended, `continued_from`.
+    take. The steps of a finished run that is trained further count from its last one, `continued_from`.
     """
     limit, train = limit_of(draft.recipe), draft.recipe.train
     if limit.name == "steps":
@@ -98,8 +100,8 @@ def choose_length(
 
 
 def steps_in(minutes: float, step: float, validation: float, validate_every: int | None) -> tuple[int, int]:
-    """The steps and the validations that fit in so many minutes, if a step and a validation take so many seconds, 0 if
-    there is no validation. No validations are counted where their distance is given.
+    """Return the numbers of steps and validations that fit in these minutes, if a step and a validation take this many
+    seconds, 0 if there is no validation. No validations are counted if their distance is given.
     """
     seconds = 60 * minutes * SHARE_OF_STEPS
     if validate_every:
@@ -109,8 +111,8 @@ def steps_in(minutes: float, step: float, validation: float, validate_every: int
     return max(1, round((seconds - count * validation) / step)), count
 
 
-def choose_rate(draft: Draft) -> None:
-    """The highest learning rate goes by optimiser and width."""
+def choose_rate(draft: RecipeDraft) -> None:
+    """Choose the highest learning rate by optimiser and width."""
     recipe = draft.recipe
     train, width = recipe.train, recipe.model.d_model
     if train.schedule == "noam":

@@ -1,6 +1,6 @@
-"""What a run asks of its task: `Task`, with a subclass in a file of its own for each kind of task.
+"""Tasks of runs: `Task`, with a subclass in a separate file for each kind of task.
 
-The methods stand in the order in which a run calls them. All processes of a run execute them.
+The methods are in the order in which a run calls them. All processes of a run execute them.
 """
 
 import logging
@@ -22,7 +22,7 @@ from dragoman.files import discard, new_folder
 from dragoman.model.transformer import AnyModel, build_model
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.choices import TextFacts, Vocabularies
+from dragoman.runs.choices import TextFacts, VocabularySizes
 from dragoman.runs.recipe import Recipe, too_few_positions
 from dragoman.store.description import Description, ModelFiles, read_config
 from dragoman.store.folder import find_model, load_model
@@ -36,16 +36,18 @@ from dragoman.training.objective import CrossEntropy, Objective
 log = logging.getLogger(__name__)
 
 LOOKED_AT, STRANGE = 1_000, 0.4
-"""Rows in which a finished model's vocabulary is tried, and the share of tokens from which on it does not suit them."""
+"""Number of rows in which a finished model's vocabulary is tried, and the share of tokens from which on it does not
+suit them.
+"""
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
-"""What a model card says of the quality of a model that validation did not choose."""
+"""Sentence of a model card about the quality of a model that validation did not choose."""
 
 
 class Corpora(NamedTuple):
     """The text of a run, tokenized and encoded."""
 
     tokenizers: Tokenizers
-    """Of a task that reads one text, the same tokenizer on both sides."""
+    """For a task that reads one text, the same tokenizer on both sides."""
     train: EncodedCorpus
     dev: EncodedCorpus | None
     """None if nothing is held out."""
@@ -59,76 +61,76 @@ class Validated(NamedTuple):
     facts: Mapping[str, float]
     """The numbers for the metrics: `dev_loss` and others."""
     summary: str
-    """The same in a sentence, for the log."""
+    """Sentence for the log."""
     brief: str
-    """The same in a few characters, for the progress bar."""
+    """A few characters for the progress bar."""
     samples: str = ""
-    """The model's output for some examples, one a line."""
+    """Output of the model for some examples, one a line."""
     quality: str = ""
-    """The paragraph about quality in the model card."""
+    """Paragraph about quality in the model card."""
     generation: Mapping[str, Any] = {}
-    """Search options that were measured; those of the recipe go before them."""
+    """Search options that were measured; those of the recipe replace them."""
 
 
 @dataclass(frozen=True)
 class Task(ABC):
     """The task of one run. `prepare` and `encode` make something only once: a later call finds it in the run's folder.
 
-    `score` measures anew each time, and writes over the earlier scores. The other methods write nothing.
+    `score` measures again each time, and overwrites the earlier scores. The other methods write nothing.
     """
 
     run: RunFolder
     recipe: Recipe
-    """As far as it is resolved."""
+    """Recipe as far as it is resolved."""
     device: str = "cpu"
     progress: Progress = silent
     encoded: Corpora | None = None
     """None until the text is encoded."""
 
-    def of(self, recipe: Recipe) -> Self:
-        """The same task and text with other settings."""
+    def with_recipe(self, recipe: Recipe) -> Self:
+        """Return the same task and text with other settings."""
         return replace(self, recipe=recipe)
 
     # Before training: text
 
     def prepared_before(self) -> dict[str, Any] | None:
-        """Settings from the report on the recipe's data, if the data was prepared before the run."""
+        """Return settings from the report on the recipe's data, if the data was prepared before the run."""
         return None
 
     @abstractmethod
     def prepare(self) -> None:
-        """Reads, checks and splits text into the run's folder."""
+        """Read, check and split text into the run's folder."""
 
     @property
     @abstractmethod
     def report(self) -> Any:
-        """The report on the prepared text."""
+        """Report on the prepared text."""
 
     @abstractmethod
     def text_facts(self) -> TextFacts:
-        """How much text there is to train on."""
+        """Return the amount of the training text."""
 
     # Before training: ids
 
     @abstractmethod
     def learn_tokenizers(self) -> Tokenizers:
-        """Tokenizers learnt from the training text."""
+        """Learn tokenizers from the training text."""
 
     @property
     @abstractmethod
     def has_dev(self) -> bool:
-        """Whether text is held out for validation."""
+        """True if text is held out for validation."""
 
     @abstractmethod
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
-        """Encodes one split of the prepared text into a new folder."""
+        """Encode one split of the prepared text into a new folder."""
 
     def is_fit(self, _name: str, _corpus: EncodedCorpus) -> bool:
-        """Whether a corpus that was encoded earlier suits the recipe; settings may change until training begins."""
+        """Return True if an encoded corpus suits the recipe; settings may change until training begins."""
         return True
 
     def encode(self) -> Self:
-        """The same task with its text tokenized, by tokenizers that are learnt now if there are none, and encoded."""
+        """Return the same task with its text encoded. Tokenizers are learned now if there are none."""
         tokenizers = self._find_tokenizers()
         train = self._find_corpus("train", tokenizers)
         dev = self._find_corpus("dev", tokenizers) if self.has_dev else None
@@ -154,34 +156,34 @@ class Task(ABC):
 
     @property
     def corpora(self) -> Corpora:
-        """The encoded text."""
+        """Encoded text."""
         assert self.encoded is not None, "text is encoded before it is trained on"
         return self.encoded
 
     @property
     def dev(self) -> EncodedCorpus:
-        """The encoded text that validation measures."""
+        """Encoded text that validation measures."""
         assert self.corpora.dev is not None, "a run without a dev set is not validated"
         return self.corpora.dev
 
     @property
     def labels(self) -> Labels | None:
-        """The labels of the text; None where nothing is labelled."""
+        """Labels of the text; None if nothing is labelled."""
         return None
 
     @property
-    def vocabularies(self) -> Vocabularies:
-        """How many tokens and labels there are."""
+    def vocabularies(self) -> VocabularySizes:
+        """Numbers of tokens and labels."""
         source, target = self.corpora.tokenizers
-        return Vocabularies(
+        return VocabularySizes(
             source.size, target.size, self.corpora.tokenizers.joint, None if self.labels is None else self.labels.size
         )
 
     @cached_property
     def start(self) -> Description | None:
-        """What the model that the run starts from says of itself.
+        """Description of the model that the run starts from.
 
-        A run that resumes may do without that model. If its symbols were not the usual ones, the checkpoints say so.
+        A run that resumes may do without that model. If its symbols were not the default ones, the checkpoints say so.
         """
         if self.recipe.start is None:
             return None
@@ -192,11 +194,11 @@ class Task(ABC):
 
     @property
     def framing(self) -> Framing:
-        """The symbols around texts: those of the model that the run starts from, if there is one."""
+        """Symbols around texts: those of the model that the run starts from, if there is one."""
         return DEFAULT_FRAMING if self.start is None else self.start.framing
 
     def _find_tokenizers(self) -> Tokenizers:
-        """The run's tokenizers: saved earlier, those of the model that it starts from, or learnt now and saved."""
+        """Return the run's tokenizers: saved earlier, those of the model that it starts from, or new ones."""
         if self.run.tokenizer.exists():
             return Tokenizers.load(self.run.tokenizer)
         if self.recipe.start is None:
@@ -210,7 +212,7 @@ class Task(ABC):
         return tokenizers
 
     def _find_corpus(self, name: str, tokenizers: Tokenizers) -> EncodedCorpus:
-        """The corpus of one split: encoded earlier, and read once to check it; or encoded now."""
+        """Return the corpus of one split: encoded earlier, and read once to check it; or encoded now."""
         folder = self.run.corpus(name)
         if not folder.exists():
             return self.encode_split(name, tokenizers, folder)
@@ -229,29 +231,29 @@ class Task(ABC):
 
     @cached_property
     def objective(self) -> Objective:
-        """What training minimises: the cross-entropy of each target token or label."""
+        """Objective of training: the cross-entropy of each target token or label."""
         if complaint := too_few_positions(self.recipe, self.framing):
             raise ConfigError(complaint)
         return self.make_objective(self.batches_of(self.corpora.train, self.recipe.train.seed))
 
     @property
     def batches(self) -> Any:
-        """The batches of the training corpus, in the order that the seed gives."""
+        """Batches of the training corpus, in the order that the seed gives."""
         return self.objective.batches
 
     def batches_of(self, corpus: EncodedCorpus, seed: int | None = None) -> Any:
-        """The batches of a corpus; without a seed, in an order that is always the same."""
+        """Return the batches of a corpus; without a seed, in an order that is always the same."""
         settings = self.recipe.batches
         return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed, self.framing)
 
     def make_objective(self, batches: Any) -> Objective:
-        """The objective on these batches."""
+        """Return the objective on these batches."""
         train = self.recipe.train
         return CrossEntropy(batches, train.label_smoothing, alignment_weight=train.alignment_weight or 0.0)
 
     @property
     def identity(self) -> dict[str, str]:
-        """What must be unchanged when the run resumes: data, tokenizers and the symbols around texts."""
+        """Facts that must be unchanged when the run resumes: data, tokenizers and the symbols around texts."""
         train, tokenizers = self.corpora.train, self.corpora.tokenizers
         identity = {
             "data": train.identity,
@@ -261,7 +263,7 @@ class Task(ABC):
         return identity if self.framing == DEFAULT_FRAMING else {**identity, "framing": str(self.framing)}
 
     def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """Measures these weights on the dev set, in the run's precision; None if there is none.
+        """Measure these weights on the dev set, in the run's precision; return None if there is none.
 
         Raises:
             DecodeError: the weights are no longer finite.
@@ -282,18 +284,18 @@ class Task(ABC):
 
     @abstractmethod
     def measure(self, model: Any) -> Validated:
-        """Measures a model on the dev set. The model with the highest score is the best."""
+        """Measure a model on the dev set. The model with the highest score is the best."""
 
     # The model folder
 
     @property
     @abstractmethod
     def model_files(self) -> ModelFiles:
-        """The files of a model folder beside weights and card."""
+        """Files of a model folder besides weights and card."""
 
     def files(self, weights: int, steps: int, tokens: int, validated: Validated | None) -> ModelFiles:
-        """The files of a model folder beside its weights. The card says how many `weights` there are, how many `steps`
-        and `tokens` they were trained for, and how well they were `validated`.
+        """Return the files of a model folder besides its weights. The card states the number of `weights`, the `steps`
+        and `tokens` of their training, and their quality if they were `validated`.
         """
         quality, measured = (validated.quality, validated.generation) if validated else (UNMEASURED, {})
         files, card = self.model_files, self.card(weights, f"{steps:,} steps, {tokens:,} tokens", quality)
@@ -301,10 +303,10 @@ class Task(ABC):
 
     @abstractmethod
     def card(self, weights: int, training: str, quality: str) -> str:
-        """The model card."""
+        """Return the model card."""
 
     def made_with(self, architecture: str, layers: object, weights: int) -> str:
-        """The sentence of a model card about the model."""
+        """Return the sentence of a model card about the model."""
         model = self.recipe.model
         return (
             f"{architecture} ({model.preset}, {model.size}: width {model.d_model}, {layers} layers, {weights:,} "
@@ -312,15 +314,15 @@ class Task(ABC):
         )
 
     def text_name(self, name: str) -> str:
-        """What a model card calls the text."""
+        """Return the name of the text in a model card."""
         return name_on_card(self.recipe.data, name)
 
     # After training
 
     @abstractmethod
     def score(self) -> Sequence[Any]:
-        """Scores the best model of the run on its test sets, and writes `scores.json`."""
+        """Score the best model of the run on its test sets, and write `scores.json`."""
 
     def warning(self, _metrics: Sequence[Mapping[str, Any]], _best_step: int) -> str | None:
-        """A warning, by the lines of the run's metrics, if the best model has learnt next to nothing."""
+        """Return a warning, by the lines of the run's metrics, if the best model has learned next to nothing."""
         return None

@@ -1,8 +1,9 @@
-"""`train`: data -> tokenizer -> trained and scored model, in one run folder, resumed by the same call.
+"""Training of a run (`train`): data -> tokenizer -> trained and scored model, in one run folder, resumed by the same
+call.
 
-Each stage is written completely or not at all, and found again, so a run that was interrupted anywhere goes on from
+Each stage is written completely or not at all, and found again, so a run that was interrupted anywhere continues from
 there. Every process of a run executes these lines; only the first writes files and prints. `train_seeds` trains one
-recipe from several seeds, to see how good it is and how much of that is luck.
+recipe from several seeds, to measure its quality and the part of luck in it.
 """
 
 import logging
@@ -60,7 +61,7 @@ class RunResult:
     evaluations: tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]
     """Scores of the best model on each test set of the run; empty if the run was finished before."""
     task: str = "translation"
-    """The task that the recipe names."""
+    """Task of the recipe."""
 
 
 def train(
@@ -79,11 +80,11 @@ def train(
     progress: Progress | bool = True,
     **unknown: Any,
 ) -> RunResult:
-    """Trains a model from a recipe or from data, or continues a run; then scores it on its test sets.
+    """Train a model from a recipe or from data, or continue a run; then score it on its test sets.
 
     `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder,
-    `hub:…`), or a run folder. `task` and `minutes` are settings, and `overrides` are others, as `dotted.key=value`.
-    The run lies in `runs/name`; an unfinished run of that name is continued, unless `fresh` asks for a new name. `more`
+    `hub:…`), or a run folder. `task` and `minutes` are settings, and `overrides` are others, as `dotted.key=value`. The
+    run is in `runs/name`; an unfinished run of that name is continued, unless `fresh` asks for a new name. `more`
     trains a finished run further from its last state: the limit given with it counts from there, and the learning rate
     rises and falls again (`train.learning_rate` may be given too). `anyway` continues a run even on another machine, or
     after the text that its data was made from has changed.
@@ -93,15 +94,15 @@ def train(
 
     Raises:
         ConfigError, DataError, TokenizerError: what was given cannot be used; nothing was changed.
-        Interrupted: stopped on request; the same call goes on.
+        Interrupted: stopped on request; the same call continues.
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
-    given = {name: value for name, value in locals().items() if name not in ("what", "unknown")}
-    return train_run(what, RunOptions.of(**given, **unknown))
+    keywords = {name: value for name, value in locals().items() if name not in ("what", "unknown")}
+    return train_run(what, RunOptions.from_keywords(**keywords, **unknown))
 
 
 def train_run(what: What, options: RunOptions) -> RunResult:
-    """As `train`."""
+    """Train a run, as `train` does."""
     with join(options.device) as world:
         device, why = system.choose_device(options.device)
         options = replace(options, device=device, progress=options.progress if world.is_first else silent)
@@ -119,25 +120,25 @@ def train_run(what: What, options: RunOptions) -> RunResult:
                 return request
 
             request = world.share(look_up)
-            with _owned(request.run, world, options.threads):
+            with _lock_run(request.run, world, options.threads):
                 return _train(request, options, world)
 
 
 @contextmanager
-def _owned(run: RunFolder, world: World, threads: int | None) -> Generator[None]:
-    """Locks the run's folder on the first process. A single process can be interrupted anywhere. One of several must
-    not stop alone, because the others would wait for it; torchrun ends them together.
+def _lock_run(run: RunFolder, world: World, threads: int | None) -> Generator[None]:
+    """Lock the run's folder on the first process. A single process can be interrupted anywhere. One of several must not
+    stop alone, because the others would wait for it; torchrun ends them together.
     """
     with ExitStack() as stack:
         if world.is_first:
             stack.enter_context(lock(run.path))
         if world.size == 1:
-            stack.enter_context(interrupted_by_signals(f"go on with: {command_for(run, threads)}"))
+            stack.enter_context(interrupted_by_signals(f"continue with: {command_for(run, threads)}"))
         yield
 
 
 def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
-    """Everything that happens while the run's folder is locked."""
+    """Do everything that happens while the run's folder is locked."""
     run = request.run
     opened = world.share(lambda: open_run(request, options.threads))
     if opened.finished_at is not None:
@@ -157,7 +158,7 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
                 remove_unmade(run)
             raise
         session = Session.begin(task, world, options.anyway, command_for(run, unusual))
-        with _status_noted(run, world):
+        with _record_end(run, world):
             state = session.train()
         evaluations = _finish(task, state) if world.is_first else ()
         return RunResult(run.path, state.step, evaluations, task.recipe.task)
@@ -173,8 +174,8 @@ def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation
 
 
 @contextmanager
-def _status_noted(run: RunFolder, world: World) -> Generator[None]:
-    """Records that the run is being trained, and if it stops or diverges, that it did."""
+def _record_end(run: RunFolder, world: World) -> Generator[None]:
+    """Record that the run is being trained, and if it stops or diverges, that it did."""
     if not world.is_first:
         yield
         return
@@ -195,15 +196,15 @@ def _draw(run: RunFolder) -> None:
 
 
 def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> tuple[RunResult, ...]:
-    """Trains the runs NAME-seed1, NAME-seed2 … one after another, with `train.seed` 1, 2 …
+    """Train the runs NAME-seed1, NAME-seed2 … one after another, with `train.seed` 1, 2 …
 
-    Calling again continues an interrupted group. All runs split the data alike. The other `arguments` are those of
+    Calling again continues an interrupted group. All runs split the data equally. The other `arguments` are those of
     `train`.
 
     Raises:
-        ConfigError: `what` is a run, `seeds` is below one, or `overrides` set a seed; and what `train` raises.
+        ConfigError: `what` is a run, `seeds` is below one, or `overrides` set a seed; and the errors of `train`.
     """
-    what, options = only_one(what), RunOptions.of(**arguments)
+    what, options = only_one(what), RunOptions.from_keywords(**arguments)
     refuse_several("a group of seeds (--seeds)")
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, but is {seeds}")
@@ -224,7 +225,7 @@ def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> 
 
 
 def seed_runs(group: Path) -> list[Path]:
-    """The runs that `train_seeds` made under this name, by seed."""
+    """Return the runs that `train_seeds` made under this name, by seed."""
     numbered = {
         int(number): path
         for path in group.parent.glob(f"{group.name}-seed*")
@@ -234,7 +235,7 @@ def seed_runs(group: Path) -> list[Path]:
 
 
 def spreads(runs: Sequence[Path]) -> list[SeedScores]:
-    """The scores of several runs, for each test set and metric that all of them have."""
+    """Return the scores of several runs, for each test set and metric that all of them have."""
     scores = [read_scores(RunFolder(run).scores) for run in runs]
     return [
         SeedScores(test, [of_run[test][metric] for of_run in scores])

@@ -44,39 +44,40 @@ log = logging.getLogger(__name__)
 
 
 SAMPLED_LINES = 2_000
-"""Training lines that are checked for holding several sentences."""
+"""Number of training lines that are checked for several sentences."""
 SAMPLED_PAIRS = 300_000
-"""Training pairs that tell how a text is written, spread over all of them."""
+"""Number of training pairs from which conventions of the text are learned, spread over all of them."""
 TRANSLATED = 400
-"""Dev sentences that each validation translates, evenly spread over the dev set."""
+"""Number of dev sentences that each validation translates, evenly spread over the dev set."""
 SAMPLE = 1_000_000
-"""Most pairs that a vocabulary is learnt from, spread over all of the training text."""
+"""Most pairs that a vocabulary is learned from, spread over all of the training text."""
 EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
-"""Old pairs are encoded for so many epochs before they come again, but not more than this if one epoch needs fewer."""
+"""Number of epochs for which old pairs are encoded before they repeat, and the most old pairs if one epoch needs fewer.
+"""
 SHOWN = 3
-"""Translations that the log shows of a validation."""
+"""Number of translations that the log shows of a validation."""
 POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
-"""A model with a lower BLEU has learnt next to nothing if its chrF is lower too, or if this share of its translations
+"""A model with a lower BLEU has learned next to nothing if its chrF is lower too, or if this share of its translations
 shows one of the `SIGNS` (LOG.md).
 """
 FLAGGED = ("truncated", "repetition")
 """Flags for which each validation measures the share of translations."""
 LEAST_MINUTES, MORE_TIMES = 20, 4
-"""How long to train a model that has learnt next to nothing: at least so many minutes, and so many times as long."""
+"""Advice for a model that has learned next to nothing: the least minutes of training, and the factor of its minutes."""
 SIGNS = {
     "truncated": "do not end by themselves",
     "repetition": "repeat some words over and over",
     "alike": "are one and the same text",
 }
-"""What a metric `dev_…` says about translations, in words."""
+"""Metrics `dev_…` of translations, in words."""
 BRIEF = {"beam_size": 1, "length_ratio": 1.5, "length_extra": 10}
-"""Search options of validation. An untrained model writes until the length limit, so a lower limit than usual keeps it
-short.
+"""Search options of validation. An untrained model writes until the length limit, so a lower limit than the default
+keeps it short.
 """
 
 
 class TranslationTask(Task):
-    """Learns to translate from sentence pairs. The best model has the highest chrF on the dev set."""
+    """The task of translating, learned from sentence pairs. The best model has the highest chrF on the dev set."""
 
     def prepared_before(self) -> dict[str, Any] | None:
         path = self.recipe.data.path
@@ -97,10 +98,14 @@ class TranslationTask(Task):
         return read_report(self.run.data)
 
     def text_facts(self) -> TextFacts:
-        """The number of pairs, and the share of the first lines with several sentences. Warns of too few pairs."""
+        """Return the number of pairs, and the share of the first lines with several sentences. Warn if pairs
+        are few.
+        """
         pairs = self.report.splits["train"].pairs
         if 0 < pairs < FEW_PAIRS and self.recipe.start is None:
-            log.warning("only %s pairs to train on: a model of its own needs at least some ten thousand", f"{pairs:,}")
+            log.warning(
+                "only %s pairs to train on: a model from scratch needs at least some ten thousand", f"{pairs:,}"
+            )
         lines = [source for source, _ in islice(read_split(self.run.data, "train"), SAMPLED_LINES)]
         return TextFacts(pairs, sum(len(split_sentences(line)) > 1 for line in lines) / max(1, len(lines)))
 
@@ -111,7 +116,7 @@ class TranslationTask(Task):
         if self.recipe.start is not None and self.recipe.start.mix_data is not None:
             train = task.corpora.train
             pool, old = train.facts.pool, len(train) - self.report.splits["train"].pairs
-            which = f"other ones in each epoch, out of {old:,}" if pool else "the same ones in each epoch"
+            which = f"different ones in each epoch, out of {old:,}" if pool else "the same ones in each epoch"
             log.info("mixing in %s old pairs, %s", f"{pool.drawn if pool else old:,}", which)
         return task
 
@@ -132,7 +137,7 @@ class TranslationTask(Task):
         return (corpus.links is not None) == self._is_linked(name)
 
     def _is_linked(self, name: str) -> bool:
-        """Whether the tokens of a split's pairs are aligned: where a head learns from it."""
+        """Return True if the tokens of a split's pairs are aligned, so that a head learns from it."""
         return name == "train" and bool(self.recipe.train.alignment_weight)
 
     @property
@@ -140,7 +145,7 @@ class TranslationTask(Task):
         return bool(self.dev_pairs)
 
     def learn_tokenizers(self) -> Tokenizers:
-        """Tokenizers learnt from training pairs, from a sample of them if there are many."""
+        """Learn tokenizers from training pairs, from a sample of them if there are many."""
         count, settings = self.report.splits["train"].pairs, self.recipe.tokenizer
 
         def pairs() -> Iterator[tuple[str, str]]:
@@ -150,21 +155,21 @@ class TranslationTask(Task):
 
     @cached_property
     def conventions(self) -> PairConventions | None:
-        """How the training text is written, of the model that the run starts from if there is one; found once, and kept
-        in the run's folder.
+        """Conventions of the training text, of the model that the run starts from if there is one; found once, and
+        stored in the run's folder.
         """
         if (kept := PairConventions.load(self.run.path)) is not None:
             return kept
         if self.recipe.start is None:
-            found = learn_conventions(self.run.data, self.report)
+            conventions = learn_conventions(self.run.data, self.report)
         else:
-            found = read_conventions(find_model(self.recipe.start.model)) if self.start is not None else None
-        if found is not None:
-            found.save(self.run.path)
-        return found
+            conventions = read_conventions(find_model(self.recipe.start.model)) if self.start is not None else None
+        if conventions is not None:
+            conventions.save(self.run.path)
+        return conventions
 
     def batches_of(self, corpus: EncodedCorpus, seed: int | None = None) -> Any:
-        """Those with a seed, which are trained on, are varied."""
+        """Return the batches of a corpus. Those with a seed, which are trained on, are varied."""
         batches, settings = super().batches_of(corpus, seed), self.recipe.variation.model_dump(exclude_none=True)
         if seed is None or not any(settings.get(kind) for kind in ("joined", "rough", "protected")):
             return batches
@@ -190,11 +195,10 @@ class TranslationTask(Task):
 
     @property
     def languages(self) -> Languages:
-        """The languages of the data; an unknown one is that of the model that the run starts from, if there is one."""
-        of_data, of_start = (self.report.source_language, self.report.target_language), self._languages_of_start
-        return Languages(
-            *(one if one != UNKNOWN_LANGUAGE else other for one, other in zip(of_data, of_start, strict=True))
-        )
+        """Languages of the data; an unknown one is that of the model that the run starts from, if there is one."""
+        stated = self.report.source_language, self.report.target_language
+        both = zip(stated, self._languages_of_start, strict=True)
+        return Languages(*(language if language != UNKNOWN_LANGUAGE else known for language, known in both))
 
     @property
     def _languages_of_start(self) -> Languages:
@@ -221,7 +225,7 @@ class TranslationTask(Task):
         options = check(BRIEF, "validation", SearchOptions).but(target_language=self.recipe.decode.target_language)
         translations = translator.translate([source for source, _ in pairs], options, silent)
         references = [[target] for _, target in pairs]
-        scores = bleu_and_chrf([each.text for each in translations], references, self.languages.target)
+        scores = bleu_and_chrf([translation.text for translation in translations], references, self.languages.target)
         facts = {"dev_loss": loss, "dev_bleu": scores["bleu"], "dev_chrf": scores["chrf"], **_shares(translations)}
         return Validated(
             score=scores["chrf"],
@@ -240,8 +244,8 @@ class TranslationTask(Task):
         options = self.recipe.decode.model_dump(mode="json", exclude_none=True)
         tokenizers, conventions = self.corpora.tokenizers, self.conventions
         if conventions is not None and self.recipe.variation.protected and self.recipe.start is None:
-            learnt = all(tokenizer.placeholders for tokenizer in tokenizers)
-            conventions = conventions.model_copy(update={"placeholders": learnt})
+            has_placeholders = all(tokenizer.placeholders for tokenizer in tokenizers)
+            conventions = conventions.model_copy(update={"placeholders": has_placeholders})
         return ModelFiles(tokenizers, self.languages, options, framing=self.framing, conventions=conventions)
 
     def card(self, weights: int, training: str, quality: str) -> str:
@@ -272,17 +276,16 @@ class TranslationTask(Task):
         if not best:
             return None
         minutes = sum(line.get("seconds") or 0 for line in metrics) / 60
-        return f"the best model has learnt next to nothing ({best[-1]}); {self._advice(minutes)}"
+        return f"the best model has learned next to nothing ({best[-1]}); {self._advice(minutes)}"
 
     def _advice(self, minutes: float) -> str:
-        """What may help a model that learnt next to nothing in this many minutes."""
+        """Return advice for a model that learned next to nothing in this many minutes."""
         if self.recipe.start is not None:
             return "check that the text is in the model's languages and direction, or lower train.learning_rate"
         pairs = self.report.splits["train"].pairs
         if pairs < FEW_PAIRS:
-            return (
-                f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
-            )
+            advice = "give it more text, or fine-tune a finished model"
+            return f"{pairs:,} pairs are too few for a model from scratch: {advice}"
         more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
         advice = f"it was trained too briefly; train it further: dragoman train {self.run} --more --minutes {more}"
         if self.recipe.model.size != "tiny":
@@ -291,7 +294,7 @@ class TranslationTask(Task):
 
 
 def learn_conventions(data: Path, report: DataReport) -> PairConventions:
-    """How the training text in a folder of prepared data is written."""
+    """Learn the conventions of the training text in a folder of prepared data."""
 
     def pairs() -> Iterator[tuple[str, str]]:
         return evenly_spaced(read_split(data, "train"), report.splits["train"].pairs, SAMPLED_PAIRS)
@@ -300,10 +303,10 @@ def learn_conventions(data: Path, report: DataReport) -> PairConventions:
 
 
 def _old_pairs(data: Path, start: StartSettings) -> tuple[Iterator[tuple[str, str]], Pool | None]:
-    """The old pairs that are mixed in, and how many of them an epoch has, so that it has the rate asked for.
+    """Return the old pairs that are mixed in, and the number of them in an epoch, so that it has the rate asked for.
 
-    The rate counts characters, not pairs, because old sentences are often shorter and would weigh too little. The same
-    few pairs in each of many epochs would be learnt by heart, and the rest forgotten (docs/tuning.md).
+    The rate counts characters, not pairs, because old sentences are often shorter and would weigh too little. The model
+    would memorise the same few pairs in each of many epochs, and forget the rest (docs/tuning.md).
     """
     assert start.mix_data is not None, "old pairs are mixed in"
     _, new_characters = _pairs_and_characters(data)
@@ -316,7 +319,7 @@ def _old_pairs(data: Path, start: StartSettings) -> tuple[Iterator[tuple[str, st
 
 
 def _pairs_and_characters(data: Path | str) -> tuple[int, int]:
-    """How much training text a folder of prepared data holds, on both sides together."""
+    """Return the amount of training text in a folder of prepared data, on both sides together."""
     pairs = characters = 0
     for source, target in read_split(data, "train"):
         pairs += 1
@@ -325,7 +328,8 @@ def _pairs_and_characters(data: Path | str) -> tuple[int, int]:
 
 
 def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
-    """The signs that a translation model has learnt next to nothing, in words; None if it has learnt something.
+    """Return the signs that a translation model has learned next to nothing, in words; None if it has learned
+    something.
 
     `facts` is a line of the metrics.
     """
@@ -357,11 +361,12 @@ def _quality(facts: Mapping[str, float]) -> str:
         f"{facts['dev_loss']:.3f} nats a token.\n"
     )
     signs = signs_of_nothing(facts)
-    return quality + (f"**It has learnt next to nothing**: {signs}.\n" if signs else "")
+    return quality + (f"**It has learned next to nothing**: {signs}.\n" if signs else "")
 
 
 def _shares(translations: Sequence[Translation]) -> dict[str, float]:
-    """The share of translations with each flag, and the share of the most frequent translation."""
-    flagged = {f"dev_{flag}": sum(flag in each.flags for each in translations) / len(translations) for flag in FLAGGED}
-    ((_, count),) = Counter(each.text for each in translations).most_common(1)
-    return {**flagged, "dev_alike": count / len(translations) if count > 1 else 0.0}
+    """Return the share of translations with each flag, and the share of the most frequent translation."""
+    total = len(translations)
+    flagged = {f"dev_{flag}": sum(flag in result.flags for result in translations) / total for flag in FLAGGED}
+    ((_, count),) = Counter(result.text for result in translations).most_common(1)
+    return {**flagged, "dev_alike": count / total if count > 1 else 0.0}

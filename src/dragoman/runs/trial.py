@@ -1,4 +1,4 @@
-"""What training costs on this machine, measured on a model that is thrown away."""
+"""Trials: the cost of training on this machine, measured on a model that is thrown away."""
 
 import time
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from dragoman.training.distributed import ALONE, World
 from dragoman.training.loop import Trainer, fetch
 
 TRIAL_SECONDS = 12.0
-"""How long steps of mean size are timed."""
+"""Time for which steps of mean size are timed."""
 SEEN_BATCHES = 5_000
-"""The heaviest batches are sought among this many at the beginning of an epoch."""
+"""The heaviest batches are sought among this number at the beginning of an epoch."""
 
 
 class Trial:
-    """A few steps of a run on its own data, with the same memory as the run; several processes take them together.
-    Building one builds its model.
+    """A few steps of a run on its own data, with the same memory as the run; several processes take them together. The
+    constructor builds the model.
     """
 
     def __init__(self, task: Task, world: World = ALONE) -> None:
@@ -42,7 +42,7 @@ class Trial:
         return sum(weight.numel() for weight in self.state.masters.weights.values())
 
     def train_heaviest(self) -> None:
-        """Takes steps on the two batches that need the most memory: the one with the most tokens, and the one that
+        """Take steps on the two batches that need the most memory: the one with the most tokens, and the one that
         attention pads most.
 
         Raises:
@@ -54,12 +54,12 @@ class Trial:
 
         seen = [(indices, self.batches.size_of(indices)) for indices in islice(self.order, SEEN_BATCHES)]
         for weight in (lambda size: size.tokens, padded):
-            indices, _ = max(seen, key=lambda each: weight(each[1]))
+            indices, _ = max(seen, key=lambda item: weight(item[1]))
             self._step([indices] * self.recipe.train.accumulate)
 
     def seconds_a_step(self, progress: Progress) -> float:
-        """Seconds that a step of mean size takes: the median over `TRIAL_SECONDS`, because a machine may stall for
-        seconds in one step.
+        """Return the seconds that a step of mean size takes: the median over `TRIAL_SECONDS`, because a machine may
+        stall for seconds in one step.
         """
         accumulate = self.recipe.train.accumulate
         taken: list[float] = []  # seconds a token
@@ -73,7 +73,7 @@ class Trial:
         return accumulate * self.batches.tokens / len(self.order) * median(taken)
 
     def seconds_a_validation(self) -> float:
-        """Seconds that a validation takes; 0 if there is no dev set."""
+        """Return the seconds that a validation takes; 0 if there is no dev set."""
         started = time.monotonic()
         with suppress(DecodeError):  # the few steps of a trial may diverge; the time is the same
             if self.task.validate(merged(self.model, self.state.weights)) is None:
@@ -81,7 +81,7 @@ class Trial:
         return time.monotonic() - started
 
     def save(self, folder: Path) -> None:
-        """Writes a checkpoint, as a run does."""
+        """Write a checkpoint, as a run does."""
         files = self.task.files(self.parameters, 0, 0, None)
         save_checkpoint(folder, self.state, self.model, files, {}, {})
 
@@ -92,8 +92,8 @@ class Trial:
 
 
 def try_out(task: Task, world: World = ALONE) -> tuple[float, float]:
-    """The seconds that a step and a validation take. All processes of a run take the steps, and get what the first
-    measured.
+    """Return the seconds that a step and a validation take. All processes of a run take the steps, and get what the
+    first measured.
     """
     trial = Trial(task, world)
     trial.train_heaviest()

@@ -1,4 +1,4 @@
-"""`render_page`: the facts of a record as one HTML file that needs no network and shows the whole way of a text."""
+"""The HTML file of a record (`render_page`), which needs no network and shows a text's whole path through the model."""
 
 import base64
 import hashlib
@@ -27,7 +27,7 @@ ORDER = (
     "search",
     "about",
 )
-"""The sections, as they stand on the page."""
+"""Sections in the order of the page."""
 
 _PARTS = Path(__file__).parent / "parts"
 _UNSAFE = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -38,9 +38,10 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def render_page(facts: Facts, sections: Sequence[str] = ORDER) -> str:
-    """The HTML of the page, from `record.facts(pack)`. They are data in it: no text can become markup or program.
+    """Return the HTML of the page, from `record.facts(pack)`. They are data in it: no text can become markup or
+    program.
 
-    A page of some `sections` alone has them unfolded.
+    If the page has only some `sections`, they are unfolded.
 
     Raises:
         ConfigError: there is no such section.
@@ -58,8 +59,8 @@ def render_page(facts: Facts, sections: Sequence[str] = ORDER) -> str:
 
 
 def pack(array: np.ndarray[Any, Any]) -> Facts:
-    """Its shape, and its numbers in row-major order: integers as a list, others as float32 in 3 of its 4 bytes and
-    base64 (`f24`), which is far shorter than their digits.
+    """Return the shape and the numbers of an array in row-major order: integers as a list, others as float32 in 3 of
+    its 4 bytes and base64 (`f24`), which is far shorter than their digits.
 
     A packed number keeps its sign, its exponent and 15 bits of its fraction: its relative error is at most 2^-16, so
     the four digits that a page shows are right.
@@ -76,7 +77,7 @@ def pack(array: np.ndarray[Any, Any]) -> Facts:
 
 
 def _upper_bytes(floats: np.ndarray[Any, Any]) -> bytes:
-    """The upper three bytes of each float32, little-endian, after rounding to the nearest, ties to even."""
+    """Return the upper three bytes of each float32, little-endian, after rounding to the nearest, ties to even."""
     words = floats.view("<u4")
     halfway = np.uint32(0x7F) + ((words >> np.uint32(8)) & np.uint32(1))
     rounded = np.where(np.isnan(floats), np.uint32(0x7FC00000), words + halfway).astype("<u4")
@@ -84,7 +85,7 @@ def _upper_bytes(floats: np.ndarray[Any, Any]) -> bytes:
 
 
 def as_json(facts: Facts) -> str:
-    """JSON that can stand in a script element: nothing in it ends the element."""
+    """Return JSON for a script element: nothing in it ends the element."""
     text = json.dumps(_readable(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, escaped in _UNSAFE.items():  # much faster than str.translate on megabytes
         text = text.replace(character, escaped)
@@ -92,20 +93,20 @@ def as_json(facts: Facts) -> str:
 
 
 def _readable(value: Any) -> Any:
-    """Numbers with nine digits, which is all that a float32 has. JSON has no numbers that are not finite: `core.js`
-    reads them from {"number": "NaN"}.
+    """Round numbers to nine digits, which is the precision of float32. JSON has no numbers that are not finite:
+    `core.js` reads them from {"number": "NaN"}.
     """
     if isinstance(value, float):
         return float(f"{value:.9g}") if math.isfinite(value) else {"number": _NOT_FINITE[str(value)]}
     if isinstance(value, dict):
-        return {key: _readable(each) for key, each in value.items()}
+        return {key: _readable(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_readable(each) for each in value]
+        return [_readable(item) for item in value]
     return value
 
 
 def _script(sections: Sequence[str]) -> str:
-    """The program of the page. Each section is a scope of its own."""
+    """Return the program of the page. Each section has its own scope."""
     shared = (_read(f"{name}.js") for name in ("core", "controls", "figures", "multiplication"))
     scopes = (f"(() => {{\n{_read(f'{name}.js')}\n}})();" for name in ORDER if name in sections)
     unfolded = "false" if len(sections) == len(ORDER) else "true"

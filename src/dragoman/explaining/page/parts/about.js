@@ -1,4 +1,4 @@
-// What the page is, how it was made, and what its numbers do not say.
+// About the page: its origin, and the limits of its numbers.
 (() => {
   const { el, count } = page;
   const { record } = page;
@@ -8,7 +8,7 @@
   const KEYS = [
     ["Tab", "goes to the next control. Rows of tokens and the tree are one stop each."],
     ["← →", "in a row of tokens go to the next one; elsewhere in “Word by word”, to the next step."],
-    ["← → ↑ ↓", "walk the tree of the search, and the cells of tables of weights."],
+    ["← → ↑ ↓", "move in the tree of the search, and in the cells of tables of weights."],
     ["Home, End", "go to the first and to the last."],
     ["Enter, Space", "fold and unfold a section, and choose what has the focus."],
   ];
@@ -17,7 +17,7 @@
     const languages = record.languages ? `, from ${page.languageName(0)} to ${page.languageName(1)}` : "";
     const family = FAMILIES[record.family] ?? record.family.replaceAll("_", " ");
     return [el("p", {}, `Dragoman ${record.version} recorded one pass of the model through the text in float32 on a processor, and made this page of it. Everything on it is in this one file: it loads nothing and sends nothing.`),
-      el("p", {}, `The model is ${family}${languages}, with ${count(record.weight_count)} weights. It lies in `, el("bdi", { class: "mono" }, record.model), ".")];
+      el("p", {}, `The model is ${family}${languages}, with ${count(record.weight_count)} weights. It is in `, el("bdi", { class: "mono" }, record.model), ".")];
   }
 
   function architecture() {
@@ -29,7 +29,7 @@
 
   function says(part) {
     const contributions = part.contributions
-      ? el("li", {}, page.link("why", "What spoke for a word"), " is an approximation: a text without a word is unlike those that the model was trained on, and two words that say the same hide each other.")
+      ? el("li", {}, page.link("why", "What supports a word"), " is an approximation: a text without a word is unlike those that the model was trained on, and two words that say the same hide each other.")
       : null;
     return el("ul", {},
       el("li", {}, page.link("attention", "Attention"), " is the way in which tokens get at what other tokens hold. Each weight says how much of a token's value was mixed in, in one head of one layer."),
@@ -49,7 +49,7 @@
     ["alignment error rate", "how far links between words are from those of a person: 0 is perfect, 1 has none right", "alignment"],
   ];
 
-  // What the page talks of; the words of searches and alignments only where there are any.
+  // A glossary; the terms of searches and alignments only if there are any.
   function words(part) {
     const there = { search: part.searches.length > 0, alignment: part.alignment !== null };
     const shown = WORDS.filter(([, , of]) => !of || there[of]);

@@ -1,4 +1,4 @@
-// Which word came from which: the words of both sides, and lines between those that the alignment links.
+// Word alignment: the words of both sides, and lines between those that the alignment links.
 const { el, svg, percent } = page;
 const NAMED = 4; // words that the line below the picture names
 const PRINTED = 640; // pixels that a line of words may have on paper
@@ -19,7 +19,7 @@ function read(part) {
 
 class Picture {
   constructor(aligned, chosen) {
-    Object.assign(this, { aligned, chosen }); // chosen(side, word) is told what the pointer or the focus is on
+    Object.assign(this, { aligned, chosen }); // chosen(side, word) receives the word under the pointer or the focus
     this.buttons = { source: this.buttonsOf("source"), target: this.buttonsOf("target") };
     this.lines = aligned.links.map(([source, target]) =>
       svg("path", { class: "link", "stroke-width": (1.5 + 3 * aligned.weight(source, target)).toFixed(2) }));
@@ -58,7 +58,7 @@ class Picture {
     this.chosen(side, word);
   }
 
-  // Two lines of words where these fit, else two columns; then the lines from word to word.
+  // Draw two lines of words if these fit, else two columns; then the lines from word to word.
   layout(room = this.box.clientWidth) {
     this.box.classList.remove("columns");
     const rows = [...this.box.querySelectorAll(".words")];
@@ -113,7 +113,7 @@ addEventListener("afterprint", () => shown?.layout());
 
 function build(root, part) {
   const aligned = read(part);
-  const line = el("p", { class: "readout", role: "status" }, "Point at a word, or walk with the arrow keys, to see its weights on all the words of the other side.");
+  const line = el("p", { class: "readout", role: "status" }, "Point at a word, or use the arrow keys, to see its weights on all the words of the other side.");
   const picture = new Picture(aligned, (side, word) => line.replaceChildren(...sentence(aligned, side, word).flat(Infinity)));
   const { how } = part.alignment;
   shown = picture;

@@ -1,6 +1,6 @@
-// Where it looked: the weights of one attention head as a table that the arrow keys walk, and the arithmetic of a cell.
+// Attention: the weights of one head as a table for the arrow keys, and the arithmetic of a cell.
 const { el, number, percent, state } = page;
-const LARGEST = 60; // tokens on a side that the table shows at once; of more it shows a window
+const LARGEST = 60; // most tokens on a side of the whole table; if there are more, it shows a window
 const WINDOW = 40;
 const NUMBERED = 16; // columns up to which cells have room for numbers
 
@@ -18,7 +18,7 @@ const record = () => {
   return { stack, layer, attention: layer.attentions.find((each) => each.name === state.attention) };
 };
 
-// The numbers behind the table: of one head, or the mean of the weights of all heads.
+// The numbers of the table: of one head, or the mean of the weights of all heads.
 function matrixOf(attention, head, shown) {
   const of = page.headOf(attention, head ?? 0);
   const heads = Array.from({ length: of.heads }, (_, each) => each);
@@ -46,7 +46,7 @@ function headShown(attention) {
 const chip = (token) => page.token(token);
 const writes = (stack, t) => (stack.name === "decoder" ? page.part.steps[t]?.token : null);
 
-// A row of the decoder belongs to two words: what is read there and what is written next.
+// A row of the decoder belongs to two words: the one that is read there and the one that is written next.
 const rowName = (stack, t) => {
   const next = writes(stack, t);
   return [chip(stack.tokens[t]), next ? el("span", { class: "writes" }, "→ ", el("bdi", {}, page.tokenText(next))) : null];
@@ -73,7 +73,7 @@ class Grid {
     this.box.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Shows a matrix; `names` are {rows, columns} of tokens, `stack` the one of the rows.
+  // Show a matrix; `names` are {rows, columns} of tokens, `stack` the one of the rows.
   show(matrix, keys, stack) {
     Object.assign(this, { matrix, keys, stack });
     this.at = [state.query, state.key];
@@ -139,7 +139,7 @@ class Grid {
     event.preventDefault();
   }
 
-  // Goes to a cell, and takes the window along where the cell lies outside.
+  // Go to a cell, and move the window if the cell is outside.
   move([t, s]) {
     const to = [Math.max(0, Math.min(this.matrix.rows - 1, t)), Math.max(0, Math.min(this.matrix.columns - 1, s))];
     this.find(this.at)?.setAttribute("tabindex", "-1");
@@ -150,7 +150,7 @@ class Grid {
     cell.focus();
   }
 
-  // Marks the cell that was chosen, here or by another section.
+  // Mark the cell that was chosen, here or by another section.
   mark() {
     const chosen = [state.query, state.key];
     const focused = this.box.contains(document.activeElement) && document.activeElement.closest(".cell");
@@ -207,7 +207,7 @@ function controls(part) {
   return box;
 }
 
-// One small picture a head, as buttons.
+// One small picture for each head, as buttons.
 function thumbnails() {
   const box = el("div", { class: "thumbnails", role: "group", "aria-label": "Heads of this layer" });
   const draw = () => {
@@ -305,7 +305,7 @@ function build(root, part) {
   };
   const kind = page.choice("The table shows", SHOWN, shown, (chosen) => ((shown = chosen), draw()));
   root.append(
-    el("p", {}, "Every token asks with its query, and every token offers a key. Where the two fit, the product is large and the token looks there. Layers, heads and tokens are counted from 0."),
+    el("p", {}, "Every token asks with its query, and every token offers a key. If the two fit, the product is large and the token looks there. Layers, heads and tokens are counted from 0."),
     controls(part), thumbnails(), el("div", { class: "controls" }, kind), note,
     page.scroller("Attention, queries in rows and keys in columns", grid.box), line, many, arithmetic);
   draw();
@@ -315,7 +315,7 @@ function build(root, part) {
   page.listen("step", () => state.stack === "decoder" && page.set({ query: state.step }));
 }
 
-// The first cell of most attentions says nothing, so the reader begins at the key that the first query looks at most.
+// The first cell of most attentions says nothing, so the section begins at the key that the first query looks at most.
 function startAtStrongest() {
   if (state.query || state.key) return;
   const { attention } = record();
@@ -325,11 +325,11 @@ function startAtStrongest() {
 }
 
 function noteOn(shown, stack) {
-  const rows = stack.name === "decoder" ? " A row is named after the token that is read there; after the arrow stands the one that is written next." : "";
+  const rows = stack.name === "decoder" ? " A row has the name of the token that is read there; the token after the arrow is written next." : "";
   if (state.head === null) return `The mean of the weights of all heads, in hundredths.${rows} Choose a head to see its products.`;
   const what = {
     weights: "Weights in hundredths: each row sums to 100.",
-    masked: "Products q·k / √d_k that the mask leaves. −∞ stands where a token may not look.",
+    masked: "Products q·k / √d_k that the mask leaves. −∞ marks tokens that the query may not look at.",
     products: "Products q·k / √d_k of all queries and keys, before the mask. Blue is above zero, orange below.",
   };
   return `${what[shown]}${rows}`;
@@ -338,7 +338,7 @@ function noteOn(shown, stack) {
 page.section({
   id: "attention",
   title: "Where it looked",
-  lead: "The attention of every head, and how each weight comes about.",
+  lead: "The attention of every head, and the arithmetic of each weight.",
   when: (part) => part.stacks.some((stack) => stack.layers[0]?.attentions.length),
   build,
 });

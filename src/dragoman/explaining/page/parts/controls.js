@@ -30,11 +30,11 @@
     return el("label", { class: "check" }, input, el("span", {}, label));
   };
 
-  // A box for what may be wider than the page: it scrolls by itself, and the keyboard reaches it.
+  // A box for content that may be wider than the page: it scrolls, and the keyboard reaches it.
   page.scroller = (label, ...children) =>
     el("div", { class: "scroller", role: "region", "aria-label": label, tabindex: "0" }, children);
 
-  // Makes the buttons inside an element one stop for Tab: arrow keys, Home and End go from one to the next, and
+  // Make the buttons inside an element one stop for Tab: arrow keys, Home and End move between them, and
   // `stop(button)` says which is the stop.
   page.rove = (box) => {
     const buttons = () => [...box.querySelectorAll("button")].filter((button) => !button.disabled);
@@ -62,7 +62,7 @@
     return details;
   };
 
-  // The top of the page: the name, and the chooser of parts where a text has several.
+  // The top of the page: the name, and the chooser of parts if a text has several.
   page.top = (root) => {
     root.append(el("p", { class: "name" }, "Dragoman"), el("h1", {}, page.title));
     const { parts } = page.record;

@@ -1,11 +1,11 @@
-// The page: the record, what is chosen, elements, numbers, colours, and sections. Sections build themselves on this.
+// The page: the record, the selection, elements, numbers, colours, and sections. Sections build themselves on this.
 const page = (() => {
   // JSON has no numbers that are not finite; they come as {"number": "NaN"}.
   const revived = (key, value) => (value?.number === undefined ? value : Number(value.number));
   const record = JSON.parse(document.getElementById("record").textContent, revived);
   const title = record.family === "encoder_decoder" ? "Inside a translation" : "Inside a model";
   const sections = [];
-  const listeners = new Set(); // {names, tell, owner}
+  const listeners = new Set(); // {names, notify, owner}
   const decoded = new WeakMap();
   let owner = null; // the section that is being built
 
@@ -78,7 +78,7 @@ const page = (() => {
 
   const count = (n) => proper(n.toLocaleString("en"));
 
-  // A probability: one decimal, and more where one would say nothing or everything.
+  // A probability: one decimal, and more if one would round to nothing or everything.
   function percent(p) {
     if (!Number.isFinite(p)) return "not a number";
     const hundred = 100 * p;
@@ -91,7 +91,7 @@ const page = (() => {
 
   // ---- languages ----
 
-  // The English name of the language of a side, 0 or 1; its code where it has none; null where it isn't known.
+  // The English name of the language of a side, 0 or 1; its code if it has none; null if it isn't known.
   function languageName(side) {
     const code = record.languages?.[side];
     try {
@@ -129,7 +129,7 @@ const page = (() => {
     return el(button ?? "span", { type: button, class: classes, dir: "auto", ...others }, pieces);
   }
 
-  // ---- what is chosen ----
+  // ---- the selection ----
 
   const state = { part: 0, step: 0, stack: "decoder", layer: 0, attention: "self_attention" };
   Object.assign(state, { head: null, query: 0, key: 0, width: 1, temperature: 1 });
@@ -137,7 +137,7 @@ const page = (() => {
   const part = () => record.parts[state.part];
   const stack = (name) => part().stacks.find((each) => each.name === name);
 
-  // What a reader sees first of a part: the last layer but one, where words are usually aligned best.
+  // The first selection in a part: the last layer but one, where words are usually aligned best.
   function opening() {
     const first = stack("decoder") ?? stack("encoder");
     if (!first) return {};
@@ -152,7 +152,7 @@ const page = (() => {
     };
   }
 
-  // Changes some of what is chosen, and tells who listens. A layer, head, step, query or key beyond the last is the last.
+  // Change the selection, and call the listeners. A layer, head, step, query or key beyond the last is the last.
   function set(changes) {
     const before = { ...state };
     Object.assign(state, changes);
@@ -161,7 +161,7 @@ const page = (() => {
     const changed = new Set(Object.keys(state).filter((name) => state[name] !== before[name]));
     if (changed.has("part")) return rebuild();
     for (const listener of [...listeners])
-      if (listeners.has(listener) && listener.names.some((name) => changed.has(name))) owned(listener.owner, listener.tell);
+      if (listeners.has(listener) && listener.names.some((name) => changed.has(name))) owned(listener.owner, listener.notify);
   }
 
   function settle() {
@@ -182,8 +182,8 @@ const page = (() => {
   }
 
   // A listener is dropped when the section that it belongs to is rebuilt.
-  function listen(names, tell) {
-    listeners.add({ names: [names].flat(), tell, owner });
+  function listen(names, notify) {
+    listeners.add({ names: [names].flat(), notify, owner });
   }
 
   function owned(section, act) {
@@ -239,16 +239,16 @@ const page = (() => {
       section.built = false;
       if (shown && section.open) construct(section);
     }
-    owned(null, () => listeners.forEach((each) => each.owner === null && each.names.includes("part") && each.tell()));
+    owned(null, () => listeners.forEach((each) => each.owner === null && each.names.includes("part") && each.notify()));
   }
 
-  // A link to a section; its text alone where this part has no such section.
+  // A link to a section; its text alone if this part has no such section.
   function link(id, ...shown) {
     const section = sections.find((each) => each.id === id);
     return section?.when(part()) ? el("a", { href: `#${id}` }, shown) : el("span", {}, shown);
   }
 
-  // Opens a section and goes there; what a link to it does.
+  // Open a section and go there, as a link to it does.
   function go(id) {
     const section = sections.find((each) => each.id === id);
     if (!section) return document.getElementById(id)?.focus();
@@ -267,11 +267,11 @@ const page = (() => {
     else location.hash = href;
   }
 
-  // In a frame, one section needs no title, and the page around it is told how high the section is.
+  // In a frame, one section needs no title, and the surrounding page receives the section's height.
   function fit() {
     document.getElementById("top").hidden = sections.length === 1 && record.parts.length === 1;
-    const tell = () => parent.postMessage({ height: Math.ceil(document.body.getBoundingClientRect().height) }, "*");
-    new ResizeObserver(tell).observe(document.body);
+    const report = () => parent.postMessage({ height: Math.ceil(document.body.getBoundingClientRect().height) }, "*");
+    new ResizeObserver(report).observe(document.body);
   }
 
   const openAll = () => sections.filter((each) => !each.root.hidden).forEach((each) => unfold(each, true));

@@ -29,7 +29,7 @@
 
   // ---- bars ----
 
-  // A number with a bar beside it. Signed bars start in the middle: to the right above zero, to the left below.
+  // A number with a bar next to it. Signed bars start in the middle: to the right above zero, to the left below.
   page.bar = (x, max, { signed = true, text = number(x) } = {}) => {
     const share = max > 0 ? Math.min(1, Math.abs(x) / max) : 0;
     const start = !signed ? 0 : x < 0 ? 50 * (1 - share) : 50;
@@ -41,7 +41,7 @@
       el("span", { class: signed ? "bar signed" : "bar", "aria-hidden": "true" }, fill), el("span", { class: "figure" }, text));
   };
 
-  // Whether a person moved the pointer here; browsers also tell when the page moves under a mouse at rest.
+  // Whether a person moved the pointer here; browsers also report it when the page moves under a mouse at rest.
   let rest = null;
   addEventListener("pointermove", ({ clientX, clientY }) => (rest = [clientX, clientY]), true);
   page.moved = ({ clientX, clientY }) => !rest || rest[0] !== clientX || rest[1] !== clientY;

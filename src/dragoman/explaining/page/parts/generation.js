@@ -1,7 +1,7 @@
-// Word by word: at each step, what could have been written, and where the model looked.
+// Word by word: at each step, the candidates, and where the model looked.
 (() => {
   const { el, svg, number, count, percent, state } = page;
-  const foretells = (part) => part.source === null; // a language model: nothing was written, it read
+  const predicts = (part) => part.source === null; // a language model: nothing was written, it read
   const sum = (numbers) => numbers.reduce((total, each) => total + each, 0);
   const normaliserOf = (step) => step.normalisers[page.record.temperatures.indexOf(state.temperature)];
   const logProb = (logit, step) => logit / state.temperature - normaliserOf(step);
@@ -45,7 +45,7 @@
         style: { "--p": Math.exp(step.log_prob).toFixed(4) }, class: "written",
         "aria-label": `step ${i + 1}: ${page.tokenText(step.token)}, ${percent(Math.exp(step.log_prob))}`,
       }));
-    const label = foretells(part) ? "Tokens that came next" : "Tokens written";
+    const label = predicts(part) ? "Tokens that came next" : "Tokens written";
     const box = page.rove(el("div", { class: "tokens", dir: page.directionOf(part.written.join("")), role: "group", "aria-label": label }, chips));
     function show() {
       chips.forEach((chip, i) => {
@@ -65,7 +65,7 @@
     function show() {
       const steps = part.steps.slice(0, state.step + 1).map((step) => step.log_prob);
       const step = part.steps[state.step];
-      const last = foretells(part) && state.step === part.steps.length - 1;
+      const last = predicts(part) && state.step === part.steps.length - 1;
       const rank = step.rank === 1 ? "the likeliest" : `the ${ordinal(step.rank)} likeliest`;
       line.replaceChildren(
         last ? "The text ends here; the likeliest next token is " : "", page.token(step.token),
@@ -91,7 +91,7 @@
   }
 
   function markOf(part) {
-    if (!foretells(part)) return "written";
+    if (!predicts(part)) return "written";
     return state.step === part.steps.length - 1 ? "likeliest" : "came next";
   }
 
@@ -186,13 +186,13 @@
   page.section({
     id: "generation",
     title: "Word by word",
-    lead: foretells(page.record.parts[0])
+    lead: predicts(page.record.parts[0])
       ? "After each token the model gives every token of its vocabulary a probability of coming next."
       : "At each step the model gives every token of its vocabulary a probability, and one is written.",
     open: true,
     when: (part) => part.steps.length > 0,
     build(root, part) {
-      if (foretells(part))
+      if (predicts(part))
         root.append(el("p", {}, "Nothing was written here: the model read the text, and each step shows the token that came next among those that it expected."));
       root.append(stepper(part), writing(part), total(part), el("div", { class: "halves" }, candidates(part), looks(part)));
       root.addEventListener("keydown", (event) => {

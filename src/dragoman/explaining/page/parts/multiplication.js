@@ -38,7 +38,7 @@
     return { score, max, exponential, total, weight: exponential.map((each) => each / total) };
   };
 
-  // The whole way of one cell, as steps of a list. `labels` are {query, keys}: elements made anew at each call.
+  // The arithmetic of one cell, as steps of a list. `labels` are {query, keys}: functions that return new elements.
   page.multiplication = (of, t, s, labels, recordedOutput) => {
     const row = page.softmaxRow(of, t);
     return el("ol", { class: "steps" },

@@ -1,4 +1,4 @@
-// What happened, in words made from the numbers, and the path through the model as a row of links.
+// An overview in words made from the numbers, and the path through the model as a row of links.
 (() => {
   const { el, number, count, percent } = page;
   const quoted = (text) => el("bdi", { class: "quoted" }, `“${text}”`);
@@ -9,13 +9,13 @@
     const side = (label, text, language, more) =>
       el("div", { class: "side" }, el("p", { class: "label" }, label),
         el("p", { class: `sentence ${more}`, dir: "auto", lang: language ?? null }, text));
-    const { languages, given } = page.record;
+    const { languages, has_given_target: given } = page.record;
     if (part.source === null) return root.append(side("Text", part.target, null, "target"));
     root.append(side(page.languageName(0) ?? "Source", part.source, languages?.[0], ""),
       side((page.languageName(1) ?? "Translation") + (given ? ", given" : ""), part.target, languages?.[1], "target"));
   }
 
-  // The steps whose tokens stand in the text: a language model's last one only foretells.
+  // The steps whose tokens are in the text: a language model's last one is only a prediction.
   const written = (part) => (part.source === null ? part.steps.slice(0, -1) : part.steps);
 
   function reading(part) {
@@ -25,7 +25,7 @@
     if (!decoder) return `The model read ${pieces(encoder)}. `;
     if (!encoder) return `A language model read ${pieces(decoder)}, and at each it said what may come next. `;
     const steps = plural(part.steps.length, "token");
-    if (!page.record.given) return `The model read ${pieces(encoder)} and wrote ${steps}, one at a time. `;
+    if (!page.record.has_given_target) return `The model read ${pieces(encoder)} and wrote ${steps}, one at a time. `;
     return `The model read ${pieces(encoder)}. The translation was given, ${steps} long, and the numbers say how likely the model finds it. `;
   }
 
@@ -51,7 +51,7 @@
     return `The log-probability of the whole is ${number(total)}, or ${number(mean)} a token: as if every token had a probability of ${percent(Math.exp(mean))}. `;
   }
 
-  // Which search found it, and what the other widths found.
+  // The search that found it, and the results of the other widths.
   function searching(part) {
     const chosen = part.searches.find((search) => search.chosen);
     if (!chosen) return null;
@@ -63,7 +63,7 @@
       const which = others.filter((search) => search.text === text);
       return [` ${which.length > 1 ? "Widths" : "Width"} ${widths(which)} found `, quoted(text), "."];
     });
-    const own = page.record.given ? ["By itself the model writes ", quoted(chosen.text), ", found by "] : ["It was found by "];
+    const own = page.record.has_given_target ? ["By itself the model writes ", quoted(chosen.text), ", found by "] : ["It was found by "];
     return [...own, chosen.width === 1 ? "greedy search. " : `a beam search ${chosen.width} wide. `,
       same.length ? `${same.length > 1 ? "Widths" : "Width"} ${widths(same)} found the same.` : null, found];
   }
@@ -78,7 +78,7 @@
 
   function typed(part) {
     if (!part.typed) return null;
-    return el("p", {}, "It was typed as ", quoted(part.typed), ". The model read ", quoted(part.source), ", as its training text is written, and the translation got back what was taken off.");
+    return el("p", {}, "It was typed as ", quoted(part.typed), ". The model read ", quoted(part.source), ", as its training text is written, and the translation has what was removed.");
   }
 
   function path(part) {

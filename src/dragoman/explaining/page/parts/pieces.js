@@ -1,4 +1,4 @@
-// From text to numbers: words, pieces and ids, and what enters the first layer for one of them.
+// From text to numbers: words, pieces and ids, and the vector of one of them that enters the first layer.
 (() => {
   const { el, svg, number, count } = page;
   const TITLES = { encoder: "The source", decoder: "The target, as the decoder reads it" };
@@ -40,7 +40,7 @@
     return drawn;
   }
 
-  // What leads to the vector that enters the first layer, as [name, vector] pairs.
+  // The vectors that make up the one that enters the first layer, as [name, vector] pairs.
   function vectorsOf(stack, i) {
     const row = (packed) => page.array(packed).row(i);
     const normed = page.record.settings.embedding_norm;

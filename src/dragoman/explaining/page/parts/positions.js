@@ -1,4 +1,4 @@
-// How the model knows the order: what is added to each token or how it is turned, and the formulas to play with.
+// Positions: the vector that is added to each token or its rotation, and the formulas to play with.
 const { el, svg, number, count } = page;
 const SHOWN = 64; // positions of the part that the reader plays with
 const DIALS = 8; // pairs whose rotation is drawn
@@ -22,7 +22,7 @@ function product(p, q, width, base) {
 
 // ---- controls ----
 
-// A slider that says its value; `shown` puts it into words.
+// A slider that shows its value; `shown` formats it.
 function slider(label, { min, max, step = 1, value, shown = String }, oninput) {
   const output = el("span", { class: "figure", "aria-hidden": "true" }); // the slider says it itself
   const input = el("input", { type: "range", min, max, step, value });
@@ -37,7 +37,7 @@ function slider(label, { min, max, step = 1, value, shown = String }, oninput) {
   return box;
 }
 
-// ---- what is added: a picture of positions and features, and the number of one place ----
+// ---- added vectors: a picture of positions and features, and the number of one place ----
 
 function picture(label, rows, columns, value, max) {
   const chosen = { row: 0, column: 0 };
@@ -75,15 +75,15 @@ function added(part) {
     ? "This model learned one vector for each position in training."
     : "This model uses sinusoids: waves of many lengths, fast ones in the first features, slow ones in the last.";
   return [
-    el("p", {}, `Attention by itself does not see in which order tokens stand. So a vector that depends on the position alone is added to each token before the first layer. ${how} Blue is above zero, orange below.`),
+    el("p", {}, `Attention by itself does not see the order of tokens. So a vector that depends on the position alone is added to each token before the first layer. ${how} Blue is above zero, orange below.`),
     stacks.length > 1 ? el("div", { class: "controls" }, page.choice("Stack", stacks.map(({ name }) => [name, name]), stacks[0].name, show)) : null,
     box,
   ];
 }
 
-// ---- what is turned ----
+// ---- rotations ----
 
-// A circle whose hand stands at an angle.
+// A circle with a hand at an angle.
 function dial(angle, name) {
   const [x, y] = [50 + 42 * Math.cos(angle), 50 - 42 * Math.sin(angle)];
   return el("div", { class: "dial" },
@@ -110,12 +110,12 @@ function turned(part) {
   const line = el("p", { class: "readout", role: "status" });
   const show = (position) => {
     box.replaceChildren(dials(position, width, base));
-    line.replaceChildren(page.token(stack.tokens[position]), ` stands at position ${position} of the ${stack.name}. Pair 0 turns by ${degrees(position)}, pair ${width / 2 - 1} by ${degrees(position * frequency(width / 2 - 1, width, base))}.`);
+    line.replaceChildren(page.token(stack.tokens[position]), ` is at position ${position} of the ${stack.name}. Pair 0 turns by ${degrees(position)}, pair ${width / 2 - 1} by ${degrees(position * frequency(width / 2 - 1, width, base))}.`);
   };
   show(Math.min(1, stack.tokens.length - 1));
   return [
-    el("p", {}, `Attention by itself does not see in which order tokens stand. This model adds nothing to its tokens. In every self-attention it turns the queries and keys of each head instead (rotary positions). The ${width} features form ${width / 2} pairs, feature i with feature i + ${width / 2}, and pair i turns by position × ${count(base)}`,
-      el("sup", {}, `−2i/${width}`), ". So the product of a query and a key depends on how far apart they stand, not on where."),
+    el("p", {}, `Attention by itself does not see the order of tokens. This model adds nothing to its tokens. In every self-attention it turns the queries and keys of each head instead (rotary positions). The ${width} features form ${width / 2} pairs, feature i with feature i + ${width / 2}, and pair i turns by position × ${count(base)}`,
+      el("sup", {}, `−2i/${width}`), ". So the product of a query and a key depends on their distance, not on their positions."),
     el("div", { class: "controls" }, slider("Position", { min: 0, max: stack.tokens.length - 1, value: Math.min(1, stack.tokens.length - 1) }, show)),
     box, line,
   ];
@@ -143,7 +143,7 @@ function products({ base, width, position }) {
   return [
     el("h4", {}, `Position ${position} times every position`),
     page.plot({ label: `Dot product of position ${position} with positions 0 to ${SHOWN - 1}`, lines: [{ values, kind: "first" }], ends: ["0", String(SHOWN - 1)] }),
-    el("p", { class: "readout", role: "status" }, `With itself: ${number(values[position])}, which is d / 2. With position ${next}: `, el("b", { class: "product" }, number(values[next])), ". The product depends on the distance alone. Where it falls off slowly, near positions look alike."),
+    el("p", { class: "readout", role: "status" }, `With itself: ${number(values[position])}, which is d / 2. With position ${next}: `, el("b", { class: "product" }, number(values[next])), ". The product depends on the distance alone. Where it falls off slowly, near positions look similar."),
   ];
 }
 
@@ -195,7 +195,7 @@ function play() {
 page.section({
   id: "positions",
   title: "How it knows the order",
-  lead: "What tells the model where a token stands, and the waves behind it.",
+  lead: "The position of each token as the model reads it, and the waves that encode it.",
   when: (part) => part.stacks.length > 0,
   build(root, part) {
     const rotary = page.record.settings.positions === "rotary";

@@ -1,12 +1,12 @@
-// The search: every hypothesis that a beam kept or dropped, step by step, and why the losers lost.
+// The search: every hypothesis that a beam kept or dropped, step by step, and the reasons.
 (() => {
   const { el, svg, number, count, percent, state } = page;
   const COLUMN = 7, ROW = 2.25, NODE = 5.5, TOP = 1.75; // rem: from step to step, from row to row, a node's width, the line of numbers
 
   const search = () => page.part.searches.find((each) => each.width === state.width) ?? page.part.searches[0];
-  const FATES = { live: "kept", ended: "ended", dropped: "dropped" };
+  const STATUSES = { live: "kept", ended: "ended", dropped: "dropped" };
 
-  // ---- what a hypothesis is ----
+  // ---- hypotheses ----
 
   // The numbers of the nodes from the first step to this one.
   function pathTo(nodes, at) {
@@ -32,7 +32,7 @@
     return at === winner ? text : spelled(pathTo(nodes, at).map((i) => nodes[i]));
   }
 
-  // What became of a hypothesis, as a sentence that begins with a capital and ends with a full stop.
+  // The outcome of a hypothesis, as a sentence that begins with a capital and ends with a full stop.
   function outcome(at) {
     const { nodes, winner, score } = search();
     const { reason } = nodes[at];
@@ -57,7 +57,7 @@
       const [from, to] = [at[node.parent], at[i]];
       const [x, y, end, height] = [from.x + NODE, from.y + ROW / 2, to.x, to.y + ROW / 2];
       const middle = (x + end) / 2;
-      return svg("path", { class: `edge ${FATES[node.fate]}`, d: `M${x},${y}C${middle},${y} ${middle},${height} ${end},${height}` });
+      return svg("path", { class: `edge ${STATUSES[node.status]}`, d: `M${x},${y}C${middle},${y} ${middle},${height} ${end},${height}` });
     });
     return [svg("svg", { viewBox: `0 0 ${size.width} ${size.height}`, "aria-hidden": "true" }, paths), paths];
   }
@@ -84,8 +84,8 @@
 
     chip(node, i, { x, y }) {
       return page.token(node, {
-        class: `node ${FATES[node.fate]}`, style: { left: `${x}rem`, top: `${y}rem` }, tabindex: "-1", title: page.tokenText(node),
-        "aria-label": `${page.tokenText(node)}, step ${node.step}, ${i === this.winner ? "the winner" : FATES[node.fate]}`,
+        class: `node ${STATUSES[node.status]}`, style: { left: `${x}rem`, top: `${y}rem` }, tabindex: "-1", title: page.tokenText(node),
+        "aria-label": `${page.tokenText(node)}, step ${node.step}, ${i === this.winner ? "the winner" : STATUSES[node.status]}`,
         onclick: () => this.take(i), onfocus: () => this.take(i),
       });
     }
@@ -106,8 +106,8 @@
 
     key(event) {
       const at = this.chips.indexOf(event.target.closest(".node"));
-      const go = { ArrowLeft: () => this.nodes[at].parent, ArrowRight: () => this.child(at), ArrowUp: () => this.beside(at, -1),
-        ArrowDown: () => this.beside(at, 1), Home: () => pathTo(this.nodes, at)[0], End: () => this.winner }[event.key];
+      const go = { ArrowLeft: () => this.nodes[at].parent, ArrowRight: () => this.child(at), ArrowUp: () => this.neighbour(at, -1),
+        ArrowDown: () => this.neighbour(at, 1), Home: () => pathTo(this.nodes, at)[0], End: () => this.winner }[event.key];
       if (at < 0 || !go || event.ctrlKey || event.altKey || event.metaKey) return;
       event.preventDefault();
       this.chips[go() ?? at].focus();
@@ -119,7 +119,7 @@
       return children.find((i) => this.chips[i].classList.contains("winner")) ?? children[0];
     }
 
-    beside(at, by) {
+    neighbour(at, by) {
       return this.nodes[at + by]?.step === this.nodes[at].step ? at + by : at;
     }
   }
@@ -152,7 +152,7 @@
       el("tr", { class: i === winner ? "chosen" : null }, el("td", { class: "text", dir: "auto" }, textOf(i)),
         right(count(nodes[i].step)), right(number(nodes[i].total)), right(number(scoreOf(i))), el("td", { class: "text" }, outcome(i))));
     return page.scroller("Hypotheses that ended",
-      table([["text"], ...HEADS, ["what became of it"]], rows, "Hypotheses that ended, best first"));
+      table([["text"], ...HEADS, ["outcome"]], rows, "Hypotheses that ended, best first"));
   }
 
   function everything() {
@@ -161,14 +161,14 @@
       el("tr", {}, right(count(i)), right(node.parent === null ? "" : count(node.parent)), right(count(node.step)), el("td", {}, page.token(node)),
         right(number(node.log_prob)), right(number(node.total)), el("td", { class: "text" }, outcome(i))));
     return page.scroller("Every hypothesis", table([["number", "right"], ["continues", "right"], ["step", "right"], ["token"],
-      ["log-probability", "right"], ["total", "right"], ["what became of it"]], rows, "Every hypothesis"));
+      ["log-probability", "right"], ["total", "right"], ["outcome"]], rows, "Every hypothesis"));
   }
 
   function found(part) {
     const body = el("tbody", {});
     const show = () =>
       body.replaceChildren(...part.searches.map((each) => {
-        const dropped = each.nodes.filter((node) => node.fate === "dropped").length;
+        const dropped = each.nodes.filter((node) => node.status === "dropped").length;
         return el("tr", { class: each === search() ? "chosen" : null },
           el("th", { scope: "row" }, `${each.width}${each.chosen ? ", the model's own" : ""}`), el("td", { class: "text", dir: "auto" }, each.text),
           right(number(each.total)), right(number(each.score)), right(count(each.nodes.length - dropped)), right(count(dropped)));
@@ -189,8 +189,8 @@
       : `This search keeps ${width} hypotheses. At each step it continues all of them by every token and looks at the best ${2 * width} continuations: of the first ${width}, those that end are set aside, and the likeliest ${width} that do not end live on. The others are dropped. `;
     const length = exponent === 0
       ? "The score of an ended hypothesis is its total."
-      : `The score of an ended hypothesis is its total divided by ((5 + tokens) / 6)^${exponent}, so that long texts are not at a loss (Wu et al. 2016).`;
-    return `${step}A hypothesis' total is the sum of the log-probabilities of its tokens. ${length}`;
+      : `The score of an ended hypothesis is its total divided by ((5 + tokens) / 6)^${exponent}, so that long texts have no disadvantage (Wu et al. 2016).`;
+    return `${step}A hypothesis's total is the sum of the log-probabilities of its tokens. ${length}`;
   }
 
   const legend = () =>
@@ -204,10 +204,10 @@
     lead: "Every text that the search began, the ones that it dropped, and why they lost.",
     when: (part) => part.searches.length > 0,
     build(root, part) {
-      const [told, tree, lists] = [el("p", {}), el("div", {}), el("div", {})];
+      const [explained, tree, lists] = [el("p", {}), el("div", {}), el("div", {})];
       const panel = el("div", { class: "panel", role: "status" });
       function show() {
-        told.textContent = rule(search());
+        explained.textContent = rule(search());
         const drawn = new Tree(search(), (i) => panel.replaceChildren(...figures(i)));
         tree.replaceChildren(page.scroller("The tree of hypotheses", drawn.box));
         drawn.take(search().winner);
@@ -215,7 +215,7 @@
           page.more(`All ${count(search().nodes.length)} hypotheses as a table`, (box) => box.append(everything())));
       }
       const widths = page.choice("Width of the beam", part.searches.map(({ width }) => [width, String(width)]), search().width, (width) => page.set({ width }));
-      root.append(el("div", { class: "controls" }, widths), told, legend(), el("p", { class: "small muted" }, "Choose a box, with a click or the arrow keys, to see what became of it. The tree scrolls sideways."), tree, panel, lists, el("h3", {}, "What each width found"), found(part));
+      root.append(el("div", { class: "controls" }, widths), explained, legend(), el("p", { class: "small muted" }, "Choose a box, with a click or the arrow keys, to see its outcome. The tree scrolls sideways."), tree, panel, lists, el("h3", {}, "What each width found"), found(part));
       show();
       page.listen("width", () => {
         widths.choose(search().width);

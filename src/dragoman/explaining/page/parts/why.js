@@ -1,7 +1,8 @@
-// Why this word: what spoke for a written token, and what decided between it and another. Attention is no answer to that.
+// Contributions: the words that support a written token, and those that decide between it and another. Attention does not
+// answer that.
 const { el, number, percent, state } = page;
 
-// ---- what speaks ----
+// ---- contributions ----
 
 const plain = (text) => text.replaceAll("▁", " ").trim();
 const naming = (token) => plain(token.text) || page.tokenText(token);
@@ -19,13 +20,13 @@ function erasable(part, t) {
   });
 }
 
-// How far the token written at step t falls without each word.
+// The drop of the token written at step t without each word.
 function contributions(part, t) {
   const falls = page.array(part.contributions.written_erasure);
   return erasable(part, t).map((each) => ({ ...each, value: falls.at(each.erased, t) }));
 }
 
-// What the lead of the written token over candidate c loses without each word.
+// The drop of the written token's lead over candidate c without each word.
 function contrast(part, t, c) {
   const { written_erasure: written, erasure } = part.contributions;
   return erasable(part, t).map((each) => ({ ...each, value: page.array(written).at(each.erased, t) - page.array(erasure).at(each.erased, t, c) }));
@@ -84,18 +85,18 @@ function offered(step) {
   return step.candidates.map((each, i) => (names.indexOf(names[i]) === names.lastIndexOf(names[i]) ? names[i] : page.tokenText(each)));
 }
 
-// What decided, in words. The lead can be negative where the text was given.
+// The decision in words. The lead can be negative if the text was given.
 function verdict(step, rival, lead, best) {
   const [x, y] = [step.token, rival].map((each) => () => page.quoted(naming(each)));
   const start = [x(), " rather than ", y(), ": "];
   if (!best) return [...start, "there is no word yet to erase."];
-  const spoke = best.value > 0;
+  const supports = best.value > 0;
   const without = () => ["without ", page.quoted(best.name), " "];
   if (lead < 0) {
-    const behind = [...start, x(), ` is ${number(-lead)} nats behind`];
-    return spoke ? [...behind, "; ", without(), `it falls ${number(best.value)} further behind.`] : [...behind, ", and no single word helps it."];
+    const trailing = [...start, x(), ` trails by ${number(-lead)} nats`];
+    return supports ? [...trailing, "; ", without(), `it trails by ${number(best.value)} more.`] : [...trailing, ", and no single word helps it."];
   }
-  if (!spoke) return [...start, `no single word holds up the lead of ${number(lead)} nats.`];
+  if (!supports) return [...start, `no single word holds up the lead of ${number(lead)} nats.`];
   const turns = best.value > lead ? [`: then `, y(), ` would lead by ${number(best.value - lead)}.`] : [` to ${number(lead - best.value)}.`];
   return [...start, without(), `the lead of ${number(lead)} nats falls by ${number(best.value)}`, turns];
 }
@@ -112,7 +113,7 @@ function named(part, t) {
 }
 
 function command(part, t, typed) {
-  const target = page.record.given ? `--target ${shell(part.target)} ` : "";
+  const target = page.record.has_given_target ? `--target ${shell(part.target)} ` : "";
   const pair = `${named(part, t)}=${typed}`;
   return `dragoman explain ${shell(page.record.model)} ${shell(part.source ?? part.target)} ${target}--instead ${/^[\p{L}\p{N}=]+$/u.test(pair) ? pair : shell(pair)}`;
 }
@@ -182,14 +183,14 @@ function build(root, part) {
   };
   const asked = question(part, orders);
   root.append(
-    el("p", {}, "Choose a token. Each word that the model had read is deleted in turn, and the model is asked again. A bar shows how far the log-probability of the token falls. Blue words spoke for it, orange words against it. A fall of 1 nat divides the probability by 2.7. Attention says where the model looked; this tests what it needed. ",
+    el("p", {}, "Choose a token. Each word that the model had read is deleted in turn, and the model is asked again. A bar shows the drop of the token's log-probability. Blue words support it, orange words oppose it. A fall of 1 nat divides the probability by 2.7. Attention says where the model looked; this tests what it needed. ",
       part.source === null ? "Each token here is the one that came next." : ""),
     steps,
     el("div", { class: "controls" },
       page.choice("Order", [["text", "as in the text"], ["strength", "strongest first"]], orders.now, (chosen) => ((orders.now = chosen), draw(), asked.show()))),
     line, bars,
     el("h3", {}, "This rather than that"),
-    el("p", {}, "Many words make several continuations likely at once. This asks what decided between two of them."),
+    el("p", {}, "Many words make several continuations likely at once. This compares two of them."),
     ...asked.box);
   draw();
   page.listen("step", () => (steps.mark(), draw()));
@@ -198,7 +199,7 @@ function build(root, part) {
 page.section({
   id: "why",
   title: "Why this word",
-  lead: "What spoke for each written token, and what decided between it and another.",
+  lead: "The words that support each written token, and those that decide between it and another.",
   when: (part) => Boolean(part.contributions && part.steps.length),
   build,
 });
