@@ -197,9 +197,6 @@ def measure_alignment(translator: Translator, pairs: Sequence[AlignedPair] | Non
 
     Without pairs, those of our own that fit the model's positions are used for models between English and Italian. For
     other languages nothing is measured.
-
-    Raises:
-        DataError: a pair is longer than the model's positions.
     """
     if not pairs:
         pairs = [pair for pair in own_gold(*translator.languages) if _fits(translator, pair)]

@@ -98,11 +98,7 @@ class FillTask(TextTask):
 
 @torch.inference_mode()
 def losses(model: EncoderModel, batches: Sequence[LabelledBatch]) -> tuple[float, float]:
-    """Return the loss in nats a masked token, and the share of masked tokens whose likeliest token is the right one.
-
-    Raises:
-        DecodeError: the loss is not finite.
-    """
+    """Return the loss in nats a masked token, and the share of masked tokens whose likeliest token is the right one."""
     model.eval()
     loss = right = count = 0.0
     for batch in batches:

@@ -66,10 +66,6 @@ def resolve_run(
 
     `new_steps` are added to a finished run. Without `decide`, the recipe of a new run is not written, so that its
     settings may still change.
-
-    Raises:
-        ConfigError, DataError, TokenizerError: what was asked for cannot be used.
-        OutOfMemory: the model or its batches do not fit.
     """
     kept = world.share(lambda: read_recipe(run.recipe) if run.recipe.is_file() else None)
     if kept is None:

@@ -44,9 +44,6 @@ class Trial:
     def train_heaviest(self) -> None:
         """Take steps on the two batches that need the most memory: the one with the most tokens, and the one that
         attention pads most.
-
-        Raises:
-            OutOfMemory: a step did not fit.
         """
 
         def padded(size: BatchSize) -> int:

@@ -47,11 +47,7 @@ def write_adapter(
 
 
 def with_adapter(base: StoredModel, folder: Path) -> StoredModel:
-    """Return a base merged with the adapter in a folder, as one plain model.
-
-    Raises:
-        CheckpointError: the folder holds no adapter, a damaged one, or that of another base.
-    """
+    """Return a base merged with the adapter in a folder, as one plain model."""
     verify_model(folder)
     if (adapter := read_adapter(folder)) is None:
         raise CheckpointError(f"{folder} holds a whole model, not an adapter; use it without --adapter")

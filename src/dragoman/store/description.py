@@ -176,11 +176,7 @@ class StoredModel:
 
 
 def find_local_model(path: Path | str) -> Path:
-    """Return the model folder at a path: the folder itself, or `best/`, else `final/`, of a run folder.
-
-    Raises:
-        CheckpointError: there is no model at `path`.
-    """
+    """Return the model folder at a path: the folder itself, or `best/`, else `final/`, of a run folder."""
     path = Path(path)
     run = RunFolder(path)
     for folder in (path, run.best, run.final):
@@ -198,11 +194,7 @@ def find_local_model(path: Path | str) -> Path:
 
 
 def verify_model(folder: Path) -> None:
-    """Check that a model folder is complete and undamaged.
-
-    Raises:
-        CheckpointError: a file is missing or damaged; the error names the first one.
-    """
+    """Check that a model folder is complete and undamaged."""
     is_adapter = (folder / MANIFEST).is_file() and listed_hash(folder, ADAPTER) is not None
     for name in (MANIFEST, CONFIG, ADAPTER if is_adapter else WEIGHTS, GENERATION):
         if not (folder / name).is_file():
@@ -211,11 +203,7 @@ def verify_model(folder: Path) -> None:
 
 
 def read_config(folder: Path) -> Description:
-    """Read `config.json`; that of its base for an adapter.
-
-    Raises:
-        CheckpointError: it is missing, damaged or of another format.
-    """
+    """Read `config.json`; that of its base for an adapter."""
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
     path = folder / CONFIG
@@ -243,9 +231,6 @@ def read_conventions(folder: Path) -> PairConventions | None:
 def find_base(folder: Path, adapter: Adapter) -> Path:
     """Return the folder of an adapter's base: the original place, or the place relative to the adapter; if both hold a
     model, the one with matching weights.
-
-    Raises:
-        CheckpointError: it is in neither place.
     """
     places = Path(adapter.base), folder / (adapter.beside or adapter.base)
     models = [place for place in places if (place / WEIGHTS).is_file()]

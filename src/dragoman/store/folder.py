@@ -71,11 +71,7 @@ def model_hash(path: Path | str) -> str:
 
 
 def describe_adapter(base: Path | str, settings: LoraSettings) -> Adapter:
-    """Return the description of adapters that are trained for a base.
-
-    Raises:
-        ConfigError: the base is an adapter itself.
-    """
+    """Return the description of adapters that are trained for a base."""
     folder = find_model(base).resolve()
     if read_adapter(folder) is not None:
         raise ConfigError(

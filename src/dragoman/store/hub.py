@@ -39,11 +39,7 @@ _POINTER = b"version https://git-lfs"
 
 
 def hub_address(path: Path | str) -> str | None:
-    """Return the address of a hub model that is given instead of a path; None if it is a path.
-
-    Raises:
-        ConfigError: it is the address of something else.
-    """
+    """Return the address of a hub model that is given instead of a path; None if it is a path."""
     text = Path(path).as_posix()
     if not text.startswith(HUB):
         return None
@@ -53,12 +49,7 @@ def hub_address(path: Path | str) -> str | None:
 
 
 def fetch(address: str) -> Path:
-    """Fetch the files of a model, and return their folder in the hub's own cache.
-
-    Raises:
-        CheckpointError: the hub does not provide them.
-        MissingExtra: the hub's library is not installed.
-    """
+    """Fetch the files of a model, and return their folder in the hub's own cache."""
     with optional("huggingface_hub", "marian"):
         from huggingface_hub import errors, hf_hub_download, snapshot_download, utils
     utils.disable_progress_bars()  # only the command line draws, and an error is one line

@@ -40,11 +40,7 @@ def average(before: Path | str, after: Path | str, to: Path | str, share: float)
 
 
 def refuse_other_model(before: StoredModel, after: StoredModel) -> None:
-    """Refuse to average models that differ in architecture or vocabulary.
-
-    Raises:
-        ConfigError: they do; the error names the first setting.
-    """
+    """Refuse to average models that differ in architecture or vocabulary."""
     first, second = (flatten(model.config.model_dump(mode="json", exclude=MAY_DIFFER)) for model in (before, after))
     if differ := [name for name in first if first[name] != second[name]]:
         name = differ[0]

@@ -36,11 +36,7 @@ def save_model(
 
 
 def check_new_model(path: Path | str) -> None:
-    """Refuse, before any work is done, a path where no model folder can be made, or where it would damage another one.
-
-    Raises:
-        DataError: the path exists already, or is inside a model folder.
-    """
+    """Refuse, before any work, a path where no model folder can be made, or where it would damage another one."""
     check_new_folder(path)
     if above := model_around(path):
         raise DataError(

@@ -28,11 +28,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 
 def write_weights(path: Path, weights: "Mapping[str, Tensor]", quantised: bool = False) -> None:
-    """Write tensors as safetensors; if `quantised`, each matrix as 8-bit integers with a scale for each row.
-
-    Raises:
-        CheckpointError: a number is not finite.
-    """
+    """Write tensors as safetensors; if `quantised`, each matrix as 8-bit integers with a scale for each row."""
     plain = {name: weight.detach().cpu().contiguous().numpy() for name, weight in weights.items()}
     for name, weight in plain.items():
         if not _is_finite(weight):

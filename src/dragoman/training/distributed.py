@@ -167,11 +167,7 @@ def join(device: str = "cpu") -> Generator[World]:
 
 
 def refuse_several(what: str) -> None:
-    """Refuse work that only one process can do if torchrun has started several.
-
-    Raises:
-        ConfigError: this process is one of several.
-    """
+    """Refuse work that only one process can do if torchrun has started several."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         error = ConfigError(f"{what} is made by one process; torchrun is for dragoman train and fine-tune")
         error.reported = system.rank() > 0
