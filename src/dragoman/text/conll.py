@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.lines import read_lines, without_packing
+from dragoman.formats.lines import without_packing
 from dragoman.formats.registry import DATA_FORMATS
-from dragoman.formats.rows import Table, format_of, kind_of, open_table, written
+from dragoman.formats.rows import Table, kind_of, written
 from dragoman.text.column_statistics import LEAST_ROWS, MOST_LABELS
 from dragoman.text.columns import named_column, position_of
 from dragoman.text.labels import Example, Source, shortened
 from dragoman.text.settings import DataSettings
+from dragoman.text.tables import TextFile
 
 CONLL_U = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """The columns of CoNLL-U."""
 DOCUMENT = "-DOCSTART-"
-"""The word that stands for the beginning of a document."""
+"""The word that marks the beginning of a document."""
 WORDS, LABELS = ("words", "tokens", "text", "1"), ("labels", "tags", "upos", "pos_tags", "ner_tags", "2")
 """Keys of a record, or numbers of items, under which lists of words and labels are looked for."""
 WORD_NAMES = ("word", "words", "token", "tokens", "form")
@@ -28,50 +29,50 @@ TAG_NAMES = ("tag", "tags", "label", "labels", "ner", "entity", "upos", "pos")
 """Names of the columns of a table, the surest first."""
 
 
-class Rows(NamedTuple):
-    """How the lines of a file become rows of columns."""
+class ConllColumns(NamedTuple):
+    """The columns of the lines of a file."""
 
     width: int
     """Columns of the first row."""
     delimiter: str | None
     """None for any white space."""
     universal: bool
-    """Whether it is CoNLL-U."""
+    """True for CoNLL-U."""
 
     def cells(self, line: str) -> list[str]:
         return line.split(self.delimiter)
 
     def is_comment(self, line: str) -> bool:
-        """Whether a line is no row. Outside CoNLL-U a word may be a hash, or begin with one."""
+        """Return True if a line is no row. Outside CoNLL-U a word may be a hash, or begin with one."""
         return line.startswith("#") if self.universal else _is_remark(line) and len(self.cells(line)) != self.width
 
     def skips(self, cells: Sequence[str]) -> bool:
-        """Whether a row is no word: a range such as 1-2, an empty node such as 8.1, or a beginning of a document."""
+        """Return True if a row is no word: a range (1-2), an empty node (8.1), or a beginning of a document."""
         return not cells[0].isdecimal() if self.universal else cells[0] == DOCUMENT
 
 
 def open_words(path: Path, settings: DataSettings) -> Source:
-    """Opens a file of words with a label each."""
-    format, reason = format_of(path, settings.format)
-    if DATA_FORMATS[format].holds_records:
-        return _open_lists(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
-    if format == "csv":
+    """Open a file of words with a label each."""
+    file = TextFile.at(path, settings.format, settings.encoding_errors, settings.quoted)
+    if DATA_FORMATS[file.format].holds_records:
+        return _open_lists(path, file.table(), settings)
+    if file.format == "csv":
         raise DataError(
             f"{path} is a table; save it for a tagger as lines of a word, a tab and its label, with a blank line after "
             'each sentence, or as JSON lines: {"words": ["Rome", "sleeps"], "labels": ["PROPN", "VERB"]}; '
             "texts with one label each are for the task classify"
         )
-    rows = _rows_of(path, settings)
-    names = CONLL_U[: rows.width] if rows.universal else [str(number + 1) for number in range(rows.width)]
+    columns = _columns_of(file)
+    names = CONLL_U[: columns.width] if columns.universal else [str(number + 1) for number in range(columns.width)]
     word, label = _positions(path, names, settings)
-    kind = "CoNLL-U" if rows.universal else f"{rows.width} CoNLL columns"
+    kind = "CoNLL-U" if columns.universal else f"{columns.width} CoNLL columns"
     reason = f"{kind}; the word is column {names[word]!r} and the label {names[label]!r}"
-    return Source(str(path), reason, partial(_sentences, path, rows, word, label, settings))
+    return Source(str(path), reason, partial(_sentences, file, columns, (word, label), settings.label_depth))
 
 
 def are_tagged_words(lines: Sequence[str]) -> bool:
-    """Whether lines are CoNLL columns: single words, equally many on each line, with blank lines between sentences, and
-    few different ones in the last column.
+    """Return True if lines are CoNLL columns: single words, equally many on each line, with blank lines between
+    sentences, and few different ones in the last column.
     """
     lines = [line for line in lines if not line.startswith("# ")]
     delimiter = "\t" if any("\t" in line for line in lines) else None
@@ -84,31 +85,31 @@ def are_tagged_words(lines: Sequence[str]) -> bool:
 
 
 def lists_in(record: Any) -> list[str]:
-    """The keys of the lists in a record, or their numbers from 1."""
+    """Return the keys of the lists in a record, or their numbers from 1."""
     return [name for name, value in _items(record).items() if isinstance(value, list)]
 
 
 def names_words(cells: Sequence[str]) -> bool:
-    """Whether the first row of a table names a column of words and one of their labels."""
+    """Return True if the first row of a table names a column of words and one of their labels."""
     return None not in (named_column(cells, WORD_NAMES), named_column(cells, TAG_NAMES))
 
 
-def _rows_of(path: Path, settings: DataSettings) -> Rows:
-    named = without_packing(path).suffix.lower() == ".conllu"
-    for number, line in enumerate(read_lines(path, settings.encoding_errors), 1):
+def _columns_of(file: TextFile) -> ConllColumns:
+    named = without_packing(file.path).suffix.lower() == ".conllu"
+    for number, line in file.lines(Counter()):
         if not line.strip() or _is_remark(line) or (named and line.startswith("#")):
             continue
         delimiter = "\t" if "\t" in line else None
         width = len(line.split(delimiter))
         if width > 1 or named:
             is_numbered = width == len(CONLL_U) and line.split(delimiter)[0].partition("-")[0].isdecimal()
-            return Rows(width, "\t" if named else delimiter, named or is_numbered)
+            return ConllColumns(width, "\t" if named else delimiter, named or is_numbered)
         if line.split()[0] != DOCUMENT:
             raise DataError(
-                f"{path}:{number} has one column; a tagger learns from a word and its label on each line, between tabs "
-                "or spaces, and a blank line after each sentence"
+                f"{file.path}:{number} has one column; a tagger learns from a word and its label on each line, between "
+                "tabs or spaces, and a blank line after each sentence"
             )
-    raise DataError(f"{path} holds only blank lines")
+    raise DataError(f"{file.path} holds only blank lines")
 
 
 def _is_remark(line: str) -> bool:
@@ -125,18 +126,18 @@ def _positions(path: Path, names: Sequence[str], settings: DataSettings) -> tupl
 
 
 def _sentences(
-    path: Path, rows: Rows, word: int, label: int, settings: DataSettings, repairs: Counter[str]
+    file: TextFile, columns: ConllColumns, positions: tuple[int, int], depth: int | None, repairs: Counter[str]
 ) -> Iterator[Example]:
     words: list[tuple[str, str, int]] = []
-    for number, line in enumerate(read_lines(path, settings.encoding_errors, repairs), 1):
+    for number, line in file.lines(repairs):
         if not line.strip():
-            yield from _sentence(path, words)
+            yield from _sentence(file.path, words)
             words = []
-        elif not rows.is_comment(line):
-            cells = rows.cells(line)
-            if not rows.skips(cells) and not (number == 1 and names_words(cells)):
-                words.append((*_pair(path, number, cells, rows.width, (word, label), settings), number))
-    yield from _sentence(path, words)
+        elif not columns.is_comment(line):
+            cells = columns.cells(line)
+            if not columns.skips(cells) and not (number == 1 and names_words(cells)):
+                words.append((*_word(f"{file.path}:{number}", cells, columns.width, positions, depth), number))
+    yield from _sentence(file.path, words)
 
 
 def _sentence(path: Path, rows: Sequence[tuple[str, str, int]]) -> Iterator[Example]:
@@ -145,19 +146,20 @@ def _sentence(path: Path, rows: Sequence[tuple[str, str, int]]) -> Iterator[Exam
         yield Example(words, labels, path.name, lines)
 
 
-def _pair(
-    path: Path, number: int, cells: Sequence[str], width: int, positions: tuple[int, int], settings: DataSettings
+def _word(
+    where: str, cells: Sequence[str], width: int, positions: tuple[int, int], depth: int | None
 ) -> tuple[str, str]:
+    """Return the word and the label of a row."""
     if len(cells) != width:
         count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
         raise DataError(
-            f"{path}:{number} has {count}, but the first row has {width}; mend the row, or leave a blank line between "
+            f"{where} has {count}, but the first row has {width}; mend the row, or leave a blank line between "
             "sentences; texts with one label each are for the task classify"
         )
     word, label = (cells[at].strip() for at in positions)
-    label = shortened(label, settings.label_depth)
+    label = shortened(label, depth)
     if not word or not label:
-        raise DataError(f"{path}:{number} has no {'label' if word else 'word'}; every row needs a word and its label")
+        raise DataError(f"{where} has no {'label' if word else 'word'}; every row needs a word and its label")
     return word, label
 
 
@@ -167,7 +169,7 @@ def _open_lists(path: Path, table: Table, settings: DataSettings) -> Source:
     word = _list(path, number, lists, settings.text_column, WORDS)
     label = _list(path, number, lists, settings.label_column, LABELS)
     reason = f"lists in each row; the words are {word!r} and the labels {label!r}"
-    return Source(str(path), reason, partial(_lists, path, table, word, label, settings))
+    return Source(str(path), reason, partial(_lists, path, table, word, label, settings.label_depth))
 
 
 def _items(record: Any) -> dict[str, Any]:
@@ -188,7 +190,7 @@ def _list(path: Path, number: int, lists: Sequence[str], column: str | None, kno
 
 
 def _lists(
-    path: Path, table: Table, word: str, label: str, settings: DataSettings, repairs: Counter[str]
+    path: Path, table: Table, word: str, label: str, depth: int | None, repairs: Counter[str]
 ) -> Iterator[Example]:
     for number, record in table.rows(repairs):
         if record is None:
@@ -200,8 +202,7 @@ def _lists(
         if len(words) != len(labels):
             raise DataError(f"{where} has {len(words)} words but {len(labels)} labels; every word needs its label")
         pairs = [
-            (written(text).strip(), shortened(written(name), settings.label_depth))
-            for text, name in zip(words, labels, strict=True)
+            (written(text).strip(), shortened(written(name), depth)) for text, name in zip(words, labels, strict=True)
         ]
         if not all(text and name for text, name in pairs):
             raise DataError(f"{where} has an empty word or label; every word needs its label")

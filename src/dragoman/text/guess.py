@@ -3,24 +3,24 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
 from dragoman.errors import CheckpointError, DataError
 from dragoman.formats.addresses import HUB, matching
 from dragoman.formats.column_names import side_of
-from dragoman.formats.lines import read_lines, without_packing
-from dragoman.formats.rows import Table, format_of, open_table
+from dragoman.formats.lines import without_packing
+from dragoman.formats.rows import Table
 from dragoman.languages import language_of
 from dragoman.serialization import read_object
 from dragoman.text.column_statistics import LEAST_ROWS, MOST_LABELS, Statistics, few_single
 from dragoman.text.columns import named_column
 from dragoman.text.conll import are_tagged_words, lists_in, names_words
-from dragoman.text.examples import SAMPLED_ROWS, open_label_table
+from dragoman.text.examples import SAMPLED_ROWS, name_label_columns
 from dragoman.text.inputs import files_in, sets_of
 from dragoman.text.label_columns import LABELS
 from dragoman.text.report import REPORT
 from dragoman.text.settings import PHRASEBOOK, DataSettings
+from dragoman.text.tables import TextFile
 
 TASKS = ("classify", "tag", "language_model")
 
@@ -54,16 +54,16 @@ def _of_address(settings: DataSettings) -> Guess | None:
 
 
 def _of_file(path: Path, settings: DataSettings) -> Guess | None:
-    format, reason = format_of(path, settings.format)
+    file = TextFile.at(path, settings.format, settings.encoding_errors, settings.quoted)
     if without_packing(path).suffix.lower() == ".conllu":
         return "tag", f"{path.name} is CoNLL-U"
-    if format in ("plain", "tsv"):
-        lines = list(islice(read_lines(path, "replace"), SAMPLED_ROWS))
+    if file.format in ("plain", "tsv"):
+        lines = file.first_lines(SAMPLED_ROWS)
         if are_tagged_words(lines):
             return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
-        if format == "plain":
+        if file.format == "plain":
             return _of_lines(path, lines)
-    return _of_table(path, open_table(path, format, reason, settings.encoding_errors, settings.quoted), settings)
+    return _of_table(path, file.table(), settings)
 
 
 def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
@@ -72,7 +72,7 @@ def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
         return "tag", f"each row of {path.name} holds two lists, of words and labels"
     if not table.has_records and names_words(next(table.rows(Counter()))[1]):
         return "tag", f"{path.name} has columns of words and their labels"
-    named = open_label_table(table, settings)
+    named = name_label_columns(table, settings.label_naming)
     names, columns = named.names, named.measured()
     is_named = settings.text_column or settings.label_column
     texts = [at for at, column in enumerate(columns) if column.are_texts]

@@ -25,15 +25,13 @@ from dragoman.formats.rows import (
     UNTRANSLATED,
     Table,
     Untranslated,
-    format_of,
-    open_table,
     refuse_markup,
 )
 from dragoman.languages import differing, language_of
 from dragoman.text.columns import Columns, Naming, listed
 from dragoman.text.header import judge_header
 from dragoman.text.pair_columns import check_languages, choose_columns, languages_of
-from dragoman.text.tables import NamedTable, name_columns
+from dragoman.text.tables import NamedTable, TextFile, name_columns
 
 RAGGED = "not as many cells as the first row"
 KEYLESS = "no text under the keys of the first row"
@@ -88,39 +86,49 @@ def open_pairs(
     format: Format | None = None,
     encoding_errors: EncodingErrors = "strict",
 ) -> Reading:
-    """Finds out how to read `address`, from its name and its first row.
+    """Find out how to read `address`, from its name and its first rows.
 
     Raises:
         DataError: nothing readable is there, or nothing tells which columns are the pair.
     """
+    return _open(address, _Options(naming, format, encoding_errors))
+
+
+class _Options(NamedTuple):
+    """What is known about some text before it is opened."""
+
+    naming: Naming
+    format: Format | None
+    encoding_errors: EncodingErrors
+
+
+def _open(address: Address, options: _Options) -> Reading:
     if several := matching(address) or _tables(address):
-        return _joined(address, several, naming, lambda file, known: open_pairs(file, known, format, encoding_errors))
+        return _joined(address, several, options)
     if not isinstance(address, str):
-        return _open_aligned((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
+        return _open_aligned((Path(address[0]), Path(address[1])), "two files were given", options)
     if address.startswith(HUB):
-        return _open_table(open_hub(address), naming, address)
+        return _open_table(open_hub(address), options.naming, address)
     path = Path(address)
     if is_prefix(path):
-        return _open_prefix(path, naming, format, encoding_errors)
+        return _open_prefix(path, options)
     if not path.exists():
         raise missing(path)
-    if texts_in(path):
-        return _open_archive(path, naming, format, encoding_errors)
-    return _open_file(path, naming, format, encoding_errors)
+    return _open_archive(path, options) if texts_in(path) else _open_file(path, options)
 
 
-def _open_file(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
-    chosen, reason = format_of(path, format)
-    if chosen == "plain":
+def _open_file(path: Path, options: _Options) -> Reading:
+    file = TextFile.at(path, options.format, options.encoding_errors, options.naming.quoted)
+    if file.format == "plain":
         raise DataError(
             f"{path} has no tabs between columns; if it is one side of a pair, give both files, or what their names "
             "begin with, as in train; if commas or semicolons stand between its columns, add --set data.format=csv"
         )
-    return _open_table(open_table(path, chosen, reason, encoding_errors, naming.quoted), naming, path.name)
+    return _open_table(file.table(), options.naming, path.name)
 
 
 def _tables(address: Address) -> list[Address]:
-    """Two files that are no two sides, because one is of a format without lines: a memory and a catalogue, say."""
+    """Return two files that are no sides of a pair, because one is of a format without lines: a memory, say."""
     names: list[Format | None] = [
         DATA_FORMAT_OF_SUFFIX.get(without_packing(Path(name)).suffix.lower()) for name in address
     ]
@@ -128,24 +136,24 @@ def _tables(address: Address) -> list[Address]:
     return [*address] if len(formats) == len(names) and not all(format.has_lines for format in formats) else []
 
 
-def _joined(
-    address: Address, files: Sequence[Address], naming: Naming, read: Callable[[Address, Naming], Reading]
-) -> Reading:
-    """The readings of several files, read one after another as if they were one, in the direction of the first. Those
+def _joined(address: Address, files: Sequence[Address], options: _Options) -> Reading:
+    """Return the readings of several files, one after another as if they were one, in the direction of the first. Those
     in which nothing is translated yet are left out.
     """
-    readings, nothing = list[Reading](), list[Untranslated]()
+    readings: list[Reading] = []
+    untranslated: list[Untranslated] = []
     for file in files:
         try:
-            readings.append(read(file, naming))
+            readings.append(_open(file, options))
         except Untranslated as error:
-            nothing.append(error)
-        if naming.expected is None and readings:
-            naming = naming._replace(expected=readings[0].languages, expected_by=readings[0].name)
+            untranslated.append(error)
+        if options.naming.expected is None and readings:
+            naming = options.naming._replace(expected=readings[0].languages, expected_by=readings[0].name)
+            options = options._replace(naming=naming)
     if not readings:
-        raise nothing[0]
+        raise untranslated[0]
     first = readings[0]
-    doubts = [f"{len(nothing)} of {len(files)} files left out: {nothing[0]}"] if nothing else []
+    doubts = [f"{len(untranslated)} of {len(files)} files left out: {untranslated[0]}"] if untranslated else []
     return replace(
         first,
         doubts=(*doubts, *(doubt for reading in readings for doubt in reading.doubts)),
@@ -157,10 +165,10 @@ def _joined(
     )
 
 
-def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
-    """Opens two files named for languages, or the only table whose name begins so."""
+def _open_prefix(path: Path, options: _Options) -> Reading:
+    """Open two files named for languages, or the only table whose name begins so."""
     files = {without_packing(file).name.removeprefix(f"{path.name}."): file for file in beginning_with(path)}
-    if pair := _open_among(files, f"named {path.name}.*", naming, format, encoding_errors):
+    if pair := _open_among(files, f"named {path.name}.*", options):
         return pair
     raise DataError(
         f"{path} does not exist, and of the files named {path.name}.* ({', '.join(files)}) no two are a pair; "
@@ -168,8 +176,8 @@ def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_err
     )
 
 
-def _open_archive(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
-    """Opens a ZIP archive of two files whose names end in languages, as OPUS packs them, or of a table."""
+def _open_archive(path: Path, options: _Options) -> Reading:
+    """Open a ZIP archive of two files whose names end in languages, as OPUS packs them, or of a table."""
     names = texts_in(path)
     endings = [without_packing(Path(name)).suffix.lstrip(".") for name in names]
     known = {
@@ -177,7 +185,7 @@ def _open_archive(path: Path, naming: Naming, format: Format | None, encoding_er
         for ending, name in zip(endings, names, strict=True)
         if endings.count(ending) == 1 and (f".{ending}" in DATA_FORMAT_OF_SUFFIX or language_of(ending))
     }
-    if pair := _open_among(known, f"in {path}", naming, format, encoding_errors):
+    if pair := _open_among(known, f"in {path}", options):
         return pair
     raise DataError(
         f"{path} holds {len(names)} files{listed(names)}, but not one table, or two whose names end in languages; "
@@ -185,20 +193,18 @@ def _open_archive(path: Path, naming: Naming, format: Format | None, encoding_er
     )
 
 
-def _open_among(
-    files: Mapping[str, Path], where: str, naming: Naming, format: Format | None, encoding_errors: EncodingErrors
-) -> Reading | None:
-    """Opens two of several files, with their endings, that are named for languages, or the only table."""
+def _open_among(files: Mapping[str, Path], where: str, options: _Options) -> Reading | None:
+    """Open two of several files, with their endings, that are named for languages, or the only table."""
     tables = [file for ending, file in files.items() if f".{ending}" in DATA_FORMAT_OF_SUFFIX]
     sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}
     if len(sides) >= 2:
-        columns = choose_columns(list(sides), naming, f"the files {where}")
-        pair = (sides[columns.first], sides[columns.second])
-        return _open_aligned(pair, naming, f"two files are {where}", encoding_errors)
-    return _open_file(tables[0], naming, format, encoding_errors) if len(tables) == 1 else None
+        columns = choose_columns(list(sides), options.naming, f"the files {where}")
+        return _open_aligned((sides[columns.first], sides[columns.second]), f"two files are {where}", options)
+    return _open_file(tables[0], options) if len(tables) == 1 else None
 
 
-def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encoding_errors: EncodingErrors) -> Reading:
+def _open_aligned(paths: tuple[Path, Path], reason: str, options: _Options) -> Reading:
+    naming, encoding_errors = options.naming, options.encoding_errors
     for path in paths:
         refuse_markup(path)
     source, target = (without_packing(path).suffix.lstrip(".") for path in paths)

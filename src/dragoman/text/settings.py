@@ -99,6 +99,18 @@ class DataSettings(ReadingSettings):
     label_depth: int | None = Field(default=None, ge=1)
     """Parts of a label such as NUM:dist that count, from the left; left out, all."""
 
+    @property
+    def joined_columns(self) -> list[str]:
+        """The columns whose texts are joined, as in question+answer; none if there is one."""
+        names = (self.text_column or "").split("+")
+        return names if len(names) > 1 and all(names) else []
+
+    @property
+    def label_naming(self) -> Naming:
+        """What is known about the columns of labelled text."""
+        text = next(iter(self.joined_columns), self.text_column)
+        return Naming(text, self.label_column, header=self.header, quoted=self.quoted, roles=("text", "label"))
+
     @field_validator("path", "dev_path", "test_path", mode="before")
     @classmethod
     def _one_is_no_pair(cls, address: Any) -> Any:

@@ -1,18 +1,48 @@
-"""A table whose columns have names: from its header, from the keys of its records, or else numbers from 1."""
+"""Files of text, and tables whose columns have names: from the header, from the keys of records, or numbers from 1."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.registry import DATA_FORMATS
-from dragoman.formats.rows import LACKING, KeyPath, Table, kind_of, text_at, values_of, written
+from dragoman.formats.lines import EncodingErrors, read_lines
+from dragoman.formats.registry import DATA_FORMATS, Format
+from dragoman.formats.rows import LACKING, KeyPath, Table, format_of, kind_of, open_table, text_at, values_of, written
 from dragoman.text.column_statistics import Statistics, measure
 from dragoman.text.header import Header
 
 Cells = tuple[str, ...]
+
+
+class TextFile(NamedTuple):
+    """A file of lines or rows: its format and the reason, and how it is read."""
+
+    path: Path
+    format: Format
+    reason: str
+    encoding_errors: EncodingErrors
+    quoted: bool | None
+
+    @classmethod
+    def at(
+        cls, path: Path, format: Format | None, encoding_errors: EncodingErrors, quoted: bool | None = None
+    ) -> "TextFile":
+        """Return the file at a path, or the data set of the hub at an address."""
+        return cls(path, *format_of(path, format), encoding_errors, quoted)
+
+    def lines(self, repairs: Counter[str]) -> Iterator[tuple[int, str]]:
+        """Yield the lines with their numbers, from 1."""
+        return enumerate(read_lines(self.path, self.encoding_errors, repairs), 1)
+
+    def first_lines(self, count: int) -> list[str]:
+        """Return the first lines, whatever their bytes."""
+        return list(islice(read_lines(self.path, "replace"), count))
+
+    def table(self) -> Table:
+        return open_table(self.path, self.format, self.reason, self.encoding_errors, self.quoted)
 
 
 class NamedTable(NamedTuple):
@@ -28,16 +58,18 @@ class NamedTable(NamedTuple):
     paths: Sequence[KeyPath] = ()
     """The keys that lead to each column of records."""
     kind: str = ""
-    """What the first record is."""
+    """The kind of the first record, in words."""
 
     def measured(self) -> list[Statistics]:
+        """Return the statistics of each column."""
         return [measure(self.sample, at) for at in range(len(self.names))]
 
     def rows(
         self, positions: Sequence[int], repairs: Counter[str], only_texts: bool = True
     ) -> Iterator[tuple[int, Cells | str | None]]:
-        """The number of each row below the header, and its cells at some positions; the reason, if it has none; None,
-        if it is blank. Values of records that are no texts are written as such, or with `only_texts` a reason.
+        """Yield the number of each row below the header, and its cells at some positions, or the reason why it has
+        none, or None if it is blank. With `only_texts`, values of records that are no texts are a reason; without, they
+        are written as texts.
         """
         if self.table.has_records:
             yield from self._records([self.paths[at] for at in positions], repairs, only_texts)
@@ -75,8 +107,8 @@ class NamedTable(NamedTuple):
 def name_columns(
     table: Table, judge: Callable[[list[str], list[list[str]]], Header], rows: int, only_texts: bool
 ) -> NamedTable:
-    """Names the columns of a table by looking at some `rows`; `judge` says whether the first one is a header. Columns
-    of records that hold no texts are left out with `only_texts`.
+    """Name the columns of a table by looking at some `rows`; `judge` decides if the first one is a header. With
+    `only_texts`, columns of records that hold no texts are left out.
 
     Raises:
         DataError: it has no rows.
@@ -102,14 +134,14 @@ def is_filled(cells: list[str]) -> bool:
 def _name_records(table: Table, rows: int, only_texts: bool) -> NamedTable:
     _, first = table.first_record()
     records = (record for _, record in islice(table.rows(Counter()), rows) if isinstance(record, type(first)))
-    found = [{name: (path, value) for name, path, value in values_of(record, lists=only_texts)} for record in records]
-    naming = found if only_texts and isinstance(first, dict) else found[:1]
+    sampled = [{name: (path, value) for name, path, value in values_of(record, lists=only_texts)} for record in records]
+    naming = sampled if only_texts and isinstance(first, dict) else sampled[:1]
     paths = {name: path for record in naming for name, (path, _) in record.items()}
-    columns = {name: [record[name][1] if name in record else None for record in found] for name in paths}
+    columns = {name: [record[name][1] if name in record else None for record in sampled] for name in paths}
 
     def holds_texts(name: str) -> bool:
-        return any(isinstance(value, str) for value in columns[name]) or columns[name].count(None) == len(found)
+        return any(isinstance(value, str) for value in columns[name]) or columns[name].count(None) == len(sampled)
 
     names = [name for name in paths if not only_texts or holds_texts(name)]
-    sample = [[written(columns[name][at]) for name in names] for at in range(len(found))]
+    sample = [[written(columns[name][at]) for name in names] for at in range(len(sampled))]
     return NamedTable(table, names, sample, Header(False), paths=[paths[name] for name in names], kind=kind_of(first))
