@@ -15,7 +15,9 @@ from dragoman.formats.tmx import OTHER_REGIONS
 from dragoman.formats.xliff import UNFINISHED
 from dragoman.formats.xlsx import TITLES
 from dragoman.text.columns import Naming
+from dragoman.text.guess import guess_task
 from dragoman.text.readers import open_pairs
+from dragoman.text.settings import DataSettings
 
 openpyxl = pytest.importorskip("openpyxl", reason="the extra documents is not installed")
 pytest.importorskip("lxml", reason="the extra documents is not installed")
@@ -146,6 +148,13 @@ def test_a_workbook_may_have_a_title_and_columns_without_a_name(tmp_path):
     reading = open_pairs(write(tmp_path / "a.xlsx", workbook(rows)))
     assert [(pair.source, pair.target) for pair in reading] == PAIRS
     assert reading.repairs[TITLES] == 1
+
+
+def test_a_workbook_without_rows_suggests_no_task(tmp_path) -> None:
+    path = write(tmp_path / "a.xlsx", workbook([]))
+    assert guess_task(DataSettings(path=path)) is None
+    with pytest.raises(DataError, match="holds only blank lines"):
+        open_pairs(path)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "a.xlsx"])

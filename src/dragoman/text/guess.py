@@ -70,7 +70,7 @@ def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
     """A column of texts, and one of few different, short values. If another one holds phrases, they may be parallel."""
     if table.has_records and len(lists_in(table.first_record()[1])) > 1:
         return "tag", f"each row of {path.name} holds two lists, of words and labels"
-    if not table.has_records and names_words(next(table.rows(Counter()))[1]):
+    if not table.has_records and names_words(next(table.rows(Counter()), (0, []))[1]):
         return "tag", f"{path.name} has columns of words and their labels"
     named = name_label_columns(table, settings.label_naming)
     names, columns = named.names, named.measured()
