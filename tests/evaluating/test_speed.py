@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluating.references import evenly_spread
 from dragoman.evaluating.speed import (
     ALL,
     ALONE,
@@ -28,6 +27,7 @@ from dragoman.model.transformer import build_model
 from dragoman.progress import Progress
 from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.saving import save_model
+from dragoman.text.prepared import evenly_spaced_from_first
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
@@ -113,9 +113,9 @@ def test_at_most_a_hundred_texts_spread_over_all_are_translated_alone():
 
 
 def test_some_of_many_texts_are_spread_over_all_of_them():
-    assert evenly_spread("abcdefghij", 4) == ["a", "c", "f", "h"]
-    assert evenly_spread("ab", 4) == ["a", "b"]
-    assert evenly_spread("", 4) == []
+    assert evenly_spaced_from_first("abcdefghij", 4) == ["a", "c", "f", "h"]
+    assert evenly_spaced_from_first("ab", 4) == ["a", "b"]
+    assert evenly_spaced_from_first("", 4) == []
 
 
 @given(st.lists(st.floats(1e-6, 100), min_size=1, max_size=300))

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from dragoman.brief import brief
 from dragoman.errors import ConfigError, DataError
@@ -34,7 +33,6 @@ from dragoman.text.readers import Pair, open_pairs
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"
 
-Item = TypeVar("Item")
 
 log = logging.getLogger(__name__)
 
@@ -136,12 +134,6 @@ def own_test_set(run: Path | str) -> Path:
 def own_test_pairs(run: Path | str) -> list[tuple[str, str]]:
     """Return the pairs of a run's test set."""
     return list(read_pairs(own_test_set(run)))
-
-
-def evenly_spread(items: Sequence[Item], most: int) -> list[Item]:
-    """Return at most this many items of a test set, evenly spread over all of them."""
-    count = min(most, len(items))
-    return [items[number * len(items) // count] for number in range(count)]
 
 
 def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:

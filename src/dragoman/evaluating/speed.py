@@ -21,7 +21,7 @@ from dragoman.brief import brief
 from dragoman.config import choose
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
-from dragoman.evaluating.references import evenly_spread, own_test_pairs
+from dragoman.evaluating.references import own_test_pairs
 from dragoman.files import check_output
 from dragoman.formats.lines import read_lines
 from dragoman.inference.options import SearchOptions
@@ -32,6 +32,7 @@ from dragoman.progress import Progress, as_progress, silent
 from dragoman.serialization import write_json
 from dragoman.system import describe as describe_machine
 from dragoman.system import gemm_rate, machine, use_threads
+from dragoman.text.prepared import evenly_spaced_from_first
 
 ONE, ALL = "one sentence", "full"
 """Names of the two batchings: one call per text, as from a waiting person, or one call for all."""
@@ -229,7 +230,7 @@ def measure(
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Speed], list[Ratio]]:
     """Time loaded translators, interleaved; every second round has the reverse order."""
-    alone = evenly_spread(texts, ALONE)
+    alone = evenly_spaced_from_first(texts, ALONE)
     speeds, ratios = [], []
     names = list(translators)
     with as_progress(progress).track(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from dragoman.errors import ConfigError, optional
-from dragoman.evaluating.references import evenly_spread, own_test_pairs
+from dragoman.evaluating.references import own_test_pairs
 from dragoman.exporting import Target
 from dragoman.exporting.huggingface import export_huggingface
 from dragoman.exporting.proof import Proof
@@ -16,6 +16,7 @@ from dragoman.store.folder import load_model
 from dragoman.store.saving import check_new_model
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
 from dragoman.text.phrasebook import read_phrasebook
+from dragoman.text.prepared import evenly_spaced_from_first
 
 SENTENCES = 64
 """Number of sentences in the proof, evenly spread over the run's test set, or the phrasebook's."""
@@ -81,4 +82,4 @@ def own_texts(model: Path | str) -> list[str]:
         sources = [source for source, _ in own_test_pairs(model)]
     else:
         sources = [sentence.source for sentence in read_phrasebook().test]
-    return evenly_spread(sources, SENTENCES)
+    return evenly_spaced_from_first(sources, SENTENCES)

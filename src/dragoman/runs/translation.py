@@ -15,7 +15,6 @@ from dragoman.data.encoding import encode_corpus
 from dragoman.data.variation import VariedBatches
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.evaluating.references import evenly_spread
 from dragoman.evaluating.scores import write_scores
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation, doubtful_below
@@ -34,7 +33,7 @@ from dragoman.surface.protected import Names, alike
 from dragoman.surface.sentences import split_sentences
 from dragoman.surface.target_language import TargetLanguages
 from dragoman.text.prepare import prepare_data
-from dragoman.text.prepared import evenly_spaced, read_split
+from dragoman.text.prepared import evenly_spaced, evenly_spaced_from_first, read_split
 from dragoman.text.report import REPORT, DataReport, read_report
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
@@ -216,7 +215,7 @@ class TranslationTask(Task):
 
     @cached_property
     def _translated_pairs(self) -> list[tuple[str, str]]:
-        return evenly_spread(self.dev_pairs, TRANSLATED)
+        return evenly_spaced_from_first(self.dev_pairs, TRANSLATED)
 
     def measure(self, model: Any) -> Validated:
         loss, pairs = mean_loss(model, self._dev_batches), self._translated_pairs

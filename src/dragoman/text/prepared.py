@@ -1,7 +1,7 @@
 """Reads the splits of prepared text: pairs, labelled texts or words, running text."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,7 +67,7 @@ def read_text_lines(folder: Path | str, name: str) -> Iterator[str]:
 
 
 def evenly_spaced(items: Iterable[T], count: int, wanted: int) -> Iterator[T]:
-    """At most `wanted` of `count` items, evenly spaced over all of them.
+    """Yield at most `wanted` of `count` items of a stream: the last of each of `wanted` stretches of equal length.
 
     >>> list(evenly_spaced("abcdefgh", 8, 3))
     ['c', 'f', 'h']
@@ -75,6 +75,16 @@ def evenly_spaced(items: Iterable[T], count: int, wanted: int) -> Iterator[T]:
     for number, item in enumerate(items):
         if wanted >= count or (number + 1) * wanted // count > number * wanted // count:
             yield item
+
+
+def evenly_spaced_from_first(items: Sequence[T], wanted: int) -> list[T]:
+    """Return at most `wanted` of the items: the first of each of `wanted` stretches of equal length.
+
+    >>> evenly_spaced_from_first("abcdefgh", 3)
+    ['a', 'c', 'f']
+    """
+    count = min(wanted, len(items))
+    return [items[number * len(items) // count] for number in range(count)]
 
 
 def _file_of(folder: Path, name: str) -> Path:
