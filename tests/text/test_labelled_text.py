@@ -473,7 +473,7 @@ WRONG = {
         "a.txt",
         label_lines(ROWS),
         {"dev_size": 40, "test_size": 30},
-        r"60 different examples: too few to hold out 30 for test and 40 for dev",
+        r"60 different examples: too few to split off 30 for test and 40 for dev",
     ),
 }
 

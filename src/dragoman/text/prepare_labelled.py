@@ -23,7 +23,7 @@ from dragoman.text.labels import Example, Task, begun, is_bio
 from dragoman.text.phrasebook import Sentence, read_phrasebook
 from dragoman.text.report import Found, LabelledReport, LabelledSplit, read_labelled_report
 from dragoman.text.settings import PHRASEBOOK, DataSettings
-from dragoman.text.split import held_out_sizes, hold_out, one_form, sentence_key
+from dragoman.text.split import held_out_sizes, hold_out, one_form, refuse_too_few, sentence_key
 
 HELD_OUT = 0.1
 """Share of the training text that is held out for dev, and the same again for test. It is twice the share of pairs,
@@ -145,12 +145,7 @@ class LabelledText:
         train, findings = self._cleaned()
         asked = {name: getattr(settings, f"{name}_size") for name in ("test", "dev") if name not in beside}
         wanted, reason = held_out_sizes(asked, len(train), HELD_OUT, "examples")
-        if len(train) <= sum(wanted.values()):
-            sizes = " and ".join(f"{size:,} for {name}" for name, size in wanted.items())
-            raise DataError(
-                f"{settings.path} leaves {len(train):,} different examples: too few to hold out {sizes}; give more, or "
-                "smaller sets"
-            )
+        refuse_too_few(f"{settings.path} leaves {len(train):,} different examples", len(train), wanted)
         _refuse_one_label(settings, self._task, train)
         keys = {sentence_key(example.text) for examples in beside.values() for example in examples} if wanted else ()
         sides = hold_out(train, wanted, settings.seed, keys)

@@ -27,7 +27,7 @@ from dragoman.text.readers import Reading
 from dragoman.text.report import FORMAT_NUMBER, REPORT, DataReport, Tally, read_report
 from dragoman.text.settings import PHRASEBOOK, DataSettings, lasting
 from dragoman.text.side_languages import learn_side_languages
-from dragoman.text.split import DEV, TEST, TRAIN, assign, first_occurrences, held_out_sizes
+from dragoman.text.split import DEV, TEST, TRAIN, assign, first_occurrences, held_out_sizes, refuse_too_few
 
 HELD_OUT = 0.05
 """Share of the pairs that is held out for dev, and the same again for test."""
@@ -185,33 +185,22 @@ def _usable(settings: DataSettings, train: PairSet) -> tuple[np.ndarray, dict[st
 def _plan_splits(
     settings: DataSettings, sets: Mapping[str, PairSet], dropped: Mapping[str, Tally], pairs: int
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the size of each set that is split off, and the origin of every set.
-
-    Raises:
-        DataError: the pairs are too few.
+    """Return the size of each set that is split off, and the origin of every set; raise DataError if the pairs are too
+    few.
     """
     train, separate = sets["train"], {name: pairs for name, pairs in sets.items() if name != "train"}
     asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in separate}
     wanted, sized = held_out_sizes(asked, pairs, HELD_OUT, "pairs each")
-    _refuse_too_few(train, dropped, pairs, wanted)
+    if not pairs:
+        why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
+        raise DataError(f"none of the {train.observed.rows:,} rows of {train.reading.name} can be used ({why})")
+    usable = "1 usable pair" if pairs == 1 else f"{pairs:,} usable pairs"
+    refuse_too_few(f"{train.reading.name} holds {usable}", pairs, wanted)
     reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
     is_named = settings.path != PHRASEBOOK
     origins = {name: f"given: {pairs.reading.name}" if is_named else "given" for name, pairs in separate.items()}
     origins = {"train": "the rest", **dict.fromkeys(wanted, reason), **origins}
     return wanted, {name: origins[name] for name in dict.fromkeys((*SPLITS, *separate))}
-
-
-def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
-    """Refuse training text that has too few usable pairs to leave some after the sets are split off."""
-    if not pairs:
-        why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
-        raise DataError(f"none of the {train.observed.rows:,} rows of {train.reading.name} can be used ({why})")
-    if pairs <= sum(wanted.values()):
-        sizes = " and ".join(f"{size:,} for {name}" for name, size in wanted.items())
-        usable = "1 usable pair" if pairs == 1 else f"{pairs:,} usable pairs"
-        raise DataError(
-            f"{train.reading.name} holds {usable}: too few to split off {sizes}; give more text, or smaller sets"
-        )
 
 
 def deal_out(whole: Path, numbers: np.ndarray, names: Iterable[str], folder: Path) -> None:

@@ -16,6 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
+from dragoman.errors import DataError
 from dragoman.text.labels import Example
 
 TRAIN, DEV, TEST = 0, 1, 2
@@ -80,6 +81,13 @@ def held_out_sizes(asked: Mapping[str, int | None], count: int, share: float, un
         size, reason = MOST_HELD_OUT, f"{MOST_HELD_OUT:,} {unit}: more would narrow the interval of a score little"
     wanted = {name: size if given is None else given for name, given in asked.items()}
     return wanted, reason if None in asked.values() else "sizes as given"
+
+
+def refuse_too_few(text: str, count: int, wanted: Mapping[str, int]) -> None:
+    """Refuse a `text`, described in words, whose rows would all be split off."""
+    if count <= sum(wanted.values()):
+        sizes = " and ".join(f"{size:,} for {name}" for name, size in wanted.items())
+        raise DataError(f"{text}: too few to split off {sizes}; give more text, or smaller sets")
 
 
 def first_occurrences(keys: Keys) -> np.ndarray:
