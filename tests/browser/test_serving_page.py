@@ -241,7 +241,7 @@ def test_a_click_shows_other_words_and_has_the_sentence_rewritten(visit: Visit) 
     word(page, "due").click()
     items = page.get_by_role("menuitem").filter(has_text="%")
     items.first.wait_for()
-    assert page.locator("#menu-name").inner_text() == "From “two”. Here could also stand:"
+    assert page.locator("#menu-name").inner_text() == "From “two”. Alternatives:"
     names = page.locator("#menu-items span:first-child").all_inner_texts()
     assert "due" in names and len(names) > 1
     other = next(name for name in names if name != "due")
@@ -287,7 +287,7 @@ def test_a_place_without_other_words_says_so(visit: Visit) -> None:
     page = visit(answers={"/v1/words": {"json": {"words": []}}})
     write(page, STATION)
     word(page, "la").click()
-    page.get_by_role("menuitem", name="The model sees no other word here.").wait_for()
+    page.get_by_role("menuitem", name="The model has no alternative here.").wait_for()
 
 
 def test_an_alternative_takes_the_place_of_the_translation(visit: Visit) -> None:
@@ -338,7 +338,7 @@ def test_the_language_is_detected_and_said_or_chosen(visit: Visit) -> None:
     page = visit()
     assert page.locator("#source option").all_inner_texts() == ["Detect language", "English"]
     write(page, COFFEES)
-    assert re.fullmatch(r"English, \d+ % sure", page.locator("#detected").inner_text())
+    assert re.fullmatch(r"English, \d+ % confidence", page.locator("#detected").inner_text())
     page.locator("#source").select_option("en")
     await_translation(page, "stazione")
     assert page.locator("#detected").inner_text() == ""
@@ -480,7 +480,7 @@ def test_history_stays_in_the_browser_and_can_be_restored_deleted_and_switched_o
     await_translation(page, "Dov'è la stazione?")
     assert page.locator("#text").input_value() == STATION
     page.locator("#clear-history").click()
-    assert entries.count() == 0 and page.locator("#history").inner_text() == "Nothing is kept yet."
+    assert entries.count() == 0 and page.locator("#history").inner_text() == "The history is empty."
     page.locator("#keep-history").uncheck()
     write(page, "Good evening.", "Buonasera")
     page.locator("#spoken", has_text="Buonasera").wait_for(state="attached")
@@ -540,8 +540,8 @@ def test_no_suggestion_is_asked_for_where_none_is_taken(visit: Visit) -> None:
     [
         (400, "no model here", "The server can't translate this: no model here"),
         (413, "too long", "This is too long for the server: too long"),
-        (429, "slow down", "You have asked often in a short time. The page tries again in 10 seconds."),
-        (500, "its id is 7f3", "Try again; if it stays so, tell whoever runs it: its id is 7f3"),
+        (429, "slow down", "You have sent too many requests. The page tries again in 10 seconds."),
+        (500, "its id is 7f3", "Try again; if it happens again, report it to the operator: its id is 7f3"),
     ],
 )
 def test_a_refusal_says_what_to_do(visit: Visit, status: int, said: str, expected: str) -> None:
@@ -603,7 +603,7 @@ def test_a_key_is_asked_for_and_kept_as_long_as_wished(visit: Visit) -> None:
 
     models = {"json": {**MODELS, "key_required": True}}
     page = visit(answers={"/v1/models": models, "/v1/translate": guarded}, refused=True)
-    key = page.get_by_label("This server asks for a key.")
+    key = page.get_by_label("This server requires a key.")
     key.wait_for()
     key.fill("wrong")
     page.keyboard.press("Enter")

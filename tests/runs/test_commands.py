@@ -16,7 +16,7 @@ from dragoman.explaining.embeddings import answer, read_question
 from dragoman.inference.options import SearchOptions
 from dragoman.runs import trial
 from dragoman.runs.train import RunResult
-from dragoman.serving.keys import Keys, create_key, withdraw_key
+from dragoman.serving.keys import ApiKeys, create_key, withdraw_key
 from dragoman.text.settings import DataSettings, ReadingSettings
 from dragoman.tokenizing.training import TokenizerSettings
 
@@ -155,7 +155,7 @@ def test_settings_leaves_the_same(printed: Callable[..., str]) -> None:
 def test_keys_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
     one, two = tmp_path / "one.json", tmp_path / "two.json"
     secrets = [printed("keys", "create", "Anna", "--keys", one).strip(), create_key(two, "Anna")]
-    assert [Keys(path).name(secret) for path, secret in zip((one, two), secrets, strict=True)] == ["Anna", "Anna"]
+    assert [ApiKeys(path).name(secret) for path, secret in zip((one, two), secrets, strict=True)] == ["Anna", "Anna"]
     printed("keys", "withdraw", "Anna", "--keys", one)
     withdraw_key(two, "Anna")
     assert one.read_bytes() == two.read_bytes()

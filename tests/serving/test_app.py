@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from dragoman.cli.serve import JsonLines
-from dragoman.serving import door, keys, listening
+from dragoman.serving import keys, listening, middleware
 from dragoman.serving.app import OPEN, admit
 from dragoman.serving.keys import create_key, withdraw_key
 from dragoman.serving.limits import Limits, Refused
@@ -231,7 +231,7 @@ def test_a_body_is_counted_while_it_streams(server: SmallServer) -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(server: SmallServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(middleware, "BODY_SECONDS", 0.2)
     answer = all_of(raw(server, b"POST /read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc"))
     assert answer.startswith(b"HTTP/1.1 408 ") and b"too slowly" in answer
 
@@ -291,16 +291,16 @@ def test_a_large_body_has_more_time_than_a_small_one() -> None:
     async def receive() -> dict[str, Any]:
         await asyncio.sleep(0)  # a time limit that has passed ends the wait here
         await asyncio.sleep(0)
-        return {"type": "http.request", "body": b"x" * 10 * door.BYTES_A_SECOND, "more_body": True}
+        return {"type": "http.request", "body": b"x" * 10 * middleware.BYTES_A_SECOND, "more_body": True}
 
     async def read_late() -> None:
-        visit = door.Visit(Headers({"transfer-encoding": "chunked"}), receive, receive, 10**9)  # pyright: ignore[reportArgumentType]
-        await visit.receive()
-        visit.began -= door.BODY_SECONDS + 5
-        await visit.receive()
-        visit.began -= 16
+        exchange = middleware.Exchange(Headers({"transfer-encoding": "chunked"}), receive, receive, 10**9)  # pyright: ignore[reportArgumentType]
+        await exchange.receive()
+        exchange.began -= middleware.BODY_SECONDS + 5
+        await exchange.receive()
+        exchange.began -= 16
         with pytest.raises(HTTPException, match="too slowly"):
-            await visit.receive()
+            await exchange.receive()
 
     asyncio.run(read_late())
 
@@ -338,8 +338,8 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(
 def test_more_documents_than_allowed_are_refused_before_they_are_read(work: Work) -> None:
     with small_server(Service([], Limits(documents=1))) as server:
         head = b"POST /translate_file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n"
-        uploading = [raw(server, head) for _ in range(door.UPLOADS)]
-        until(lambda: len(server.listening.server_state.tasks) == door.UPLOADS)
+        uploading = [raw(server, head) for _ in range(middleware.UPLOADS)]
+        until(lambda: len(server.listening.server_state.tasks) == middleware.UPLOADS)
         answer = server.ask("POST", "/translate_file", b"")
         assert (answer.status, answer.headers["Retry-After"]) == (503, "5") and "documents" in answer.json["error"]
         for connection in uploading:
@@ -351,7 +351,7 @@ def test_more_documents_than_allowed_are_refused_before_they_are_read(work: Work
 def test_a_request_too_many_is_refused_at_once(server: SmallServer, work: Work) -> None:
     with ThreadPoolExecutor() as clients:
         answers = [clients.submit(server.ask, "POST", "/work", {}) for _ in range(2)]
-        until(lambda: server.app.state.server.service.under_way == 2)
+        until(lambda: server.app.state.server.service.active_requests == 2)
         refused = server.ask("POST", "/work", {})
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1") and "try again" in refused.json["error"]
         work.may_end.set()
@@ -363,7 +363,7 @@ def test_a_client_that_goes_away_frees_its_place(server: SmallServer, work: Work
     assert work.began.wait(30)
     connection.close()
     assert work.ended.wait(30)
-    until(lambda: server.app.state.server.service.under_way == 0)
+    until(lambda: server.app.state.server.service.active_requests == 0)
 
 
 def test_what_fails_is_answered_with_an_id_and_disturbs_nobody(

@@ -10,7 +10,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from dragoman.serving.listening import Connection, is_whole_post, listen
-from dragoman.serving.metrics import Metrics
+from dragoman.serving.server import Metrics
 from dragoman.serving.service import Service
 
 POST = (

@@ -144,14 +144,14 @@ def test_sentences_that_are_not_split_are_translated_together(client: Any, monke
     ("given", "message"),
     [
         ({"formality": "more"}, "formality"),
-        ({"ignore_tags": ["x"]}, "does not offer ignore_tags without tag_handling=xml"),
-        ({"ignore_tags": "x", "tag_handling": "html"}, "does not offer ignore_tags without tag_handling=xml"),
-        ({"splitting_tags": "x,y"}, "does not offer splitting_tags"),
-        ({"non_splitting_tags": "x"}, "does not offer non_splitting_tags"),
-        ({"outline_detection": False}, "does not offer outline_detection=false"),
-        ({"style_rule": "some"}, "does not offer style_id"),
-        ({"custom_instructions": ["Be kind."]}, "does not offer custom_instructions"),
-        ({"translation_memory": "some"}, "does not offer translation_memory_id"),
+        ({"ignore_tags": ["x"]}, "does not support ignore_tags without tag_handling=xml"),
+        ({"ignore_tags": "x", "tag_handling": "html"}, "does not support ignore_tags without tag_handling=xml"),
+        ({"splitting_tags": "x,y"}, "does not support splitting_tags"),
+        ({"non_splitting_tags": "x"}, "does not support non_splitting_tags"),
+        ({"outline_detection": False}, "does not support outline_detection=false"),
+        ({"style_rule": "some"}, "does not support style_id"),
+        ({"custom_instructions": ["Be kind."]}, "does not support custom_instructions"),
+        ({"translation_memory": "some"}, "does not support translation_memory_id"),
         ({"tag_handling": "markdown"}, "tag_handling"),
         ({"split_sentences": "2"}, "split_sentences"),
         ({"model_type": "best"}, "model_type"),
@@ -175,7 +175,7 @@ def test_what_is_not_offered_is_refused_by_name(client: Any, given: dict[str, An
     ],
 )
 def test_what_deepl_has_besides_is_refused_by_name(client: Any, call: Callable[[Any], Any], path: str):
-    with pytest.raises(deepl.DeepLException, match=f"does not offer {path}") as caught:
+    with pytest.raises(deepl.DeepLException, match=f"does not support {path}") as caught:
         call(client)
     assert caught.value.http_status_code == 404
 
@@ -273,7 +273,7 @@ def test_csv_is_read_with_quotes_and_with_codes_of_languages(client: Any):
         ("station", "tsv", "a term and its translation, but one is"),
         ("a\tb\tc", "tsv", "a term and its translation, but one is"),
         ("station\t ", "tsv", "'station' has no translation"),
-        ("a\tb\nA\tc", "tsv", "stands twice"),
+        ("a\tb\nA\tc", "tsv", "two different ones"),
         ("a,b\x07", "csv", "a term and its translation, but one is"),
         ('"a,b', "csv", "are not csv"),
         ("a\tb", "xml", "entries_format"),
@@ -298,7 +298,7 @@ def test_a_glossary_needs_languages_that_are_translated_and_a_source(client: Any
 def test_glossaries_end_where_the_room_does(client: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ours, "MOST_CHARACTERS", 250)
     made = client.create_glossary("some", "en", "it", {"a": "b", "c": "d"})
-    with pytest.raises(deepl.QuotaExceededException, match="no room for more glossaries"):
+    with pytest.raises(deepl.QuotaExceededException, match="limit for glossaries is exceeded"):
         client.create_glossary("too much", "en", "it", {"e": "f"})
     assert "too much" not in [each.name for each in client.list_glossaries()]
     client.delete_glossary(made)

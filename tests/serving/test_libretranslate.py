@@ -217,7 +217,7 @@ def test_a_document_waits_under_a_secret_name_and_is_handed_over_once(http: http
     assert document.content.decode() == "Dov'è la stazione?\n\nGrazie.\n"
     assert document.headers["content-disposition"] == "attachment; filename*=utf-8''La%20citt%C3%A0_it.txt"
     again = http.get(where)
-    assert again.status_code == 404 and "no document waits by this name" in again.json()["error"]
+    assert again.status_code == 404 and "there is no document with this name" in again.json()["error"]
 
 
 def test_a_document_of_word_comes_back_as_one(http: httpx.Client):
@@ -234,9 +234,9 @@ def test_a_document_of_word_comes_back_as_one(http: httpx.Client):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("program.exe", b"MZ", "the name of a document ends with one of .txt"),
+        ("program.exe", b"MZ", "the name of a document must end with one of .txt"),
         ("", b"Hi", "file"),
-        ("packed.txt.gz", b"Hi", "the name of a document ends with"),
+        ("packed.txt.gz", b"Hi", "the name of a document must end with"),
         ("keys.txt", b"en:\n  title: The old house\n", "keys.txt is no plain text: it is YAML"),
         ("../../letter.docx", b"no archive", "letter.docx"),
         ("page.html", b"\xff\xff", "page.html is not UTF-8"),
@@ -340,7 +340,7 @@ def test_the_file_of_suggestions_is_bounded(tmp_path: Path, monkeypatch: pytest.
 def test_suggestions_are_lines_of_a_file_if_one_is_named(http: httpx.Client, tmp_path: Path):
     given = {"q": "Hi\nthere", "s": "Ciaò", "source": "en", "target": "it"}
     answer = http.post("/suggest", json=given)
-    assert (answer.status_code, answer.json()) == (403, {"error": "this server takes no suggestions"})
+    assert (answer.status_code, answer.json()) == (403, {"error": "this server accepts no suggestions"})
     path = tmp_path / "suggestions.jsonl"
     with live_server(suggestions=path) as url:
         assert httpx.get(f"{url}/frontend/settings").json()["suggestions"] is True

@@ -224,7 +224,7 @@ def test_a_sentence_is_rewritten_from_another_word(client: TestClient):
 
 def test_the_word_of_a_name_has_no_others(client: TestClient):
     asked = {"text": "My name is Zoë O'Hara.", "translation": "Mi chiamo Zoë O'Hara.", "word": 3}
-    assert "as it was typed" in refused(client.post("/v1/words", json={"source": "en", **asked}))
+    assert "is copied from the source" in refused(client.post("/v1/words", json={"source": "en", **asked}))
 
 
 def test_wrong_requests_are_refused_in_words(client: TestClient):
@@ -259,7 +259,7 @@ def test_one_sentence_is_explained_at_a_time(client: TestClient, monkeypatch: py
     held, record = list[bool](), Recorder.record
 
     def watched(*given: Any) -> Any:
-        held.append(native._ONE_AT_A_TIME.locked())
+        held.append(native._EXPLAINING.locked())
         return record(*given)
 
     monkeypatch.setattr(Recorder, "record", watched)

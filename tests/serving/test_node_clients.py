@@ -47,7 +47,7 @@ def test_deepl_node_reads_every_field(found: Callable[[str], Any]):
     assert told["targets"] == [{"name": "Italian", "code": "it", "supportsFormality": False}]
     assert told["pairs"] == [{"sourceLang": "en", "targetLang": "it"}]
     assert told["usage"] == {"count": 21 + 31 + 35, "limit": 10**12, "anyLimitReached": False}
-    assert told["refused"]["kind"] == "DeepLError" and "does not offer splitting_tags" in told["refused"]["message"]
+    assert told["refused"]["kind"] == "DeepLError" and "does not support splitting_tags" in told["refused"]["message"]
     assert told["rephrased"]["kind"] == "DeepLError" and "/v2/write/rephrase" in told["rephrased"]["message"]
 
     glossary = told["glossary"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman import Translator
 from dragoman.cli.train import FINISHED
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
-from dragoman.serving.service import Model, Service
+from dragoman.serving.service import ServedModel, Service
 from dragoman.surface.sentences import has_words
 from dragoman.surface.words import split_words
 
@@ -112,7 +112,9 @@ def test_languages_go_by_any_of_their_codes(service: Service):
 
 
 def test_of_models_of_one_language_the_one_of_its_region_answers(monkeypatch: pytest.MonkeyPatch):
-    models = {(source, target): Model(f"{source}-{target}") for source in ("en", "en-GB") for target in ("pt", "pt-BR")}
+    models = {
+        (source, target): ServedModel(f"{source}-{target}") for source in ("en", "en-GB") for target in ("pt", "pt-BR")
+    }
     monkeypatch.setattr(Service, "directions", models)
     service = Service([])
     for pair, model in models.items():
@@ -150,7 +152,7 @@ def test_exactly_as_much_as_is_allowed_may_be_asked_for():
     for texts, alternatives, beam_size in ((["a"] * 3, 1, 2), (["abcd"], 1, 2), (["a"], 2, 1), (["a"], 1, 3)):
         with pytest.raises(Refused):
             limits.check(texts, alternatives, beam_size)
-    with pytest.raises(Refused, match="width of the beam"):
+    with pytest.raises(Refused, match="characters times the beam size"):
         limits.but(work=11).check(["abc", "abc"], 1, 1)
 
 
@@ -166,10 +168,10 @@ def test_more_requests_than_it_takes_are_refused_at_once():
     service = Service([FINISHED], Limits(requests=2))
     service.load()
     with service.job(), service.job():
-        with pytest.raises(Refused, match="2 requests are under way") as caught, service.job():
+        with pytest.raises(Refused, match="2 requests are active") as caught, service.job():
             pass
         assert caught.value.status == 503 and caught.value.retry_after
-    assert service.under_way == 0
+    assert service.active_requests == 0
     assert translated(service, "Thanks!")[0].text == "Grazie!"
     service.stop()
 
@@ -198,7 +200,7 @@ def test_who_is_under_way_may_finish_when_it_stops():
         entered.wait()
         assert found.result() == "Grazie!"
         stopping.join()
-    assert service.under_way == 0
+    assert service.active_requests == 0
 
 
 def test_a_service_stops_as_soon_as_the_last_request_ends():
@@ -237,4 +239,4 @@ def test_many_clients_get_what_one_gets(service: Service, translator: Translator
     with ThreadPoolExecutor(8) as threads:
         found = [*threads.map(lambda text: translated(service, text)[0], texts)]
     assert [each.text for each in found] == [each.text for each in translator.translate(texts, progress=False)]
-    assert service.under_way == 0
+    assert service.active_requests == 0

@@ -302,7 +302,7 @@ def test_a_job_that_runs_again_meets_nothing_of_the_run_before(translator: Trans
 def test_an_engine_that_breaks_under_a_client_that_has_gone_hurts_nobody(translator: Translator):
     with shared(translator) as search:
         broken = Result(10**6, RuntimeError("the machine tripped"))
-        assert search._again(broken) is broken
+        assert search._retry(broken) is broken
 
 
 class Breaking:

@@ -1,1 +1,1 @@
-"""A server over HTTP: one search that all clients share, limits before any work, and wire formats clients speak."""
+"""HTTP server: one search shared by all clients, limits, and the wire formats of existing clients."""

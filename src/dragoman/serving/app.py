@@ -1,4 +1,4 @@
-"""The application: all routes of the server, who may use them, and what an error looks like."""
+"""FastAPI application: all routes of the server, their access control, and the format of errors."""
 
 import math
 from contextlib import suppress
@@ -15,93 +15,93 @@ from starlette.responses import JSONResponse, Response
 
 import dragoman
 from dragoman.serving import deepl, libretranslate, native
-from dragoman.serving.door import Door, answer
-from dragoman.serving.fields import given_in
+from dragoman.serving.fields import fields_in
 from dragoman.serving.keys import network_of
 from dragoman.serving.limits import Refused
+from dragoman.serving.middleware import Middleware, error_response
 from dragoman.serving.server import Server, ServerSettings, server_of
 from dragoman.serving.service import Service
 
 OPEN = {"/v1/models", "/languages", "/frontend/settings", "/download_file/{name}"}
-"""The routes of APIs that need no key: clients ask them before they have one, and a download has a secret address."""
+"""Routes of APIs that need no key: clients call them before they have one, and a download has a secret address."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
-"""The types of the page's files, by the ends of their names."""
+"""Media types of the page's files, by suffix."""
 
 
 def create_app(service: Service, settings: ServerSettings | None = None) -> FastAPI:
-    """The application that serves these models.
+    """Build the application that serves these models.
 
     Raises:
-        ConfigError: a setting cannot be used, or the file of keys cannot be read.
+        ConfigError: a setting is invalid, or the key file cannot be read.
     """
     server = Server(service, settings or ServerSettings())
     app = FastAPI(title="Dragoman", version=dragoman.__version__, openapi_url=None, docs_url=None, redoc_url=None)
     app.state.server = server
-    admitted = [Depends(admit)] + [Depends(HTTPBearer(auto_error=False))] * (server.keys is not None)
+    access = [Depends(admit)] + [Depends(HTTPBearer(auto_error=False))] * (server.keys is not None)
     for api, field in ((libretranslate, "error"), (deepl, "message"), (native, "error")):
         problem = pydantic.create_model(f"Problem_{field}", **{field: str, "id": (str, "")})
-        told = {
+        response = {
             "model": problem,
-            "description": "The request is not answered; the text says why, and an id where the log tells more.",
+            "description": "The request failed; the text gives the reason, and an id if the log has details.",
         }
-        app.include_router(api.routes, dependencies=admitted, responses={"4XX": told, "5XX": told})
+        app.include_router(api.routes, dependencies=access, responses={"4XX": response, "5XX": response})
     app.include_router(_own_routes(app, server))
     for error in (Refused, HTTPException, RequestValidationError):
-        app.add_exception_handler(error, refused)
+        app.add_exception_handler(error, handle_error)
     if origins := server.settings.allow_origin:
         cors: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": ["Authorization", "Content-Type"]}
         app.add_middleware(CORSMiddleware, allow_origins=origins, expose_headers=["Retry-After"], **cors)
-    app.add_middleware(Door, server=server)
+    app.add_middleware(Middleware, server=server)
     return app
 
 
 async def admit(request: Request) -> None:
-    """Lets a request in if its key is good and there were not too many before it.
+    """Check the key and the request rate of a request.
 
     Raises:
-        Refused: the key is missing or wrong (403), or the next request is welcome later (429).
+        Refused: the key is missing or wrong (403), or the rate limit is exceeded (429).
     """
     server = server_of(request)
     if request.scope["route"].path in OPEN:
         return
-    who = network_of(request.scope["client"][0])
+    client = network_of(request.scope["client"][0])
     if server.keys is not None:
-        who = server.keys.name(await key_in(request))
-        if who is None:
+        client = server.keys.name(await key_in(request))
+        if client is None:
             raise Refused(403, "this server needs a key, as the header Authorization: Bearer KEY or as api_key")
-        request.state.key = who
-    if wait := server.rates.wait(who):
+        request.state.key = client
+    if wait := server.rates.wait(client):
         raise Refused(429, "too many requests in a minute; try again later", math.ceil(wait))
 
 
 async def key_in(request: Request) -> str:
-    """The key that a request brings, in one of the ways that clients have; empty if there is none."""
+    """Return the key of a request, from its header, address or body; empty if there is none."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in ("bearer", "deepl-auth-key"):
         return key.strip()
     key = request.query_params.get("api_key")
     if key is None:
         with suppress(Refused):
-            key = (await given_in(request, max_files=1)).get("api_key")
+            key = (await fields_in(request, max_files=1)).get("api_key")
     return key if isinstance(key, str) else ""
 
 
-async def refused(request: Request, error: Exception) -> Response:
-    """The answer to a request that is refused: by us, because there is no such route, or as its schema says."""
+async def handle_error(request: Request, error: Exception) -> Response:
+    """Return the response to a refused request, an unknown route, or invalid fields."""
     path = request.url.path
     if isinstance(error, Refused):
-        after = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-        return answer(path, error.status, str(error), after)
+        headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+        return error_response(path, error.status, str(error), headers)
     if isinstance(error, HTTPException):
-        return answer(path, error.status_code, str(error.detail), dict(error.headers or {}))
+        return error_response(path, error.status_code, str(error.detail), dict(error.headers or {}))
     assert isinstance(error, RequestValidationError)
     problem = error.errors()[0]
-    where = ".".join(str(part) for part in problem["loc"][1:])
-    return answer(path, 400, f"{where}: {problem['msg']}" if where else problem["msg"])
+    field = ".".join(str(part) for part in problem["loc"][1:])
+    return error_response(path, 400, f"{field}: {problem['msg']}" if field else problem["msg"])
 
 
 def _own_routes(app: FastAPI, server: Server) -> APIRouter:
-    """What the server says of itself, and its page, whose small files stay in memory."""
+    """Return the routes for health, metrics and schema, and for the page, whose small files are kept in memory."""
     routes, service = APIRouter(), server.service
     folder = files("dragoman.serving") / "page"
     ends = {file: file.name.rpartition(".")[2] for file in folder.iterdir()}
@@ -109,12 +109,12 @@ def _own_routes(app: FastAPI, server: Server) -> APIRouter:
 
     @routes.get("/health")
     async def health() -> dict[str, str]:
-        """Answers as long as the process lives."""
+        """Answer as long as the process lives."""
         return {"status": "ok"}
 
-    @routes.get("/ready", responses={503: {"description": "The models load, or the server stops."}})
+    @routes.get("/ready", responses={503: {"description": "The models are loading, or the server is stopping."}})
     async def ready() -> JSONResponse:
-        """Says whether requests are answered."""
+        """Report whether requests are answered."""
         return JSONResponse({"ready": service.is_ready}, 200 if service.is_ready else 503)
 
     @routes.get("/metrics", include_in_schema=False, dependencies=[Depends(admit)])

@@ -1,7 +1,7 @@
-"""Who may use a server, and how often: a file of keys, and a count of requests.
+"""API keys and rate limits.
 
-A key is 32 random bytes, which nobody guesses, so a plain SHA-256 hides it; slow hashes are for passwords. The file
-holds only hashes.
+A key is 32 random bytes and cannot be guessed, so a plain SHA-256 is enough; slow hashes are for passwords. The key
+file contains only hashes.
 """
 
 import hashlib
@@ -26,11 +26,11 @@ from dragoman.serialization import write_json
 log = logging.getLogger(__name__)
 
 MOST_COUNTED = 10_000
-"""Most keys and addresses whose requests are counted. The one that has asked for nothing longest is forgotten."""
+"""Maximum number of keys and addresses whose requests are counted; the least recently active is dropped."""
 
 
 class Key(Settings):
-    """One key: whose it is, its hash, and the day of its creation."""
+    """Key with its owner's name, its hash, and the date of its creation."""
 
     name: Annotated[str, pydantic.Field(pattern=r"^\w[\w .@-]{0,99}$")]
     sha256: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{64}$")]
@@ -38,17 +38,17 @@ class Key(Settings):
 
 
 class KeyFile(Settings):
-    """What a file of keys holds."""
+    """Content of a key file."""
 
     format: int = 1
     keys: tuple[Key, ...] = ()
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """The keys of a file.
+    """Return the keys of a file.
 
     Raises:
-        ConfigError: it is missing, or is no file of keys.
+        ConfigError: it is missing, or is not a key file.
     """
     if not path.exists():
         raise ConfigError(f"{path} does not exist; make a key with: dragoman keys create NAME --keys {path}")
@@ -56,7 +56,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
 
 
 def create_key(path: Path, name: str) -> str:
-    """Adds a key to a file, which is made if it is missing and which only its owner can read. Returns the key.
+    """Add a key to a file, which is created if it is missing and readable only by its owner; return the key.
 
     Raises:
         ConfigError: the name is taken, or has other characters than letters, digits, spaces and `.@-_`.
@@ -71,7 +71,7 @@ def create_key(path: Path, name: str) -> str:
 
 
 def withdraw_key(path: Path, name: str) -> None:
-    """Takes a key out of a file.
+    """Remove a key from a file.
 
     Raises:
         ConfigError: no key has this name.
@@ -83,35 +83,35 @@ def withdraw_key(path: Path, name: str) -> None:
 
 
 def _write(path: Path, *keys: Key) -> None:
-    before = os.umask(0o077)
+    previous = os.umask(0o077)
     try:
         write_json(path, KeyFile(keys=keys).model_dump())
     finally:
-        os.umask(before)
+        os.umask(previous)
 
 
 def _sha256(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Keys:
-    """The keys of a file, read again whenever it changes. While it cannot be read, no key is good."""
+class ApiKeys:
+    """Keys of a file, read again whenever it changes. While it cannot be read, no key is valid."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         read_keys(path)
 
     def name(self, secret: str) -> str | None:
-        """The name of a key; None if it is not one of the file's. To find that out takes equally long."""
+        """Return the name of a key, or None if the file does not have it; both take equally long."""
         try:
-            found = self._path.stat()
-            keys = _read_once(self._path, found.st_mtime_ns, found.st_ino, found.st_size)
+            stat = self._path.stat()
+            keys = _read_once(self._path, stat.st_mtime_ns, stat.st_ino, stat.st_size)
         except (Error, OSError) as error:
-            log.error("no key is good until %s can be read: %s", self._path, error)
+            log.error("no key is valid until %s can be read: %s", self._path, error)
             keys = ()
-        given = _sha256(secret)
-        good = [key.name for key in keys if hmac.compare_digest(key.sha256, given)]
-        return good[0] if good else None
+        sha256 = _sha256(secret)
+        names = [key.name for key in keys if hmac.compare_digest(key.sha256, sha256)]
+        return names[0] if names else None
 
 
 @lru_cache(maxsize=8)
@@ -120,28 +120,28 @@ def _read_once(path: Path, *stamp: int) -> tuple[Key, ...]:
 
 
 class Rates:
-    """Counts the requests of each key or address: so many a minute, of which all may come at once; 0 is any number."""
+    """Rate limiter (token bucket) for each key or address: `per_minute` requests, also in one burst; 0: no limit."""
 
-    def __init__(self, a_minute: int) -> None:
-        self._a_minute = a_minute
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait(self, who: str) -> float:
-        """Counts a request, unless there were too many: then the seconds until the next is welcome, else 0."""
-        if not self._a_minute:
+    def wait(self, client: str) -> float:
+        """Count a request and return 0, or return the seconds until the next one is allowed."""
+        if not self._per_minute:
             return 0.0
         now = time.monotonic()
-        left, since = self._left.pop(who, (self._a_minute, now))
-        left = min(self._a_minute, left + (now - since) * self._a_minute / 60)
-        wait = max(0.0, (1 - left) * 60 / self._a_minute)
-        self._left[who] = left if wait else left - 1, now
-        if len(self._left) > MOST_COUNTED:
-            self._left.popitem(last=False)
+        left, since = self._buckets.pop(client, (self._per_minute, now))
+        left = min(self._per_minute, left + (now - since) * self._per_minute / 60)
+        wait = max(0.0, (1 - left) * 60 / self._per_minute)
+        self._buckets[client] = left if wait else left - 1, now
+        if len(self._buckets) > MOST_COUNTED:
+            self._buckets.popitem(last=False)
         return wait
 
 
 def network_of(address: str) -> str:
-    """What counts as one client: an address, or in IPv6 the network of 64 bits that one client has.
+    """Return what identifies a client: its IPv4 address, or its IPv6 network of 64 bits.
 
     >>> network_of("192.0.2.1"), network_of("2001:db8::17")
     ('192.0.2.1', '2001:db8::/64')

@@ -1,4 +1,4 @@
-"""LibreTranslate's API, field for field, so that its clients speak to this server too."""
+"""LibreTranslate's API, field for field, so that its clients work with this server."""
 
 import asyncio
 import json
@@ -21,37 +21,37 @@ from dragoman.languages import english_name
 from dragoman.serving.fields import Code, Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.server import server_of
-from dragoman.serving.service import Answer
+from dragoman.serving.service import TextAnswer
 from dragoman.serving.shared_search import Job
 from dragoman.text.detection import Guess
 
 KEPT_SECONDS, MOST_KEPT = 600, 50
-"""How long a translated document waits for its download, and how many do. The oldest gives way."""
+"""Time for which a translated document waits for its download, and maximum number that wait; the oldest is dropped."""
 MOST_SUGGESTED_BYTES = 100 * 2**20
-"""Most bytes of the file of suggestions."""
+"""Maximum size of the suggestion file."""
 T = TypeVar("T")
 Words = Annotated[str, pydantic.Field(min_length=1)]
 
 
 class TextToDetect(Fields):
-    """A text, or a list of texts."""
+    """Text, or list of texts."""
 
     q: Words | Annotated[list[str], pydantic.Field(min_length=1)]
 
 
 class TextToTranslate(TextToDetect):
-    """A text, or a list of texts, and how it is translated."""
+    """Text, or list of texts, with languages and options."""
 
     source: Code
-    """The code of its language, or `auto`."""
+    """Code of its language, or `auto`."""
     target: Code
     format: Literal["text", "html"] = "text"
     alternatives: int = 0
-    """How many further translations are wanted."""
+    """Number of additional translations."""
 
 
 class FileToTranslate(Fields):
-    """A document."""
+    """Document with languages."""
 
     file: UploadFile
     source: Code
@@ -59,7 +59,7 @@ class FileToTranslate(Fields):
 
 
 class Suggestion(Fields):
-    """A text, and a translation that somebody finds better than the server's."""
+    """Text with a suggested better translation."""
 
     q: Words
     s: Words
@@ -68,14 +68,14 @@ class Suggestion(Fields):
 
 
 class DetectedLanguage(pydantic.BaseModel):
-    """A language, and how sure it is, from 0 to 100."""
+    """Language with a confidence from 0 to 100."""
 
     confidence: float
     language: str
 
 
 class TranslatedText(pydantic.BaseModel):
-    """A translation; of a list of texts, a list of translations. What was not asked for is left out."""
+    """Translation, or list of translations of a list of texts. Values that were not requested are omitted."""
 
     translatedText: str | list[str]
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = None
@@ -83,7 +83,7 @@ class TranslatedText(pydantic.BaseModel):
 
 
 class Language(pydantic.BaseModel):
-    """A language, and in a list of languages those that it is translated into."""
+    """Language; in a list of languages, with its target languages."""
 
     code: str
     name: str
@@ -91,7 +91,7 @@ class Language(pydantic.BaseModel):
 
 
 class FrontendSettings(pydantic.BaseModel):
-    """What a page for people shows and allows."""
+    """Settings of a web page."""
 
     apiKeys: bool
     charLimit: int
@@ -104,15 +104,15 @@ class FrontendSettings(pydantic.BaseModel):
 
 
 class Documents:
-    """Documents under way, and translated ones until they are downloaded."""
+    """Store of translated documents until they are downloaded, with a limit on concurrent translations."""
 
-    def __init__(self, folder: Path, places: int) -> None:
-        """`places` is the number of documents that may be under way."""
-        self.folder, self.places = folder, asyncio.Semaphore(places)
+    def __init__(self, folder: Path, slots: int) -> None:
+        """Store documents in `folder`; at most `slots` are translated at a time."""
+        self.folder, self.slots = folder, asyncio.Semaphore(slots)
         self._waiting: dict[str, Path] = {}
 
     def keep(self, path: Path, name: str) -> str:
-        """Keeps a document for a while; returns the name to take it by, which nobody can guess."""
+        """Keep a document for `KEPT_SECONDS`; return a secret name for its download."""
         secret = f"{secrets.token_urlsafe(24)}.{name}"
         self._waiting[secret] = path
         asyncio.get_running_loop().call_later(KEPT_SECONDS, self._drop, secret, path)
@@ -121,13 +121,13 @@ class Documents:
         return secret
 
     def take(self, secret: str) -> Path:
-        """The document of this name, which nobody else gets.
+        """Return the document with this name and forget it.
 
         Raises:
             Refused: there is none (404).
         """
         if secret not in self._waiting:
-            raise Refused(404, "no document waits by this name; it can be downloaded once, within ten minutes")
+            raise Refused(404, "there is no document with this name; it can be downloaded once, within ten minutes")
         return self._waiting.pop(secret)
 
     def _drop(self, secret: str, path: Path) -> None:
@@ -146,16 +146,16 @@ routes = APIRouter(tags=["LibreTranslate"], lifespan=_lifespan)
 
 @routes.post("/translate", openapi_extra=body_of(TextToTranslate), response_model_exclude_none=True)
 async def translate(request: Request) -> TranslatedText:
-    """Translates a text or a list of texts."""
-    asked, server = await read(request, TextToTranslate), server_of(request)
-    texts, more = [asked.q] if isinstance(asked.q, str) else asked.q, max(0, asked.alternatives)
+    """Translate a text or a list of texts."""
+    fields, server = await read(request, TextToTranslate), server_of(request)
+    texts, more = [fields.q] if isinstance(fields.q, str) else fields.q, max(0, fields.alternatives)
 
-    def call(job: Job) -> list[Answer]:
-        is_html = asked.format == "html"
-        return server.service.translate(texts, asked.source, asked.target, job, alternatives=more, is_html=is_html)
+    def call(job: Job) -> list[TextAnswer]:
+        is_html = fields.format == "html"
+        return server.service.translate(texts, fields.source, fields.target, job, alternatives=more, is_html=is_html)
 
     def shaped(values: list[T]) -> list[T] | T:
-        return values[0] if isinstance(asked.q, str) else values
+        return values[0] if isinstance(fields.q, str) else values
 
     answers = await server.work(request, call)
     detected = [_language(answer.detected) for answer in answers if answer.detected]
@@ -168,27 +168,29 @@ async def translate(request: Request) -> TranslatedText:
 
 @routes.post("/detect", openapi_extra=body_of(TextToDetect))
 async def detect(request: Request) -> list[DetectedLanguage]:
-    """Says which languages a text may be in, the likeliest first; if it is in none of those served, `en` with 0."""
-    asked, server = await read(request, TextToDetect), server_of(request)
-    text = asked.q if isinstance(asked.q, str) else "\n".join(asked.q)
+    """Return the probable languages of a text, the most probable first; `en` with 0 if no model reads its language."""
+    fields, server = await read(request, TextToDetect), server_of(request)
+    text = fields.q if isinstance(fields.q, str) else "\n".join(fields.q)
     server.service.limits.check([text], 0, 1)
-    found = await server.work(request, lambda job: server.service.detect(text))
-    return [_language(each) for each in found or [Guess("en", 0.0)]]
+    guesses = await server.work(request, lambda job: server.service.detect(text))
+    return [_language(guess) for guess in guesses or [Guess("en", 0.0)]]
 
 
 @routes.get("/languages")
 async def languages(request: Request) -> list[Language]:
-    """Says what is translated into what."""
+    """List the languages with their target languages."""
     pairs = server_of(request).service.pairs()
     return [
-        Language(code=code, name=english_name(code), targets=sorted(to for of, to in pairs if of == code))
+        Language(
+            code=code, name=english_name(code), targets=sorted(target for source, target in pairs if source == code)
+        )
         for code in sorted({code for pair in pairs for code in pair})
     ]
 
 
 @routes.get("/frontend/settings", response_model_exclude_none=True)
 async def frontend_settings(request: Request) -> FrontendSettings:
-    """Says what a page for people shows and allows."""
+    """Return the settings of a web page."""
     server = server_of(request)
     target = server.service.pairs()[0][1]
     source = Language(code="auto", name="Auto Detect")
@@ -203,38 +205,38 @@ async def frontend_settings(request: Request) -> FrontendSettings:
 
 @routes.post("/translate_file")
 async def translate_file(
-    request: Request, asked: Annotated[FileToTranslate, Form()]
+    request: Request, fields: Annotated[FileToTranslate, Form()]
 ) -> dict[Literal["translatedFileUrl"], str]:
-    """Translates a document, and says where it can be downloaded."""
+    """Translate a document, and return the address of its download."""
     server, documents = server_of(request), cast(Documents, request.state.documents)
-    name = PurePosixPath((asked.file.filename or "").replace("\\", "/"))
+    name = PurePosixPath((fields.file.filename or "").replace("\\", "/"))
     if name.suffix.lower() not in DOCUMENT_SUFFIXES:
-        raise Refused(400, f"the name of a document ends with one of {', '.join(DOCUMENT_SUFFIXES)}")
-    if documents.places.locked():
-        raise Refused(503, "as many documents as this server takes are under way; try again in a moment", 5)
+        raise Refused(400, f"the name of a document must end with one of {', '.join(DOCUMENT_SUFFIXES)}")
+    if documents.slots.locked():
+        raise Refused(503, "the server is translating its maximum number of documents; try again in a moment", 5)
 
     def call(job: Job) -> Path:
         with TemporaryDirectory(dir=documents.folder) as folder:
             path = Path(folder, f"document{name.suffix}")
             with open(path, "wb") as copy:
-                shutil.copyfileobj(asked.file.file, copy)
+                shutil.copyfileobj(fields.file.file, copy)
             try:
-                content = server.service.document(path, asked.source, asked.target, job)
+                content = server.service.document(path, fields.source, fields.target, job)
             except Refused as error:
                 raise Refused(error.status, str(error).replace(str(path), name.name), error.retry_after) from error
         translated = documents.folder / secrets.token_hex()
         translated.write_bytes(content)
         return translated
 
-    async with documents.places:
+    async with documents.slots:
         path = await server.work(request, call)
-    secret = documents.keep(path, f"{name.stem[:100]}_{asked.target}{name.suffix}")
+    secret = documents.keep(path, f"{name.stem[:100]}_{fields.target}{name.suffix}")
     return {"translatedFileUrl": f"{request.base_url}download_file/{quote(secret)}"}
 
 
 @routes.get("/download_file/{name}", response_class=FileResponse)
 async def download_file(request: Request, name: str) -> FileResponse:
-    """Hands a translated document over, once."""
+    """Send a translated document; it can be downloaded once."""
     path = cast(Documents, request.state.documents).take(name)
     filename = name.partition(".")[2]
     return FileResponse(
@@ -244,30 +246,30 @@ async def download_file(request: Request, name: str) -> FileResponse:
 
 @routes.post("/suggest", openapi_extra=body_of(Suggestion))
 async def suggest(request: Request) -> dict[Literal["success"], bool]:
-    """Writes a better translation to the file of suggestions."""
-    asked, server = await read(request, Suggestion), server_of(request)
+    """Append a better translation to the suggestion file."""
+    suggestion, server = await read(request, Suggestion), server_of(request)
     if server.settings.suggestions is None:
-        raise Refused(403, "this server takes no suggestions")
-    server.service.limits.check([asked.q, asked.s], 0, 1)
-    await asyncio.to_thread(_append, server.settings.suggestions, asked.model_dump())
+        raise Refused(403, "this server accepts no suggestions")
+    server.service.limits.check([suggestion.q, suggestion.s], 0, 1)
+    await asyncio.to_thread(_append, server.settings.suggestions, suggestion.model_dump())
     return {"success": True}
 
 
 def _append(path: Path, suggestion: dict[str, Any]) -> None:
     line = json.dumps(suggestion, ensure_ascii=False) + "\n"
     try:
-        with open(path, "ab", buffering=0) as file:  # a line at once, so that two never mix
+        with open(path, "ab", buffering=0) as file:  # one write per line, so that lines are never mixed
             if file.tell() > MOST_SUGGESTED_BYTES:
-                raise Refused(403, "the file of suggestions is full")
+                raise Refused(403, "the suggestion file is full")
             file.write(line.encode())
     except OSError as error:
-        raise Refused(503, f"the file of suggestions cannot be written: {error.strerror}") from None
+        raise Refused(503, f"the suggestion file cannot be written: {error.strerror}") from None
 
 
 def _language(guess: Guess) -> DetectedLanguage:
     return DetectedLanguage(confidence=round(100 * guess.confidence, 1), language=guess.language)
 
 
-def _alternatives(answer: Answer) -> list[str]:
-    texts = dict.fromkeys(other.text for other in answer.translation.alternatives)
+def _alternatives(answer: TextAnswer) -> list[str]:
+    texts = dict.fromkeys(alternative.text for alternative in answer.translation.alternatives)
     return [text for text in texts if text != answer.translation.text]

@@ -1,4 +1,4 @@
-"""The process that listens: slow connections end, models load meanwhile, and it stops in order."""
+"""The listening server process: connection timeouts, loading of models in the background, and graceful shutdown."""
 
 import asyncio
 import gc
@@ -16,31 +16,31 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.serving.metrics import Metrics
+from dragoman.serving.server import Metrics
 from dragoman.serving.service import Service
 
 HEAD_SECONDS, IDLE_SECONDS, READ_SECONDS = 10, 60, 60
-"""How long a new connection may be without a request, a used one without the next, and a client without reading."""
+"""Timeouts: a new connection without a request, a used one without the next, and a client that does not read."""
 CONNECTIONS = 4
-"""Connections that may be open for each request that may be under way. Further ones are closed at once."""
+"""Maximum number of open connections for each concurrent request. Further ones are closed immediately."""
 DRAIN_SECONDS, CLOSE_SECONDS = 25.0, 3
-"""How long requests may go on when the server stops, and how long connections then may take to close."""
+"""Time for active requests when the server stops, and time for connections to close after that."""
 SWITCH_SECONDS = 0.001
-"""How long a thread computes in Python before another may: each step of a search waits for its turn."""
-_TOLD = b'{"error":"the server is busy; try again in a moment","message":"the server is busy; try again in a moment"}'
+"""Python's thread switch interval: each step of a search waits for its turn."""
+_BODY = b'{"error":"the server is busy; try again in a moment","message":"the server is busy; try again in a moment"}'
 BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
-    b"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nContent-Length: %d\r\n\r\n%s" % (len(_TOLD), _TOLD)
+    b"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nContent-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
 )
 _POST = re.compile(rb"POST [^\r]+(?:\r\n(?!expect|transfer-encoding)[^\r]+)*\r\n\r\n", re.IGNORECASE)
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,15})\r\n", re.IGNORECASE)
 
 
 class Connection(H11Protocol):
-    """One client's connection. It is closed if a request takes long to begin, or if the client does not read.
+    """Connection of one client. It is closed if a request is slow to start, or if the client does not read.
 
-    While `places` requests are under way, a further one that comes in one piece is refused before it is read: reading
-    all that it must refuse would take a busy server most of its speed.
+    While `places` requests are active, a further one that arrives in one piece is refused before it is parsed: parsing
+    all refused requests would slow a busy server down.
     """
 
     most, places = 1_000, 250
@@ -65,7 +65,7 @@ class Connection(H11Protocol):
 
     @property
     def _is_at_rest(self) -> bool:
-        """Whether the last request is answered, and nothing of the next one has come."""
+        """True if the last request is answered, and nothing of the next one has arrived."""
         return self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
 
     def handle_events(self) -> None:
@@ -93,7 +93,7 @@ class Connection(H11Protocol):
 
 
 def is_whole_post(data: bytes) -> bool:
-    """Whether these bytes are one request with its body.
+    """Return True if the bytes are one POST request with its whole body.
 
     >>> is_whole_post(b"POST /translate HTTP/1.1\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
     True
@@ -104,29 +104,29 @@ def is_whole_post(data: bytes) -> bool:
 
 
 class Listening(uvicorn.Server):
-    """A server that loads its models while it already listens.
+    """Server that loads its models while it is already listening.
 
-    On SIGTERM or Ctrl-C it is no longer ready, and ends when the requests under way are answered. A second signal
-    refuses these. If a model cannot be loaded, it ends: half a server would look like a whole one.
+    On SIGTERM or Ctrl-C it is no longer ready, and exits when the active requests are answered. A second signal refuses
+    these. If a model cannot be loaded, it exits, because a partial server would look like a complete one.
     """
 
     def __init__(self, app: FastAPI, service: Service) -> None:
-        known = {"most": CONNECTIONS * service.limits.requests, "places": service.limits.requests}
-        protocol = type("Connection", (Connection,), {**known, "metrics": app.state.server.metrics})
-        how: dict[str, Any] = {
+        limits = {"most": CONNECTIONS * service.limits.requests, "places": service.limits.requests}
+        protocol = type("Connection", (Connection,), {**limits, "metrics": app.state.server.metrics})
+        config: dict[str, Any] = {
             "http": protocol,
             "ws": "none",
             "lifespan": "on",
             "h11_max_incomplete_event_size": 16_384,
         }
-        how |= {"timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": CLOSE_SECONDS}
-        how |= {"log_config": None, "access_log": False, "server_header": False, "proxy_headers": False}
-        super().__init__(uvicorn.Config(app, **how))
+        config |= {"timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": CLOSE_SECONDS}
+        config |= {"log_config": None, "access_log": False, "server_header": False, "proxy_headers": False}
+        super().__init__(uvicorn.Config(app, **config))
         self._service = service
         self._failed: BaseException | None = None
 
     def answer(self, listener: socket.socket) -> None:
-        """Answers requests until a signal ends it.
+        """Answer requests until a signal stops the server.
 
         Raises:
             CheckpointError: a model cannot be loaded.
@@ -138,15 +138,15 @@ class Listening(uvicorn.Server):
             raise self._failed
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begins to stop; after a second signal without waiting."""
+        """Start the shutdown; a second signal ends it without waiting."""
         seconds = 0.0 if self._service.is_stopping else DRAIN_SECONDS
         self._service.is_stopping = True
         Thread(target=self._stop, args=(seconds,), daemon=True).start()
 
     def _stop(self, seconds: float) -> None:
-        last = Timer(seconds + 1, self._end)  # whatever keeps the service from stopping
-        last.daemon = True
-        last.start()
+        deadline = Timer(seconds + 1, self._end)  # in case the service does not stop
+        deadline.daemon = True
+        deadline.start()
         self._service.stop(seconds)
         self._end()
 
@@ -156,7 +156,7 @@ class Listening(uvicorn.Server):
     def _load(self) -> None:
         try:
             self._service.load()
-            gc.freeze()  # what stays for good is not looked through again and again, and the rest more rarely
+            gc.freeze()  # permanent objects are not scanned again, and others less often
             gc.set_threshold(20_000, 20, 20)
             if failures := [model.failed for model in self._service.models if model.failed]:
                 raise CheckpointError("; ".join(failures))
@@ -166,18 +166,18 @@ class Listening(uvicorn.Server):
 
 
 def listen(host: str, port: int, is_open: bool) -> socket.socket:
-    """Listens on an address. Only if it `is_open` may that be one that other machines reach.
+    """Listen on an address. Unless the server `is_open`, other machines must not be able to reach it.
 
     Raises:
-        ConfigError: others reach it, another process has it, or this machine has no such address.
+        ConfigError: other machines can reach it, another process has it, or this machine has no such address.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         if not is_open and not ipaddress.ip_address(address[0]).is_loopback:
-            raise ConfigError(f"others can reach {host}: give --keys FILE, to answer only who has a key, or --open")
+            raise ConfigError(f"others can reach {host}: give --keys FILE, to require a key, or --open")
         listener = socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}") from None
-    # An answer goes out in two parts, and the second would wait until the client has acknowledged the first.
+    # A response is sent in two parts, and the second would wait until the client has acknowledged the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

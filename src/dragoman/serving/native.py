@@ -1,4 +1,4 @@
-"""Our own API, under /v1: all that a translation says of itself, other words for its places, and why it is as it is."""
+"""Our own API, under /v1: translations with all details, alternatives for their words, and explanations."""
 
 import json
 import math
@@ -24,49 +24,49 @@ from dragoman.serving.fields import Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.rewriting import other_words, rewritten
 from dragoman.serving.server import server_of
-from dragoman.serving.service import Answer, OtherLanguage, Service, joined, refusing
+from dragoman.serving.service import OtherLanguage, Service, TextAnswer, joined, refusing
 from dragoman.serving.shared_search import Job
 from dragoman.surface.terms import compiled
 from dragoman.system import use_threads
 
 DOUBTFUL = math.log(0.1)
-"""A word is doubtful if the model gave one of its tokens a smaller log-probability: a probability below 10 %. Of the
-doubtful words of a small model on Tatoeba's test set, 85 % stand in no reference; of all its words, 32 %."""
+"""A word is doubtful if the model gave one of its tokens a smaller log-probability: a probability below 10 %. On
+Tatoeba's test set, 85 % of the doubtful words of a small model are in no reference, compared with 32 % of all words."""
 MOST_EXPLAINED = 60
-"""Most tokens of a text that is explained; a page, and the time that it takes, grow with their square."""
-_ONE_AT_A_TIME = Lock()
-"""Held while a text is explained, because that takes as long as translating hundreds."""
+"""Maximum number of tokens of a text to explain; size and time of the page grow with their square."""
+_EXPLAINING = Lock()
+"""Held while a text is explained, because that takes as long as translating hundreds of texts."""
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 
 
-class Named(Fields):
-    """The languages of a request, and its key."""
+class LanguageFields(Fields):
+    """Languages and key of a request."""
 
     source: str = "auto"
-    """The language of the text by its code, or `auto`."""
+    """Language code of the text, or `auto`."""
     target: str | None = None
-    """The language to translate into; may be left out if there is one."""
+    """Target language; optional if there is only one."""
     api_key: str | None = None
 
 
-class Asked(Named):
-    """A request for translations."""
+class TranslateFields(LanguageFields):
+    """Request for translations."""
 
     text: str | list[str]
-    """A text, or several."""
+    """Text, or list of texts."""
     format: Literal["text", "html"] = "text"
     alternatives: int = 0
-    """How many further translations of each text are wanted."""
+    """Number of additional translations of each text."""
     beam_size: int | None = pydantic.Field(default=None, ge=1)
-    """Hypotheses that the search keeps; the model's own number if left out."""
+    """Beam size; the model's default if missing."""
     align: bool = False
-    """Whether to say which word came from which, and which words are doubtful."""
+    """Return the alignment of words, and the doubtful words."""
     terms: dict[str, list[str]] | None = None
-    """The forms, one of which translates each term; none: the term stays. The server's own terms if left out."""
+    """Allowed translations of each term; an empty list keeps the term. The server's terms if missing."""
     prefix: str = ""
-    """The translation begins so; for one text of format `text`."""
+    """Prefix of the translation; for one text of format `text`."""
     stream: bool = False
-    """Whether the translation is sent while it is made, as server-sent events; for one text."""
+    """Send the translation while it is generated, as server-sent events; for one text."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -74,24 +74,24 @@ class Asked(Named):
         return {"alternatives": self.alternatives, "beam_size": self.beam_size, "align": self.align, **terms}
 
 
-class AskedPage(Named):
-    """A request for the page that explains a translation."""
+class ExplainFields(LanguageFields):
+    """Request for the page that explains a translation."""
 
     text: str
 
 
-class AskedWords(AskedPage):
-    """A request for other words in the place of one."""
+class WordFields(ExplainFields):
+    """Request for alternatives to a word."""
 
     translation: str
-    """The whole translation."""
+    """Complete translation."""
     word: int
-    """The number of the word, as in `target_words`."""
+    """Index of the word, as in `target_words`."""
 
 
-def _also(kind: str) -> dict[int | str, dict[str, Any]]:
-    """What the schema says of a good answer of this kind."""
-    return {200: {"content": {kind: {}}}}
+def _also(media_type: str) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI description of successful responses of this media type."""
+    return {200: {"content": {media_type: {}}}}
 
 
 routes = APIRouter(prefix="/v1", tags=["Dragoman"])
@@ -99,108 +99,109 @@ routes = APIRouter(prefix="/v1", tags=["Dragoman"])
 
 @routes.get("/models")
 async def models(request: Request) -> dict[str, Any]:
-    """The models and their directions, and what one request may ask for."""
+    """List the models with their directions, and the limits of a request."""
     server = server_of(request)
     service = server.service
-    listed = [
+    directions = [
         {"name": model.name, "source": model.source, "target": target, "ready": model.translator is not None}
         for model in service.models
         for target in model.targets or [""]
     ]
     return {
         "ready": service.is_ready,
-        "models": listed,
+        "models": directions,
         "limits": service.limits.model_dump(include={"characters", "texts", "alternatives", "document_bytes"}),
         "key_required": server.keys is not None,
         "document_formats": DOCUMENT_SUFFIXES,
     }
 
 
-@routes.post("/translate", openapi_extra=body_of(Asked), responses=_also("text/event-stream"))
+@routes.post("/translate", openapi_extra=body_of(TranslateFields), responses=_also("text/event-stream"))
 async def translate(request: Request) -> Response:
-    """The translation of each text, with scores, tokens, flags, and the words that it came from."""
-    asked, server = await read(request, Asked), server_of(request)
-    if asked.stream:
-        events = await server.stream(request, lambda job: streamed(server.service, asked, job))
+    """Translate each text, with scores, tokens, flags and alignment."""
+    fields, server = await read(request, TranslateFields), server_of(request)
+    if fields.stream:
+        events = await server.stream(request, lambda job: streamed(server.service, fields, job))
         return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-    told = await server.work(request, lambda job: translated(server.service, asked, job))
-    return JSONResponse({"translations": told})
+    translations = await server.work(request, lambda job: translated(server.service, fields, job))
+    return JSONResponse({"translations": translations})
 
 
-@routes.post("/words", openapi_extra=body_of(AskedWords))
+@routes.post("/words", openapi_extra=body_of(WordFields))
 async def words(request: Request) -> dict[str, Any]:
-    """What else could stand in the place of a word of a translation, the likeliest first. The `prefix` of each, given
-    to /v1/translate, has the sentence rewritten from there.
+    """Return alternatives to a word of a translation, the most probable first.
+
+    The `prefix` of an alternative, sent to /v1/translate, continues the translation after it.
     """
-    asked, server = await read(request, AskedWords), server_of(request)
-    return {"words": await server.work(request, lambda job: others(server.service, asked, job))}
+    fields, server = await read(request, WordFields), server_of(request)
+    return {"words": await server.work(request, lambda job: alternative_words(server.service, fields, job))}
 
 
-@routes.post("/explain", openapi_extra=body_of(AskedPage), response_class=Response, responses=_also("text/html"))
+@routes.post("/explain", openapi_extra=body_of(ExplainFields), response_class=Response, responses=_also("text/html"))
 async def explain(request: Request) -> Response:
-    """A page that explains how a sentence is translated, with every number. It loads nothing."""
-    asked, server = await read(request, AskedPage), server_of(request)
-    page = await server.work(request, lambda job: explained(server.service, asked, job))
+    """Return a self-contained page that explains how a sentence is translated, with all numbers."""
+    fields, server = await read(request, ExplainFields), server_of(request)
+    page = await server.work(request, lambda job: explained(server.service, fields, job))
     policy = next(_POLICY.finditer(page))[1]
     return HTMLResponse(page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
 
 
 def prepared(
-    service: Service, asked: Named, text: str, job: Job, **settings: Any
-) -> tuple[Translator, SearchOptions, Answer]:
-    """What translates one text, how it searches, and the answer without its translation.
+    service: Service, fields: LanguageFields, text: str, job: Job, **settings: Any
+) -> tuple[Translator, SearchOptions, TextAnswer]:
+    """Return the translator and the options for one text, and the answer without its translation.
 
     Raises:
         Refused: as in `Service.translate`.
     """
-    model, goal, detected = service.route(text, asked.source, asked.target)
-    options = service.options(model, goal, **settings)
+    model, target, detected = service.route(text, fields.source, fields.target)
+    options = service.options(model, target, **settings)
     service.limits.check([text], settings.get("alternatives", 0), options.beam_size)
-    return service.translator(model, job), options, Answer(Translation(text), model.source, goal, detected)
+    return service.translator(model, job), options, TextAnswer(Translation(text), model.source, target, detected)
 
 
-def translated(service: Service, asked: Asked, job: Job) -> list[dict[str, Any]]:
-    """The translations of a request, in plain values."""
-    texts = [asked.text] if isinstance(asked.text, str) else asked.text
-    if not asked.prefix:
-        is_html = asked.format == "html"
-        answers = service.translate(texts, asked.source, asked.target, job, is_html=is_html, **asked.settings)
-    elif asked.format == "html" or len(texts) != 1:
+def translated(service: Service, fields: TranslateFields, job: Job) -> list[dict[str, Any]]:
+    """Return the translations of a request as plain values."""
+    texts = [fields.text] if isinstance(fields.text, str) else fields.text
+    if not fields.prefix:
+        is_html = fields.format == "html"
+        answers = service.translate(texts, fields.source, fields.target, job, is_html=is_html, **fields.settings)
+    elif fields.format == "html" or len(texts) != 1:
         raise Refused(400, "prefix is for one text of the format text")
     else:
-        translator, options, answer = prepared(service, asked, texts[0], job, **asked.settings)
+        translator, options, answer = prepared(service, fields, texts[0], job, **fields.settings)
         with refusing():
-            answers = [answer._replace(translation=rewritten(translator, texts[0], asked.prefix, options))]
-    return [facts(service, asked, answer) for answer in answers]
+            answers = [answer._replace(translation=rewritten(translator, texts[0], fields.prefix, options))]
+    return [facts(service, fields, answer) for answer in answers]
 
 
-def others(service: Service, asked: AskedWords, job: Job) -> list[dict[str, Any]]:
-    """Other words for a place, in plain values."""
-    translator, options, _ = prepared(service, asked, asked.text, job)
+def alternative_words(service: Service, fields: WordFields, job: Job) -> list[dict[str, Any]]:
+    """Return alternatives to a word as plain values."""
+    translator, options, _ = prepared(service, fields, fields.text, job)
     with refusing():
-        found = other_words(translator, asked.text, asked.translation, asked.word, options)
-    return [each._asdict() for each in found]
+        alternatives = other_words(translator, fields.text, fields.translation, fields.word, options)
+    return [alternative._asdict() for alternative in alternatives]
 
 
-def streamed(service: Service, asked: Asked, job: Job) -> Iterator[str]:
-    """The translation of one text as server-sent events. Without an event, it is refused as `translated`."""
-    if not isinstance(asked.text, str):
+def streamed(service: Service, fields: TranslateFields, job: Job) -> Iterator[str]:
+    """Yield the translation of one text as server-sent events. Before the first event, errors are raised."""
+    if not isinstance(fields.text, str):
         raise Refused(400, "stream is for one text, not for a list")
     try:
-        found = prepared(service, asked, asked.text, job, **asked.settings)
+        preparation = prepared(service, fields, fields.text, job, **fields.settings)
     except OtherLanguage:
-        found = None  # left as it is, or refused below
-    if found is None or asked.prefix or asked.format == "html":
-        (told,) = translated(service, asked, job)
-        yield event("piece", {"text": told["text"]}) + event("translation", told)
+        preparation = None  # left as it is, or refused below
+    if preparation is None or fields.prefix or fields.format == "html":
+        (translation,) = translated(service, fields, job)
+        yield event("piece", {"text": translation["text"]}) + event("translation", translation)
         return
-    translator, options, answer = found
+    translator, options, answer = preparation
     has_begun = False
     try:
         with refusing():
-            for piece in pieces(translator, asked.text, options):
+            for piece in pieces(translator, fields.text, options):
                 if isinstance(piece, Translation):
-                    yield event("translation", facts(service, asked, answer._replace(translation=piece)))
+                    yield event("translation", facts(service, fields, answer._replace(translation=piece)))
                 elif piece:
                     yield event("piece", {"text": piece})
                     has_begun = True
@@ -211,7 +212,7 @@ def streamed(service: Service, asked: Asked, job: Job) -> Iterator[str]:
 
 
 def pieces(translator: Translator, text: str, options: SearchOptions) -> Iterator[str | Translation]:
-    """The translation of a text of several lines in pieces as they are made, then the whole."""
+    """Yield pieces of the translation of a text of several lines as they are generated, then the whole."""
     parts: list[Translation] = []
     for line in re.findall(r"[^\r\n]+|[\r\n]+", text):
         for core in lines_in(line):
@@ -223,16 +224,16 @@ def pieces(translator: Translator, text: str, options: SearchOptions) -> Iterato
 
 
 def event(name: str, data: dict[str, Any]) -> str:
-    """A server-sent event."""
+    """Format a server-sent event."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-def facts(service: Service, asked: Asked, answer: Answer) -> dict[str, Any]:
-    """A translation in plain values."""
+def facts(service: Service, fields: TranslateFields, answer: TextAnswer) -> dict[str, Any]:
+    """Return a translation as plain values."""
     translation, source, target, detected, was_translated = answer
-    terms = compiled(asked.settings.get("terms", service.terms))
-    found = dict.fromkeys(terms.sources[number] for _, number in terms.found(translation.source))
-    told = {
+    terms = compiled(fields.settings.get("terms", service.terms))
+    found_terms = dict.fromkeys(terms.sources[number] for _, number in terms.found(translation.source))
+    values = {
         "source": source,
         "target": target,
         "translated": was_translated,
@@ -242,35 +243,35 @@ def facts(service: Service, asked: Asked, answer: Answer) -> dict[str, Any]:
             for token, log_prob in zip(translation.tokens, translation.token_log_probs, strict=True)
         ],
         "flags": [{"name": flag, "meaning": MEANINGS[flag]} for flag in translation.flags],
-        "used_terms": [term for term in found if term not in translation.unused_terms],
-        "alternatives": [_named(each, "text", "score", "log_prob") for each in translation.alternatives],
-        **_named(translation, "text", "score", "log_prob", "unknown_words", "lost", "unused_terms", "rewritten"),
+        "used_terms": [term for term in found_terms if term not in translation.unused_terms],
+        "alternatives": [_values(alternative, "text", "score", "log_prob") for alternative in translation.alternatives],
+        **_values(translation, "text", "score", "log_prob", "unknown_words", "lost", "unused_terms", "rewritten"),
     }
-    if asked.align:
-        told |= _named(translation, "source_words", "target_words", "alignment")
-        told["doubtful_words"] = [word for word, low in enumerate(translation.word_log_probs) if low < DOUBTFUL]
-    return told
+    if fields.align:
+        values |= _values(translation, "source_words", "target_words", "alignment")
+        values["doubtful_words"] = [word for word, low in enumerate(translation.word_log_probs) if low < DOUBTFUL]
+    return values
 
 
-def _named(translation: Translation, *names: str) -> dict[str, Any]:
+def _values(translation: Translation, *names: str) -> dict[str, Any]:
     return {name: getattr(translation, name) for name in names}
 
 
-def explained(service: Service, asked: AskedPage, job: Job) -> str:
-    """The page of `dragoman explain`.
+def explained(service: Service, fields: ExplainFields, job: Job) -> str:
+    """Return the page of `dragoman explain`.
 
     Raises:
-        Refused: the text is too long, or holds nothing that the model reads (400).
+        Refused: the text is too long, or has nothing to translate (400).
     """
-    service.limits.check([asked.text], 0, 1)
-    model, goal, _ = service.route(asked.text, asked.source, asked.target)
+    service.limits.check([fields.text], 0, 1)
+    model, target, _ = service.route(fields.text, fields.source, fields.target)
     assert model.translator is not None
     with refusing():
-        (line,) = model.translator.read([asked.text], service.options(model, goal))
+        (line,) = model.translator.read([fields.text], service.options(model, target))
         tokens = sum(len(segment.ids) for segment in line.parts)
         if tokens > MOST_EXPLAINED:
-            raise DecodeError(f"at most {MOST_EXPLAINED} tokens are explained, but this text has {tokens}")
-        with _ONE_AT_A_TIME, use_threads(model.translator.threads):
+            raise DecodeError(f"at most {MOST_EXPLAINED} tokens can be explained, but this text has {tokens}")
+        with _EXPLAINING, use_threads(model.translator.threads):
             job.check()
-            record = model.recorder.record(model.recorder.tagged(asked.text, model.targets[goal]))
-    return render(replace(record, model=model.name), "html").decode()  # a client learns no paths
+            record = model.recorder.record(model.recorder.tagged(fields.text, model.targets[target]))
+    return render(replace(record, model=model.name), "html").decode()  # without the model's path

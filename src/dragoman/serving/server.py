@@ -1,4 +1,4 @@
-"""What every router needs: the service, the settings of the server, and the one way to work for a request."""
+"""State shared by all routers: the service, the settings, the metrics, and the execution of requests in threads."""
 
 import asyncio
 import ipaddress
@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 
 from dragoman.errors import ConfigError
-from dragoman.serving.keys import Keys, Rates
-from dragoman.serving.metrics import Metrics
+from dragoman.serving.keys import ApiKeys, Rates
 from dragoman.serving.service import Service
 from dragoman.serving.shared_search import Job
 
@@ -21,14 +23,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How a server is reached, and by whom.
+    """Network and access settings of a server.
 
     Attributes:
-        keys: the file of keys; without one, no request needs a key.
-        suggestions: the file that suggested translations are written to; without one, none are taken.
-        allow_origin: the origins of other sites whose scripts may use the server; `*` is any.
-        allow_host: the names by which it is reached, besides addresses, `host` and the name of this machine.
-        trusted_proxy: the addresses or networks whose X-Forwarded-For is believed.
+        keys: key file; without one, no request needs a key.
+        suggestions: file for suggested translations; without one, none are accepted.
+        allow_origin: origins of other sites whose scripts may use the server; `*` is any.
+        allow_host: allowed host names, in addition to addresses, `host` and the name of this machine.
+        trusted_proxy: addresses or networks whose X-Forwarded-For is trusted.
     """
 
     host: str = "127.0.0.1"
@@ -39,16 +41,56 @@ class ServerSettings:
     trusted_proxy: tuple[str, ...] = ()
 
 
+class Metrics(Collector):
+    """Figures of one server in Prometheus format, in a separate registry. No label contains text sent by a client."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._registry = service, CollectorRegistry()
+        options = {"namespace": "dragoman", "registry": self._registry}
+        self._requests = Counter("requests", "Answered requests.", ("route", "status"), **options)
+        self._seconds = Histogram("request_seconds", "Time to the end of a response.", ("route",), **options)
+        self._first = Histogram(
+            "first_answer_seconds", "Time to the first bytes of the response to a successful POST.", **options
+        )
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def answered(self, route: str, status: int, seconds: float, first: float | None) -> None:
+        """Count a request by its duration, and by the time to the first bytes of a successful response."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+        if first is not None:
+            self._first.observe(first)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the figures that the service keeps; they are read on demand."""
+        service = self._service
+        searches = [model.search for model in service.models if model.search is not None]
+        for name, meaning, value in (
+            ("ready", "Whether requests are answered.", service.is_ready),
+            ("under_way", "Active requests.", service.active_requests),
+            ("sentences", "Sentences that wait or are being translated.", sum(search.waiting for search in searches)),
+        ):
+            yield GaugeMetricFamily(f"dragoman_{name}", meaning, value)
+        tokens, replaced = sum(search.tokens for search in searches), sum(search.replaced for search in searches)
+        yield CounterMetricFamily("dragoman_tokens", "Tokens that the searches wrote.", tokens)
+        yield CounterMetricFamily("dragoman_searches_replaced", "Searches that failed and were restarted.", replaced)
+
+    def text(self) -> bytes:
+        """Return all figures in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
 class Server:
-    """What the routers share.
+    """Server state that the routers share.
 
     Raises:
-        ConfigError: the file of keys cannot be read, or a trusted proxy is neither an address nor a network.
+        ConfigError: the key file cannot be read, or a trusted proxy is neither an address nor a network.
     """
 
     def __init__(self, service: Service, settings: ServerSettings) -> None:
         self.service, self.settings, self.metrics = service, settings, Metrics(service)
-        self.keys = None if settings.keys is None else Keys(settings.keys)
+        self.keys = None if settings.keys is None else ApiKeys(settings.keys)
         try:
             self.proxies = [ipaddress.ip_network(proxy) for proxy in settings.trusted_proxy]
         except ValueError as error:
@@ -57,26 +99,27 @@ class Server:
         self._threads = ThreadPoolExecutor(service.limits.requests, "request")
 
     async def work(self, request: Request, call: Callable[[Job], T]) -> T:
-        """What `call` returns for a place of this request. It runs in a thread. If the client goes, the job ends.
+        """Run `call` with a job in a thread and return its result. The job is cancelled if the client disconnects.
 
         The body must have been read before.
 
         Raises:
-            Refused: there is no place (503), or as in `call`.
+            Refused: too many requests are active (503), or as in `call`.
         """
         with self.service.job() as job:
-            watching = asyncio.create_task(_end_with_client(request, job))
+            watcher = asyncio.create_task(_cancel_with_client(request, job))
             try:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, call, job)
             except asyncio.CancelledError:
                 job.cancel()
                 raise
             finally:
-                watching.cancel()
+                watcher.cancel()
 
     async def stream(self, request: Request, call: Callable[[Job], Iterator[T]]) -> AsyncIterator[T]:
-        """What the iterator of `call` yields, as it comes; otherwise as `work`. The first value is waited for here, so
-        that an error before it still has a status.
+        """Run `call` like `work`, and return an iterator over the values that it yields.
+
+        The first value is awaited here, so that an error before it is still answered with a status.
         """
         loop, values = asyncio.get_running_loop(), asyncio.Queue[T | None]()
 
@@ -103,11 +146,11 @@ class Server:
 
 
 def server_of(request: Request) -> Server:
-    """The server that a request has come to."""
+    """Return the server that handles a request."""
     return request.app.state.server
 
 
-async def _end_with_client(request: Request, job: Job) -> None:
+async def _cancel_with_client(request: Request, job: Job) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     job.cancel()

@@ -1,11 +1,11 @@
-"""The models behind a server, in terms of text. It knows nothing of HTTP.
+"""Translation service of a server: several models, with text in and out and without HTTP.
 
     service = Service(["runs/en-it", "runs/it-en"])
     service.load()
     with service.job() as job:
         service.translate(["Where is the station?"], "en", "it", job)[0].translation.text
 
-Models load one after another. Calls come from any number of threads; all requests to one model share its search.
+Models load one after another. Any number of threads may call a service; all requests to one model share its search.
 """
 
 import logging
@@ -37,45 +37,45 @@ from dragoman.text.detection import Guess, LanguageDetector
 log = logging.getLogger(__name__)
 
 TEXTS_AT_ONCE = 64
-"""Texts of a document that are read and wait at a time."""
-IN_ORDER = ("tokens", "token_log_probs", "source_words", "target_words", "word_log_probs")
-ONCE = ("flags", "unknown_words", "rewritten", "lost", "unused_terms")
-"""What a translation says of its parts: one after another, or each thing once."""
+"""Number of texts of a document in one batch."""
+CONCATENATED = ("tokens", "token_log_probs", "source_words", "target_words", "word_log_probs")
+UNITED = ("flags", "unknown_words", "rewritten", "lost", "unused_terms")
+"""Fields of a translation that are concatenated when its parts are joined, and those that are united."""
 _TAG = re.compile(r"<[^<>]{1,1000}>")
 
 
-class Answer(NamedTuple):
-    """One text as a client gets it back."""
+class TextAnswer(NamedTuple):
+    """Answer for one text."""
 
     translation: Translation
     source: str
-    """The language that it was translated from."""
+    """Language of the text."""
     target: str
     detected: Guess | None
-    """What the language was detected as, if the client did not name it."""
+    """Detected language, if the client did not name it."""
     translated: bool = True
-    """False of a text in another language than the models read, which is left as it was."""
+    """False if the text is in a language that no model reads, so that it is left as it was."""
 
 
 class OtherLanguage(Refused):
-    """A text is in a language that no model translates into the target."""
+    """Refusal of a text in a language that no model translates into the target."""
 
     detected: Guess
 
 
 @dataclass(eq=False)
-class Model:
-    """One model of the server. Until it is loaded, and if it cannot be, it has no translator and no search."""
+class ServedModel:
+    """Model of a server. Until it is loaded, and if loading fails, it has no translator and no search."""
 
     path: str
     translator: Translator | None = None
     search: SharedSearch | None = None
     failed: str = ""
-    """Why it cannot be loaded."""
+    """Error message if it cannot be loaded."""
 
     @cached_property
     def recorder(self) -> Recorder:
-        """What explains its translations, with a copy of the model that is loaded when first asked for."""
+        """The recorder for explanations, with a copy of the model that is loaded on first use."""
         return Recorder(load_model(self.path))
 
     @property
@@ -85,25 +85,25 @@ class Model:
 
     @property
     def source(self) -> str:
-        """The language that it reads; empty until it is loaded."""
+        """The source language; empty until it is loaded."""
         return "" if self.translator is None else self.translator.languages.source
 
     @property
     def targets(self) -> dict[str, str | None]:
-        """The languages that it writes, each with the name that the model has for it if it has several."""
+        """The target languages, each with its name in the model's tags, or None if the model has no tags."""
         if self.translator is None:
             return {}
-        named = self.translator.target_languages.ids
-        return {language_of(name) or name: name for name in named} or {self.translator.languages.target: None}
+        names = self.translator.target_languages.ids
+        return {language_of(name) or name: name for name in names} or {self.translator.languages.target: None}
 
 
 class Service:
-    """Several models, each with one search that all clients share.
+    """Several models, each with one search shared by all clients.
 
     Attributes:
-        models: in the order given; of two with the same direction the first answers.
-        limits: what one request may ask for.
-        terms: those of every request that has none of its own.
+        models: in order of priority, if several have the same direction.
+        limits: limits of a request.
+        terms: default terms of a request.
     """
 
     def __init__(
@@ -115,17 +115,17 @@ class Service:
         threads: int | None = None,
         terms: Sequence[tuple[str, ...]] = (),
     ) -> None:
-        self.models = [Model(str(path)) for path in models]
+        self.models = [ServedModel(str(path)) for path in models]
         self.limits = limits or Limits()
-        self._how = device, precision, threads
+        self._runtime = device, precision, threads
         self.terms = tuple(terms)
         self._jobs: set[Job] = set()
         self._changed = Condition()
         self.is_stopping = False
 
     def load(self) -> None:
-        """Loads all models. One that cannot be loaded is logged, and keeps the server from being ready."""
-        device, precision, threads = self._how
+        """Load all models. A model that cannot be loaded is logged, and the server does not become ready."""
+        device, precision, threads = self._runtime
         for model in self.models:
             began = time.monotonic()
             try:
@@ -144,53 +144,51 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all models are loaded, and the server is not about to stop."""
+        """True if all models are loaded and the server is not stopping."""
         return not self.is_stopping and all(model.translator is not None for model in self.models)
 
     def check_ready(self) -> None:
-        """Raises:
-        Refused: the models are loading, or the server stops (503).
-        """
+        """Raise `Refused` (503) if the models are loading or the server is stopping."""
         if self.is_stopping:
             raise stopping()
         if not self.is_ready:
             raise Refused(503, "the models are loading; try again in a moment", 5)
 
     @property
-    def directions(self) -> dict[tuple[str, str], Model]:
+    def directions(self) -> dict[tuple[str, str], ServedModel]:
         """The model of each source and target language."""
-        found: dict[tuple[str, str], Model] = {}
+        directions: dict[tuple[str, str], ServedModel] = {}
         for model in self.models:
             for target in model.targets:
-                found.setdefault((model.source, target), model)
-        return found
+                directions.setdefault((model.source, target), model)
+        return directions
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The source and target languages of all models.
+        """Return the source and target languages of all models.
 
         Raises:
-            Refused: they are loading, or the server stops (503).
+            Refused: they are loading, or the server is stopping (503).
         """
         self.check_ready()
         return list(self.directions)
 
     @property
-    def under_way(self) -> int:
-        """Requests that are not answered yet."""
+    def active_requests(self) -> int:
+        """The number of requests that are not answered yet."""
         return len(self._jobs)
 
     @contextmanager
     def job(self) -> Generator[Job]:
-        """A place for one request, which ends with the block.
+        """Register a job for one request within the block.
 
         Raises:
-            Refused: the models are loading, the server stops, or as many requests as it takes are under way (503).
+            Refused: the models are loading, the server is stopping, or too many requests are active (503).
         """
         self.check_ready()
         job = Job(self.limits.seconds)
         with self._changed:
             if len(self._jobs) >= self.limits.requests:
-                raise Refused(503, f"{self.limits.requests} requests are under way already; try again in a moment", 1)
+                raise Refused(503, f"{self.limits.requests} requests are active already; try again in a moment", 1)
             self._jobs.add(job)
         try:
             yield job
@@ -200,7 +198,7 @@ class Service:
                 self._changed.notify_all()
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Takes no more requests, and waits so long for those under way; what is left then is refused."""
+        """Refuse new requests, wait up to `seconds` for active ones, then cancel the rest."""
         self.is_stopping = True
         with self._changed:
             self._changed.wait_for(lambda: not self._jobs, seconds)
@@ -210,26 +208,30 @@ class Service:
             if model.search is not None:
                 model.search.stop()
 
-    def model(self, source: str, target: str | None) -> tuple[Model, str]:
-        """The model for a direction, and its target language; without a target, the first that this source has.
+    def model(self, source: str, target: str | None) -> tuple[ServedModel, str]:
+        """Return the model for a direction, and its target language; without a target, the first for this source.
 
-        Languages are named by any of their codes: a model of `pt` answers for `pt-BR` and `POR` too.
+        Languages may be named by any of their codes: a model of `pt` answers for `pt-BR` and `POR` too.
 
         Raises:
             Refused: there is none (400).
         """
         directions = self.directions
-        near = [pair for pair in directions if _alike(pair[0], source) and (target is None or _alike(pair[1], target))]
-        wanted = source.lower(), target and target.lower()
-        for pair in sorted(near, key=lambda pair: (pair[0].lower() != wanted[0], pair[1].lower() != wanted[1])):
+        matching = [
+            (known_source, known_target)
+            for known_source, known_target in directions
+            if _same_language(known_source, source) and (target is None or _same_language(known_target, target))
+        ]
+        exact = source.lower(), target and target.lower()
+        for pair in sorted(matching, key=lambda pair: (pair[0].lower() != exact[0], pair[1].lower() != exact[1])):
             return directions[pair], pair[1]
-        known = ", ".join(f"{one} to {other}" for one, other in directions)
-        asked = f"{source} to {target}" if target else source
-        raise Refused(400, f"no model here translates {asked[:100]}; there is {known}")
+        known = ", ".join(f"{source} to {target}" for source, target in directions)
+        requested = f"{source} to {target}" if target else source
+        raise Refused(400, f"no model here translates {requested[:100]}; there is {known}")
 
-    def translator(self, model: Model, job: Job) -> Translator:
-        """The translator of a model whose search is shared with others, for one job."""
-        assert model.translator is not None and model.search is not None, "jobs begin when all models are loaded"
+    def translator(self, model: ServedModel, job: Job) -> Translator:
+        """Return a translator for one job that uses the model's shared search."""
+        assert model.translator is not None and model.search is not None, "jobs start when all models are loaded"
         return model.translator.sharing(JobSearch(model.search, job))
 
     def translate(
@@ -244,59 +246,62 @@ class Service:
         is_html: bool = False,
         kept_tags: Collection[str] | None = None,
         **settings: Any,
-    ) -> list[Answer]:
-        """Return one answer for each text, in order; a text of several lines keeps its lines. `source` may be `auto`:
-        a text that is in the target language, or in one that no model reads, is left as it is then.
-        `kept_tags` makes HTML XML, and names the tags in which nothing is translated. `settings` are those of
-        `SearchOptions`.
+    ) -> list[TextAnswer]:
+        """Return one answer for each text, in order; a text of several lines keeps its lines.
+
+        If `source` is `auto`, a text in the target language, or in a language that no model reads, is left as it is.
+        With `kept_tags`, the text is XML instead of HTML, and the content of these tags is not translated. `settings`
+        are those of `SearchOptions`.
 
         Raises:
-            Refused: too much is asked for (400, 413), no model has this direction or reads any of the texts (400), or
-                as in `SharedSearch`.
+            Refused: a limit is exceeded (400, 413), no model has this direction or reads any of the texts (400), or as
+                in `SharedSearch`.
         """
         self.limits.check(list(texts), alternatives, beam_size or 1)
-        answers: dict[int, Answer] = {}
-        routes: dict[int, tuple[Model, str, Guess | None]] = {}
+        answers: dict[int, TextAnswer] = {}
+        routes: dict[int, tuple[ServedModel, str, Guess | None]] = {}
         for number, text in enumerate(texts):
             try:
                 routes[number] = self.route(_TAG.sub(" ", text) if is_html else text, source, target)
             except OtherLanguage as error:
-                left, guess = Translation(text, text, flags=("language",)), error.detected
-                answers[number] = Answer(left, guess.language, target or "", guess, translated=False)
-                if len(answers) == len(texts) and not any(_alike(one.source, one.target) for one in answers.values()):
+                unchanged, guess = Translation(text, text, flags=("language",)), error.detected
+                answers[number] = TextAnswer(unchanged, guess.language, target or "", guess, translated=False)
+                if len(answers) == len(texts) and not any(
+                    _same_language(answer.source, answer.target) for answer in answers.values()
+                ):
                     raise
-        for model, goal in dict.fromkeys(route[:2] for route in routes.values()):
-            numbers = [number for number, route in routes.items() if route[:2] == (model, goal)]
+        for model, model_target in dict.fromkeys(route[:2] for route in routes.values()):
+            numbers = [number for number, route in routes.items() if route[:2] == (model, model_target)]
             translator = self.translator(model, job)
-            options = self.options(model, goal, alternatives, beam_size, **settings)
+            options = self.options(model, model_target, alternatives, beam_size, **settings)
             self.limits.check(list(texts), alternatives, options.beam_size)
             with refusing():
                 written = _translated([texts[number] for number in numbers], translator, options, is_html, kept_tags)
             for number, translation in zip(numbers, written, strict=True):
-                answers[number] = Answer(translation, model.source, goal, routes[number][2])
+                answers[number] = TextAnswer(translation, model.source, model_target, routes[number][2])
         return [answers[number] for number in range(len(texts))]
 
     def options(
-        self, model: Model, target: str, alternatives: int = 0, beam_size: int | None = None, **settings: Any
+        self, model: ServedModel, target: str, alternatives: int = 0, beam_size: int | None = None, **settings: Any
     ) -> SearchOptions:
-        """How a model searches for a request: as it does by itself, with these settings.
+        """Return the model's search options, changed for a request.
 
         Raises:
-            Refused: a setting is wrong (400).
+            Refused: a setting is invalid (400).
         """
         assert model.translator is not None
-        usual = model.translator.options
+        default = model.translator.options
         if name := model.targets[target]:
             settings["target_language"] = name
         if alternatives:
             settings["n_best"] = alternatives + 1
         if beam_size or alternatives:
-            settings["beam_size"] = max(beam_size or usual.beam_size, alternatives + 1)
+            settings["beam_size"] = max(beam_size or default.beam_size, alternatives + 1)
         with refusing():
-            return usual.but(**settings)
+            return default.but(**settings)
 
     def document(self, path: Path, source: str, target: str | None, job: Job) -> bytes:
-        """A document with its texts translated.
+        """Return a document with its texts translated.
 
         Raises:
             Refused: it cannot be read (400), no model has this direction (400), or as in `SharedSearch`.
@@ -311,28 +316,29 @@ class Service:
                 with cancellable(job.check):
                     beginning = read(("und", target or "und"))
                 source = self.route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source
-            model, goal = self.model(source, target)
+            model, model_target = self.model(source, target)
             with cancellable(job.check):
-                document: Document = read((model.source, goal))
+                document: Document = read((model.source, model_target))
             texts = document.texts
             job.deadline += SECONDS_A_TEXT * len(texts)
             job.share = SHARE_OF_DOCUMENT
-            translator, options = self.translator(model, job), self.options(model, goal)
+            translator, options = self.translator(model, job), self.options(model, model_target)
             written: list[str] = []
             for first in range(0, len(texts), TEXTS_AT_ONCE):
-                some = texts[first : first + TEXTS_AT_ONCE]
-                written += [each.text for each in translator.translate(some, options, progress=False)]
+                batch = texts[first : first + TEXTS_AT_ONCE]
+                written += [translation.text for translation in translator.translate(batch, options, progress=False)]
             return document.translated(written)
 
     def detect(self, text: str) -> list[Guess]:
-        """The languages of the models that a text may be in, the most probable first; none if it is in another one, or
-        has no letters.
+        """Return the models' languages that a text may be in, the most probable first.
+
+        The list is empty if the text is in another language or has no letters.
         """
         detector = self._detector(None)
         return [] if detector.other(text) else detector.guesses(text)
 
-    def route(self, text: str, source: str, target: str | None) -> tuple[Model, str, Guess | None]:
-        """The model for a text, its target language, and what was detected if its source is `auto`.
+    def route(self, text: str, source: str, target: str | None) -> tuple[ServedModel, str, Guess | None]:
+        """Return the model for a text, its target language, and the detected language if its source is `auto`.
 
         Raises:
             Refused: no model has this direction, or reads the language of the text (400).
@@ -340,15 +346,15 @@ class Service:
         if source != "auto":
             return *self.model(source, target), None
         detector = self._detector(target)
-        if other := detector.other(text):
-            name = english_name(other)
+        if unknown := detector.other(text):
+            name = english_name(unknown)
             known = ", ".join(detector.languages)
             error = OtherLanguage(
                 400,
-                f"the text seems to be in {name} ({other}), but only {known} can be translated; "
+                f"the text seems to be in {name} ({unknown}), but only {known} can be translated; "
                 f"name its source if that is wrong",
             )
-            error.detected = LanguageDetector([*detector.languages, other]).guesses(text)[0]
+            error.detected = LanguageDetector([*detector.languages, unknown]).guesses(text)[0]
             raise error
         guesses = detector.guesses(text) or [Guess(language, 0.0) for language in detector.languages]
         if not guesses:
@@ -356,20 +362,24 @@ class Service:
         return *self.model(guesses[0].language, target), guesses[0]
 
     def _detector(self, target: str | None) -> LanguageDetector:
-        """A detector of the languages that can be translated into this one, or into any."""
-        pairs = self.directions
-        return LanguageDetector(dict.fromkeys(one for one, other in pairs if target is None or _alike(other, target)))
+        """Return a detector of the source languages that can be translated into this target, or into any."""
+        sources = (
+            known_source
+            for known_source, known_target in self.directions
+            if target is None or _same_language(known_target, target)
+        )
+        return LanguageDetector(dict.fromkeys(sources))
 
 
 def _shared(translator: Translator) -> SharedSearch:
     options = translator.options
-    # One engine on all threads: two served 64 clients more slowly, because they waited for Python's lock.
+    # One engine on all threads: two were slower with 64 clients, because they waited for Python's lock.
     return SharedSearch(lambda inbox: translator.engine(options, inbox=inbox))
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Within the block, what is wrong with a request is refused (400)."""
+    """Convert an `Error` in the block to `Refused` (400)."""
     try:
         yield
     except Refused:
@@ -378,14 +388,14 @@ def refusing() -> Iterator[None]:
         raise Refused(400, str(error)) from error
 
 
-def _alike(one: str, other: str) -> bool:
-    return base_language(one) == base_language(other)
+def _same_language(first: str, second: str) -> bool:
+    return base_language(first) == base_language(second)
 
 
 def _translated(
     texts: Sequence[str], translator: Translator, options: SearchOptions, is_html: bool, kept: Collection[str] | None
 ) -> list[Translation]:
-    """The translations of texts of several lines, or of pieces of HTML: all lines at once, then put together again."""
+    """Translate texts of several lines, or pieces of HTML: all lines in one batch, then joined again."""
     if is_html:
         pages = [Html(text, "utf-8", translator.languages, kept) for text in texts]
         parts = [list(page.texts) for page in pages]
@@ -393,34 +403,39 @@ def _translated(
     else:
         parts = [lines_in(text) for text in texts]
         joins = [partial(with_lines, text) for text in texts]
-    lines = iter(translator.translate([line for some in parts for line in some], options, progress=False))
+    translations = iter(translator.translate([line for lines in parts for line in lines], options, progress=False))
     return [
-        joined(text, [next(lines) for _ in some], join) for text, some, join in zip(texts, parts, joins, strict=True)
+        joined(text, [next(translations) for _ in lines], join)
+        for text, lines, join in zip(texts, parts, joins, strict=True)
     ]
 
 
 def joined(source: str, parts: Sequence[Translation], join: Callable[[list[str]], str]) -> Translation:
-    """Translations of the parts of a text as that of the whole, with the words of all parts counted on."""
-    in_order: dict[str, list[Any]] = {name: [] for name in IN_ORDER}
+    """Join the translations of the parts of a text into one, with words numbered over all parts."""
+    concatenated: dict[str, list[Any]] = {name: [] for name in CONCATENATED}
     alignment: list[tuple[int, int]] = []
     for part in parts:
-        before, written = len(in_order["source_words"]), len(in_order["target_words"])
-        alignment += [(one + before, other + written) for one, other in part.alignment]
-        for name, values in in_order.items():
+        source_start, target_start = len(concatenated["source_words"]), len(concatenated["target_words"])
+        alignment += [
+            (source_word + source_start, target_word + target_start) for source_word, target_word in part.alignment
+        ]
+        for name, values in concatenated.items():
             values += getattr(part, name)
-    ways = max((len(part.alternatives) for part in parts), default=0)
+    alternatives = max((len(part.alternatives) for part in parts), default=0)
     return Translation(
         source=source,
         text=join([part.text for part in parts]),
         log_prob=sum(part.log_prob for part in parts),
         score=sum(part.score for part in parts),
         alignment=tuple(alignment),
-        alternatives=tuple(joined(source, [_way(part, number) for part in parts], join) for number in range(ways)),
-        **{name: tuple(values) for name, values in in_order.items()},
-        **{name: tuple(dict.fromkeys(one for part in parts for one in getattr(part, name))) for name in ONCE},
+        alternatives=tuple(
+            joined(source, [_alternative(part, number) for part in parts], join) for number in range(alternatives)
+        ),
+        **{name: tuple(values) for name, values in concatenated.items()},
+        **{name: tuple(dict.fromkeys(value for part in parts for value in getattr(part, name))) for name in UNITED},
     )
 
 
-def _way(part: Translation, number: int) -> Translation:
-    """The alternative of this number, or the last that there is."""
+def _alternative(part: Translation, number: int) -> Translation:
+    """Return the alternative with this number, or the last one."""
     return replace((part, *part.alternatives)[min(number + 1, len(part.alternatives))], alternatives=())

@@ -1,10 +1,11 @@
-"""One search that many clients share: a thread owns the engine, and each client's requests enter between two steps.
+"""Search shared by many clients: one thread owns the engine, and requests enter between its steps.
 
     search = SharedSearch(make_engine)
     translator.sharing(JobSearch(search, Job(seconds=30))).translate(texts)  # in the client's own thread
     search.stop()
 
-What a request finds does not depend on the others: that is the engine's promise. Here it is decided who enters next.
+The engine guarantees that the result of a request does not depend on other requests. This module decides which request
+enters next.
 """
 
 import logging
@@ -25,166 +26,173 @@ from dragoman.serving.limits import Refused
 log = logging.getLogger(__name__)
 
 SHARE, SHARE_OF_DOCUMENT = 0.25, 0.05
-"""The part of the engine's room that one client may hold, so that it does not slow down the steps of others. A document
-stays long, so it holds less.
+"""Maximum share of the engine's capacity that one client may hold, so that it does not slow down the steps of others. A
+document takes long, so its share is smaller.
 """
 ENTERING = 0.25
-"""The part of that room that may enter before one step, so that reading new sources does not stall running rows."""
+"""Maximum share of the capacity that may enter before one step, so that encoding new sources does not stall active
+rows."""
 
 
 class Job:
-    """What one client waits for. It ends when all is found, when it is cancelled, or after so many seconds."""
+    """Work of one client. It ends when all results are there, when it is cancelled, or at its deadline."""
 
     def __init__(self, seconds: float) -> None:
         self.deadline = time.monotonic() + seconds
         self.share = SHARE
-        """The part of the engine's room that it may hold."""
+        """Maximum share of the engine's capacity that it may hold."""
         self.events: SimpleQueue[tuple[int, Result | StablePrefix] | Refused] = SimpleQueue()
-        """What became of its requests: the place of each and the event; or why none will be answered."""
+        """Events of its requests, each with the request's index; or the error by which the job ends."""
         self.refused: Refused | None = None
 
-    def cancel(self, why: Refused | None = None) -> None:
-        """Ends the job, from any thread; it then raises this error, or that its client has gone."""
-        self.refused = self.refused or why or Refused(499, "the client closed the connection")
+    def cancel(self, reason: Refused | None = None) -> None:
+        """End the job, from any thread, with this error; by default, that the client has disconnected."""
+        self.refused = self.refused or reason or Refused(499, "the client closed the connection")
         self.events.put(self.refused)
 
     def check(self) -> None:
-        """Raises the error by which the job has ended, if it has."""
+        """Raise the error by which the job has ended, if it has."""
         if self.refused is None and time.monotonic() > self.deadline:
             self.refused = Refused(503, "this took longer than a request may take; send less at a time", 1)
         if self.refused is not None:
             raise self.refused
 
 
-class _Asked(NamedTuple):
-    """A request that has not ended: its job, and its place among those of the job."""
+class _PendingRequest(NamedTuple):
+    """Unfinished request with its job, and its index among the requests of the job."""
 
     job: Job
     request: Request
-    place: int
+    index: int
 
 
 @dataclass
-class _Line:
-    """The requests of one job that wait, and the room that those under way hold."""
+class _JobQueue:
+    """Waiting requests of one job, and the capacity that its active requests hold, by ticket."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
     held: dict[int, int] = field(default_factory=dict)
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         return sum(self.held.values())
 
 
 class FairInbox(Inbox):
-    """An inbox in which every job has a line of its own. The job that holds the least room enters next, so a short
-    request overtakes the rest of a document; of equals, the one that has waited longest.
+    """Inbox with a queue for every job.
+
+    The job that holds the least capacity enters next, so a short request overtakes the rest of a document; among
+    equals, the job that has waited longest.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: dict[Job, _Line] = {}
+        self._queues: dict[Job, _JobQueue] = {}
         self.entered: list[int] = []
-        """What was taken last."""
+        """Tickets of the last call of `take`."""
 
     def __bool__(self) -> bool:
-        return any(line.waiting for line in list(self._lines.values()))
+        return any(queue.waiting for queue in list(self._queues.values()))
 
     def add(self, request: Request, job: Job) -> int:
-        """Lets a request of this job wait; returns its ticket."""
+        """Add a request of this job to its queue; return its ticket."""
         with self._lock:
             ticket = next(self._tickets)
-            self._lines.setdefault(job, _Line()).waiting.append(Waiting(ticket, request))
+            self._queues.setdefault(job, _JobQueue()).waiting.append(Waiting(ticket, request))
         return ticket
 
     def withdraw(self, job: Job) -> None:
-        """Cancels every request of a job."""
+        """Cancel every request of a job."""
         with self._lock:
-            line = self._lines.get(job, _Line())
-            self.cancelled.update(line.held)
-            line.waiting.clear()
-            self._drop_empty_lines()
+            queue = self._queues.get(job, _JobQueue())
+            self.cancelled.update(queue.held)
+            queue.waiting.clear()
+            self._drop_empty_queues()
 
     def close(self, tickets: Iterable[int]) -> None:
         with self._lock:
             for ticket in tickets:
                 self.cancelled.discard(ticket)
-                for line in self._lines.values():
-                    line.held.pop(ticket, None)
-            self._drop_empty_lines()
+                for queue in self._queues.values():
+                    queue.held.pop(ticket, None)
+            self._drop_empty_queues()
 
-    def _drop_empty_lines(self) -> None:
-        self._lines = {job: line for job, line in self._lines.items() if line.waiting or line.held}
+    def _drop_empty_queues(self) -> None:
+        self._queues = {job: queue for job, queue in self._queues.items() if queue.waiting or queue.held}
 
     def take(self, rows: int, longest: int, batch_tokens: int) -> list[Waiting]:
         entering: list[Waiting] = []
-        entered = 0
+        capacity = 0
         with self._lock:
-            while lines := [
-                line for job, line in self._lines.items() if line.waiting and _may_enter(line, job.share * batch_tokens)
+            while queues := [
+                queue
+                for job, queue in self._queues.items()
+                if queue.waiting and _may_enter(queue, job.share * batch_tokens)
             ]:
-                line = min(lines, key=lambda line: line.room)
-                ticket, request = line.waiting[0]
+                queue = min(queues, key=lambda queue: queue.capacity)
+                ticket, request = queue.waiting[0]
                 rows, longest = rows + request.beam_size, max(longest, request.row_tokens)
-                entered += _room(request)
+                capacity += _capacity(request)
                 if rows > request.beam_size and rows * longest > batch_tokens:
                     break
-                if entering and entered > ENTERING * batch_tokens:
+                if entering and capacity > ENTERING * batch_tokens:
                     break
-                line.held[ticket] = _room(request)
-                entering.append(line.waiting.popleft())
+                queue.held[ticket] = _capacity(request)
+                entering.append(queue.waiting.popleft())
         self.entered = [ticket for ticket, _ in entering]
         return entering
 
 
-def _room(request: Request) -> int:
+def _capacity(request: Request) -> int:
     return request.beam_size * request.row_tokens
 
 
-def _may_enter(line: _Line, most: float) -> bool:
-    return not line.held or line.room + _room(line.waiting[0].request) <= most
+def _may_enter(queue: _JobQueue, limit: float) -> bool:
+    return not queue.held or queue.capacity + _capacity(queue.waiting[0].request) <= limit
 
 
 class SharedSearch:
-    """A thread that owns an engine, and steps while any request waits or is under way.
+    """Search whose thread owns an engine and steps it while any request is waiting or active.
 
-    An engine that breaks is replaced. Each request that it had under way is searched for again, alone, so that only
-    what breaks an engine by itself fails.
+    A failed engine is replaced. Each of its active requests is searched again alone, so that only requests that break
+    an engine by themselves fail.
     """
 
     def __init__(self, engine: Callable[[Inbox], Engine]) -> None:
-        """`engine` makes an engine that takes its requests from this inbox."""
+        """Start the thread; `engine` builds an engine that takes its requests from an inbox."""
         self._inbox, self._make = FairInbox(), engine
-        self._asked: dict[int, _Asked] = {}
+        self._pending: dict[int, _PendingRequest] = {}
         self._watched: set[int] = set()
         self._lock, self._stopped = Lock(), False
-        self._changed, self._changes = Condition(), 0  # of the inbox: more waits, or there is more room
+        self._changed, self._changes = Condition(), 0  # of the inbox: more requests wait, or there is more capacity
         self.tokens, self.replaced = 0, 0
-        """Tokens written so far, and engines that broke."""
+        """Number of tokens written so far, and of engines that failed."""
         self._thread = Thread(target=self._work, name="search", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """Requests that have not ended."""
-        return len(self._asked)
+        """The number of unfinished requests."""
+        return len(self._pending)
 
     def events(self, requests: Sequence[Request], job: Job, watched: bool) -> Generator[Result | StablePrefix]:
-        """How each request ended, as they end; a ticket is the request's place in `requests`. If `watched`, also how
-        far the first has grown, after each step. Who stops asking cancels the rest.
+        """Yield the result of each request as it finishes; a ticket is the request's index in `requests`.
+
+        If `watched`, also yield the agreed tokens of the first request after each step. Closing the generator cancels
+        the rest.
 
         Raises:
-            Refused: the job was cancelled, took too long, or the server stops.
+            Refused: the job was cancelled, took too long, or the server is stopping.
         """
         job.events = SimpleQueue()  # a job may run several times, one after another
         try:
             with self._lock:
                 if self._stopped:
                     raise stopping()
-                for place, request in enumerate(requests):
+                for index, request in enumerate(requests):
                     ticket = self._inbox.add(request, job)
-                    self._asked[ticket] = _Asked(job, request, place)
-                    if watched and place == 0:
+                    self._pending[ticket] = _PendingRequest(job, request, index)
+                    if watched and index == 0:
                         self._watched.add(ticket)
             self._wake()
             left = len(requests)
@@ -196,19 +204,19 @@ class SharedSearch:
                     continue
                 if isinstance(event, Refused):
                     raise event
-                place, happened = event
-                if isinstance(happened, Result):
+                index, progress = event
+                if isinstance(progress, Result):
                     left -= 1
-                    happened = Result(place, happened.outcome)
-                yield happened
+                    progress = Result(index, progress.outcome)
+                yield progress
         finally:
             self._cancel(job)
 
     def stop(self) -> None:
-        """Ends the thread. What has not ended is refused."""
+        """Stop the thread. Unfinished requests are refused."""
         with self._lock:
             self._stopped = True
-            jobs = {asked.job for asked in self._asked.values()}
+            jobs = {pending.job for pending in self._pending.values()}
         for job in jobs:
             job.cancel(stopping())
         self._wake()
@@ -216,8 +224,8 @@ class SharedSearch:
 
     def _cancel(self, job: Job) -> None:
         with self._lock:
-            self._asked = {ticket: asked for ticket, asked in self._asked.items() if asked.job is not job}
-            self._watched.intersection_update(self._asked)
+            self._pending = {ticket: pending for ticket, pending in self._pending.items() if pending.job is not job}
+            self._watched.intersection_update(self._pending)
             self._inbox.withdraw(job)
         self._wake()
 
@@ -232,74 +240,75 @@ class SharedSearch:
             seen, under_way = self._changes, engine.active
             try:
                 results = engine.step()
-                broke = None if engine.active else next(filter(None, map(_break, results)), None)
+                failure = None if engine.active else next(filter(None, map(_engine_failure, results)), None)
             except Exception as error:
                 lost = {*under_way, *engine.active, *self._inbox.entered}
-                results, broke = [Result(ticket, error) for ticket in lost], error
+                results, failure = [Result(ticket, error) for ticket in lost], error
                 self._inbox.close(lost)
             self.tokens += len(under_way)
-            if broke is not None:
-                log.error("the engine of a search broke", exc_info=broke)
+            if failure is not None:
+                log.error("the engine of a search failed", exc_info=failure)
                 self.replaced += 1
                 engine = self._make(self._inbox)
-                results = [*map(self._again, results)]
-            self._hand_out(engine, results)
+                results = [*map(self._retry, results)]
+            self._dispatch(engine, results)
             if results:
                 self._wake()
             elif not (under_way or engine.active):
                 with self._changed:
                     self._changed.wait_for(lambda seen=seen: self._changes != seen)
 
-    def _again(self, result: Result) -> Result:
-        """What is found for a request alone, if an engine broke under it."""
-        asked = self._asked.get(result.ticket)
-        if asked is None or _break(result) is None or self._stopped:
+    def _retry(self, result: Result) -> Result:
+        """Search again for a request alone if its engine failed."""
+        pending = self._pending.get(result.ticket)
+        if pending is None or _engine_failure(result) is None or self._stopped:
             return result
         try:
             engine = self._make(Inbox())
-            engine.admit(asked.request)
+            engine.admit(pending.request)
             return Result(result.ticket, next(engine.run()).outcome)
         except Exception as error:
             return Result(result.ticket, error)
 
-    def _hand_out(self, engine: Engine, results: Sequence[Result]) -> None:
+    def _dispatch(self, engine: Engine, results: Sequence[Result]) -> None:
+        """Send results, and progress of watched requests, to their jobs."""
         with self._lock:
             for result in results:
                 self._watched.discard(result.ticket)
-                if asked := self._asked.pop(result.ticket, None):
-                    asked.job.events.put((asked.place, result))
-            watched = [(ticket, self._asked[ticket]) for ticket in self._watched]
-        for ticket, asked in watched:
+                if pending := self._pending.pop(result.ticket, None):
+                    pending.job.events.put((pending.index, result))
+            watched = [(ticket, self._pending[ticket]) for ticket in self._watched]
+        for ticket, pending in watched:
             if tokens := engine.stable_prefix(ticket):
-                asked.job.events.put((asked.place, StablePrefix(tokens)))
+                pending.job.events.put((pending.index, StablePrefix(tokens)))
 
 
 class JobSearch(NamedTuple):
-    """A shared search as one job sees it: a `Searcher`.
+    """`Searcher` of one job, run by the shared search.
 
     Raises:
-        Refused: the job was cancelled, took too long, or the server stops.
+        Refused: the job was cancelled, took too long, or the server is stopping.
     """
 
     shared: SharedSearch
     job: Job
 
     def run(self, requests: Sequence[Request]) -> Generator[Result]:
-        """How each request ended, as they end; a ticket is the request's place in `requests`."""
+        """Yield the result of each request as it finishes; a ticket is the request's index in `requests`."""
         with closing(self.shared.events(requests, self.job, watched=False)) as events:
             yield from (event for event in events if isinstance(event, Result))
 
     def watch(self, requests: Sequence[Request]) -> Generator[Result | StablePrefix]:
-        """The same, and after each step how far the first request has grown."""
+        """Yield results like `run`, and after each step the agreed tokens of the first request."""
         return self.shared.events(requests, self.job, watched=True)
 
 
 def stopping() -> Refused:
-    """The answer of a server that stops."""
+    """Return the refusal of a server that is stopping."""
     return Refused(503, "the server is stopping; try again in a moment", 5)
 
 
-def _break(result: Result) -> Exception | None:
-    """Why an engine broke under a request. An error of ours says instead what is wrong with the request."""
+def _engine_failure(result: Result) -> Exception | None:
+    """Return the exception if the engine failed; an `Error` means that the request itself is invalid."""
     outcome = result.outcome
     return outcome if isinstance(outcome, Exception) and not isinstance(outcome, Error) else None

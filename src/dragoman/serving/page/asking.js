@@ -1,6 +1,6 @@
-// What the page asks of the server, what it makes of a refusal, and what it keeps in the browser. Knows no element.
+// Requests to the server, their errors, and values stored in the browser. Independent of the page's elements.
 
-// A refusal. `kind` names the words for it; `wait` is in how many seconds the same request may succeed, or null.
+// An error. `kind` selects its text; after `wait` seconds the same request may succeed, null if unknown.
 export class Problem extends Error {
   constructor(kind, said = "", wait = null) {
     super(said);
@@ -11,19 +11,19 @@ export class Problem extends Error {
 const KINDS = { 401: "key", 403: "key", 413: "long", 429: "often", 503: "busy" };
 const SOON = { often: 10, busy: 2, offline: 5 }; // seconds
 
-// A value that the browser keeps, or `otherwise`. A browser that keeps nothing is no trouble.
-export function kept(name, otherwise, store = "localStorage") {
+// Returns a value stored in the browser, or `fallback`, also if the browser stores nothing.
+export function kept(name, fallback, store = "localStorage") {
   try {
-    return JSON.parse(window[store].getItem(`dragoman.${name}`)) ?? otherwise;
+    return JSON.parse(window[store].getItem(`dragoman.${name}`)) ?? fallback;
   } catch {
-    return otherwise;
+    return fallback;
   }
 }
 
 export function keep(name, value, store = "localStorage") {
   try {
     window[store].setItem(`dragoman.${name}`, JSON.stringify(value));
-  } catch {} // it has no room, or allows none
+  } catch {} // storage is full or not allowed
 }
 
 let key = kept("key", "", "sessionStorage") || kept("key", "");
@@ -35,7 +35,7 @@ export function useKey(value, remember) {
   for (const store of ["sessionStorage", ...(remember ? ["localStorage"] : [])]) keep("key", value, store);
 }
 
-// The answer to a request: a GET, or a POST of JSON or of a form. Throws a Problem, or AbortError if it was cancelled.
+// Sends a GET, or a POST of JSON or of a form. Throws a Problem, or AbortError if it was cancelled.
 export async function ask(path, { json, form, signal } = {}) {
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   if (json) headers["Content-Type"] = "application/json";
@@ -48,9 +48,9 @@ export async function ask(path, { json, form, signal } = {}) {
   }
   if (response.ok) return response;
   const kind = KINDS[response.status] ?? (response.status < 500 ? "refused" : "broken");
-  const told = await response.json().catch(() => ({}));
+  const reason = await response.json().catch(() => ({}));
   const wait = Number.parseInt(response.headers.get("Retry-After"), 10) || (SOON[kind] ?? null);
-  throw new Problem(kind, told.error ?? response.statusText, wait);
+  throw new Problem(kind, reason.error ?? response.statusText, wait);
 }
 
 export const askJson = async (path, options) => (await ask(path, options)).json();

@@ -1,5 +1,5 @@
-// The page of a server: what is typed is translated while it is typed. `reading.js` shows the words of both texts,
-// `asking.js` speaks with the server, `words.js` has the words of the interface. Start reading at `translate`.
+// The server's page: text is translated while it is typed. `reading.js` shows the words of both texts, `asking.js`
+// sends requests, `words.js` contains the texts of the interface. Start reading at `translate`.
 
 import { Problem, ask, askJson, currentKey, keep, kept, useKey } from "./asking.js";
 import { enterTranslation, find, listen, make, showSource, showWords, speak } from "./reading.js";
@@ -16,7 +16,7 @@ const PLACEHOLDER = /\[(word|number) \d\]/;
 
 const [text, source, target, terms] = ["text", "source", "target", "terms"].map(find);
 
-// What the server told of itself, the answer that is shown, those that it was rewritten from, and what is under way.
+// The server's models and limits, the shown answer, the answers before it was rewritten, and the active request.
 const state = { models: [], limits: {}, answer: null, earlier: [], asked: null, pause: SHORTEST_PAUSE_MS };
 const timers = {};
 const preferred = navigator.languages.map((each) => each.slice(0, 2)).find((each) => WORDS[each]) ?? "en";
@@ -46,7 +46,7 @@ function cancel() {
   timers.latest = null;
 }
 
-// A request leaves after a short pause; while one types on, when the time of an answer has passed. It cancels the last.
+// Sends a request after a short pause, or during typing after the time of one answer. It cancels the previous one.
 function textChanged() {
   showSource(text.value);
   showCount();
@@ -61,7 +61,7 @@ function textChanged() {
   timers.latest ??= setTimeout(translate, state.pause);
 }
 
-// Asks for the translation of what is typed. `prefix` is how it must begin, `earlier` is what `undo` brings back.
+// Requests the translation of the typed text. It must begin with `prefix`; `undo` restores `earlier`.
 async function translate(prefix = null, earlier = []) {
   cancel();
   setBusy(true);
@@ -69,7 +69,7 @@ async function translate(prefix = null, earlier = []) {
   const alternatives = asked.length > LONG_TEXT ? 0 : Math.min(ALTERNATIVES, state.limits.alternatives);
   const request = { text: asked, ...chosen(), align: true, alternatives };
   if (prefix) request.prefix = prefix;
-  if (Object.keys(typedTerms().terms).length) request.terms = typedTerms().terms; // else those of the server hold
+  if (Object.keys(typedTerms().terms).length) request.terms = typedTerms().terms; // by default, the server's terms
   state.asked = own;
   try {
     const { translations } = await askJson("/v1/translate", { json: request, signal: own.signal });
@@ -101,13 +101,13 @@ async function otherWords(word) {
   try {
     return (await askJson("/v1/words", { json: { text: read, source, target, translation, word } })).words;
   } catch (error) {
-    if (error.kind === "refused") return []; // a name or a number, for example, stands there as it was typed
+    if (error.kind === "refused") return []; // for example a name or a number, which is copied from the source
     trouble(error, () => translate());
     return null;
   }
 }
 
-// Says what went wrong, and tries again by itself where that can help.
+// Shows an error, and retries automatically if that can help.
 function trouble(error, again) {
   if (error.name === "AbortError") return;
   const canHelp = error.wait || error.kind === "broken";
@@ -115,7 +115,7 @@ function trouble(error, again) {
   if (error.wait !== null) after("retry", 1_000 * error.wait, again);
 }
 
-// What went wrong, in the words of the interface; a key that is missing or wrong is asked for.
+// Returns the text of an error; asks for the key if it is missing or wrong.
 function inWords(error) {
   if (!(error instanceof Problem)) throw error;
   const kind = error.kind === "key" && !state.isLocked ? "refused" : error.kind;
@@ -150,7 +150,7 @@ function show(answer) {
   if (answer) after("settled", SETTLED_MS, settled);
 }
 
-// The reader has paused: what a screen reader hears, and what is worth keeping.
+// Runs when typing has paused: updates the screen reader's text and the history.
 function settled() {
   Object.assign(find("spoken"), { lang: state.answer.target, textContent: state.answer.text });
   remember();
@@ -162,7 +162,7 @@ function showDetected(answer) {
   find("swap").disabled = !state.models.some((model) => model.source === target.value && model.target === from());
 }
 
-// A text without what is changed in every unfinished sentence.
+// Removes case, spaces and punctuation, which change in every unfinished sentence.
 const bare = (some) => some.toLowerCase().replace(/[\s\p{P}]/gu, "");
 
 function showNotes(answer) {
@@ -254,7 +254,7 @@ function speakIn(code) {
 
 const glossary = () => `terms.${from()}-${target.value}`;
 
-// The terms as typed, and the number of the first line that is none.
+// Returns the typed terms, and the number of the first invalid line.
 function typedTerms() {
   const found = { terms: {}, bad: 0 };
   terms.value.split("\n").forEach((line, number) => {
@@ -322,7 +322,7 @@ function showDocument(message, node = "", closing = () => {}) {
 
 const history = () => kept("history", []);
 
-// Keeps what is shown. It takes the place of the last entry if one of both texts begins with the other.
+// Adds the shown texts to the history. They replace the last entry if one source text begins with the other.
 function remember() {
   if (!find("keep-history").checked) return;
   const { read, text: translation, source, target } = state.answer;
@@ -348,7 +348,7 @@ function showHistory() {
   find("clear-history").disabled = !items.length;
 }
 
-// ---- what is done with a translation ----
+// ---- using a translation ----
 
 async function copy() {
   if (!state.answer) return;
@@ -356,11 +356,11 @@ async function copy() {
     await navigator.clipboard.writeText(state.answer.text);
     find("done").textContent = words().copied;
   } catch {
-    getSelection().selectAllChildren(find("translation")); // without HTTPS a browser lends no clipboard: Ctrl C remains
+    getSelection().selectAllChildren(find("translation")); // the clipboard needs HTTPS; otherwise use Ctrl C
   }
 }
 
-// Explains what is selected, or all of it.
+// Explains the selected text, or all of it.
 function explain(event) {
   const asked = text.value.slice(text.selectionStart, text.selectionEnd).trim() || state.answer.read;
   if (asked.split(/\s+/).length > MOST_EXPLAINED) {
@@ -411,9 +411,8 @@ function keyGiven(event) {
 
 async function start() {
   try {
-    const told = await askJson("/v1/models");
-    if (!told.ready) throw new Problem("loading", "", 1);
-    const { models, limits, document_formats: formats, key_required: isLocked } = told;
+    const { ready, models, limits, document_formats: formats, key_required: isLocked } = await askJson("/v1/models");
+    if (!ready) throw new Problem("loading", "", 1);
     Object.assign(state, { models, limits, formats, isLocked });
     if (isLocked && !currentKey()) askForKey();
     find("file").accept = formats.join(",");

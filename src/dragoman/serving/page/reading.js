@@ -1,8 +1,8 @@
-// The two texts as words: which came from which, and the menu of other words that could stand in a place.
+// The words of both texts: their alignment, and the menu of alternatives to a word.
 
 export const find = (id) => document.getElementById(id);
 
-// An element with some properties and children, which are text or elements.
+// Creates an element with properties and children, which are text or elements.
 export function make(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
   Object.assign(node, properties);
@@ -12,15 +12,15 @@ export function make(tag, properties = {}, ...children) {
 
 const [mirror, box, typed, menu] = ["mirror", "translation", "text", "menu"].map(find);
 
-// The words on both sides as elements, those that belong together as pairs of numbers, the number of the word that
-// had the keyboard last, and the words of the interface.
+// The words of both sides as elements, their alignment as pairs of indices, the index of the word that had the focus
+// last, and the texts of the interface.
 const shown = { sides: [[], []], pairs: [], place: 0, words: null };
 
 export const speak = (words) => (shown.words = words);
 
 // ---- the words ----
 
-// A text in parts, some of which are its words as elements. If a word isn't found, the text is the only part.
+// Splits a text into parts, in which its words are elements. If a word isn't found, the text is the only part.
 function withWords(text, words, element) {
   const parts = [];
   const made = [];
@@ -44,7 +44,7 @@ function targetWord(word, number, isDoubtful) {
   return node;
 }
 
-// Shows a text that is being typed: no word of it has a translation yet.
+// Shows a text during typing, before its words have translations.
 export function showSource(text) {
   mirror.replaceChildren(text, "\n");
   Object.assign(shown, { sides: [[], shown.sides[1]], pairs: [] });
@@ -63,7 +63,7 @@ export function showWords(text, answer) {
   else shown.place = 0;
 }
 
-// Lights a word of one side (0 is the source) and those that belong to it; without a number, none.
+// Highlights a word of one side (0 is the source) and the words aligned with it; without a number, none.
 function light(side, number) {
   const lit = [new Set(), new Set()];
   if (number !== undefined) {
@@ -73,7 +73,7 @@ function light(side, number) {
   shown.sides.forEach((words, at) => words.forEach((word, i) => word.classList.toggle("lit", lit[at].has(i))));
 }
 
-// The mirror lies under the text field, so the pointer meets its words only by their place.
+// The mirror is below the text field, so its words are found by position.
 function lightUnderPointer(event) {
   const under = document.elementsFromPoint(event.clientX, event.clientY);
   light(0, under.find((node) => node.parentElement === mirror)?.number);
@@ -90,7 +90,7 @@ function goTo(number) {
   words[Math.max(0, Math.min(words.length - 1, number))]?.focus();
 }
 
-// Takes the keyboard to the translation, to the word that had it last.
+// Moves the focus to the translation, to the word that had it last.
 export const enterTranslation = () => goTo(shown.place);
 
 function focused(word) {
@@ -150,8 +150,8 @@ function moveInMenu(event) {
 
 // ---- listening ----
 
-// `others(number)` finds the other words of a place, or null; `take(word)` hears which was chosen; `leave()`, that
-// Escape leaves the words.
+// `others(number)` returns the alternatives to a word, or null; `take(word)` is called with the chosen one, and
+// `leave()` after Escape.
 export function listen({ others, take, leave }) {
   const wordOf = (event) => event.target.closest(".word");
   const choose = async (word) => {

@@ -1,4 +1,4 @@
-// The words of the interface. What depends on something is a function of it.
+// Texts of the interface. Texts with parameters are functions.
 
 const ENGLISH = {
   skip: "Skip to the text",
@@ -12,37 +12,37 @@ const ENGLISH = {
   translation: "Translation",
   words: "Words of the translation. Arrow keys move; Enter shows other words.",
   empty: "The translation appears here while you type.",
-  sure: (language, percent) => `${language}, ${percent} % sure`,
+  sure: (language, percent) => `${language}, ${percent} % confidence`,
   count: (used, limit) => `${used} of ${limit} characters`,
   tooLong: (over) => `Too long by ${over} characters. Shorten it, or drop it as a document.`,
   clear: "Clear",
   alternatives: "Other translations",
-  rewritten: "Rewritten as you chose.",
+  rewritten: "Rewritten with your choice.",
   undo: "Undo",
   copy: "Copy",
   copied: "Copied.",
   why: "Show me why",
-  selectToExplain: "Only short texts are explained. Select a sentence of your text, then ask again.",
+  selectToExplain: "Only short texts can be explained. Select a sentence of your text, then try again.",
   suggest: "Suggest a better one",
   better: "A better translation",
   send: "Send",
   thanks: "Thank you. Your suggestion is saved.",
-  cameFrom: (word) => `From “${word}”. Here could also stand:`,
-  fromNowhere: "It comes from no single word. Here could also stand:",
-  nothingElse: "The model sees no other word here.",
-  looking: "Looking for other words …",
+  cameFrom: (word) => `From “${word}”. Alternatives:`,
+  fromNowhere: "It is not aligned with a single word. Alternatives:",
+  nothingElse: "The model has no alternative here.",
+  looking: "Looking for alternatives …",
 
-  uncertain: (words) => `The model was unsure of what is underlined with dots: ${words}. Choose a word to see others.`,
+  uncertain: (words) => `The model is unsure of the words with a dotted underline: ${words}. Choose a word to see alternatives.`,
   termsUsed: (terms) => `From your glossary: ${terms}.`,
   readAs: (typed, read) => `“${typed}” was read as “${read}”.`,
   flags: {
-    broken: () => "A sentence is longer than the model takes and was cut. Check the places where the pieces meet.",
+    broken: () => "A sentence is too long for the model and was cut. Check the places where the pieces meet.",
     copied: () => "Names, code or text without words were copied, not translated.",
-    truncated: () => "The translation breaks off, because it reached the longest length allowed.",
+    truncated: () => "The translation is incomplete, because it reached the maximum length.",
     repetition: () => "Some words are repeated more often than in your text. Read this with care.",
-    doubtful: () => "The model finds its own translation unlikely. Read this with care.",
+    doubtful: () => "The model gives its translation a low probability. Read this with care.",
     cleaned: () => "Control characters in the translation were replaced by spaces.",
-    untranslatable: () => "The model can read nothing in this text.",
+    untranslatable: () => "The model knows nothing in this text.",
     lost: (answer) => `Missing from the translation: ${answer.lost.join(", ")}.`,
     term: (answer) => `In your glossary, but not used: ${answer.unused_terms.join(", ")}.`,
     unknown: (answer) => `Words that the model does not know: ${answer.unknown_words.join(", ")}.`,
@@ -58,37 +58,37 @@ const ENGLISH = {
   close: "Close",
 
   glossary: "Glossary",
-  glossaryHelp: "One term a line, with its translation; several forms with | between them. A term alone stays as it is. "
-    + "The glossary is kept in this browser, one for each direction.",
+  glossaryHelp: "One term per line, with its translation; separate several forms with |. A term alone is not translated. "
+    + "The glossary is stored in this browser, one for each direction.",
   termsCount: (count) => (count === 1 ? "1 term" : `${count} terms`),
   badTerm: (line) => `Line ${line} lacks a term or its translation, so it is not used.`,
   history: "History",
   keepHistory: "Keep my translations in this browser",
   clearHistory: "Delete all",
-  noHistory: "Nothing is kept yet.",
+  noHistory: "The history is empty.",
   keyboard: "Keyboard",
   shortcuts: [
     ["Ctrl Enter", "from the text to the words of the translation"],
-    ["← →", "to the next word; the words that belong together light up"],
-    ["Enter", "other words here; ↑ ↓ and Enter take one"],
+    ["← →", "to the next word; aligned words are highlighted"],
+    ["Enter", "alternatives to the word; choose with ↑ ↓ and Enter"],
     ["Escape", "close a menu; from the words back to the text"],
     ["Alt Shift S", "swap the languages"],
     ["Alt Shift C", "copy the translation"],
   ],
 
-  key: "This server asks for a key.",
+  key: "This server requires a key.",
   remember: "remember it in this browser",
   useKey: "Use key",
   again: "Try again",
   problems: {
     key: () => "The server did not accept this key. Enter a valid one above.",
     long: (said) => `This is too long for the server: ${said}`,
-    often: (said, wait) => `You have asked often in a short time. The page tries again ${soon(wait)}.`,
+    often: (said, wait) => `You have sent too many requests. The page tries again ${soon(wait)}.`,
     busy: (said, wait) => `The server is busy. The page tries again ${soon(wait)}.`,
     loading: (said, wait) => `The server is loading its models. The page tries again ${soon(wait)}.`,
     offline: (said, wait) => `The server can't be reached. Check your connection; the page tries again ${soon(wait)}.`,
     refused: (said) => `The server can't translate this: ${said}`,
-    broken: (said) => `Something went wrong in the server. Try again; if it stays so, tell whoever runs it: ${said}`,
+    broken: (said) => `Something went wrong on the server. Try again; if it happens again, report it to the operator: ${said}`,
   },
 };
 
@@ -193,7 +193,7 @@ const RIGHT_TO_LEFT = ["ar", "ckb", "dv", "fa", "he", "iw", "ps", "sd", "ug", "u
 
 export const direction = (code) => (RIGHT_TO_LEFT.includes(code.split("-")[0]) ? "rtl" : "ltr");
 
-// The name of a language in the language of the interface, or its code if the browser knows none.
+// Returns the name of a language in the language of the interface, or its code if the browser has no name.
 export function nameOf(code, shownIn) {
   try {
     return new Intl.DisplayNames(shownIn, { type: "language" }).of(code);

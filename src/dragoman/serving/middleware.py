@@ -1,5 +1,6 @@
-"""What holds for every request, whatever its route: how it may reach us, how large and slow it may be, which headers
-its answer has, and what is logged and counted. It looks into no body.
+"""HTTP middleware: host, origin and proxy checks, size limits, timeouts, security headers, access log and metrics.
+
+Bodies are not parsed here.
 """
 
 import asyncio
@@ -23,13 +24,13 @@ from dragoman.serving.server import Server
 log = logging.getLogger(__name__)
 
 DEEPL = ("/v2/", "/v3/")
-"""The paths whose errors have DeepL's form."""
+"""Prefixes of the paths whose errors have DeepL's format."""
 DOCUMENTS, FORM_BYTES, UPLOADS = {"/translate_file"}, 16 * 1024, 4
-"""The paths that take a document, what its form may hold besides, and the uploads for each place of a document."""
+"""Paths that take a document, bytes allowed for the rest of its form, and concurrent uploads per document slot."""
 BODY_SECONDS, BYTES_A_SECOND = 20, 20_000
-"""A body must arrive within so many seconds, and one more for each so many bytes."""
+"""Seconds in which a body must arrive, and bytes that add one second."""
 LINGER_SECONDS = 2
-"""How long the rest of a refused body is read, so that its client gets to read the answer."""
+"""Time for which the rest of a refused body is read, so that the client can read the response."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -40,17 +41,17 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 _HOST = re.compile(r"\[?([^\[\]]+?)\]?(?::\d*)?")
-"""A name or an address, and a port."""
+"""Name or address, and an optional port."""
 
 
-def answer(path: str, status: int, text: str, headers: dict[str, str] | None = None, **more: str) -> Response:
-    """An error in the form of the API that the path belongs to."""
+def error_response(path: str, status: int, text: str, headers: dict[str, str] | None = None, **more: str) -> Response:
+    """Return an error in the format of the API that the path belongs to."""
     field = "message" if path.startswith(DEEPL) else "error"
     return JSONResponse({field: text.encode("utf-8", "replace").decode(), **more}, status, headers)
 
 
-class Door:
-    """The outermost part of the application."""
+class Middleware:
+    """Outermost layer of the application."""
 
     def __init__(self, app: ASGIApp, server: Server) -> None:
         self._app, self._server, self._uploads, settings = app, server, 0, server.settings
@@ -58,7 +59,7 @@ class Door:
         self._hosts = {"localhost", socket.gethostname().lower(), settings.host.lower(), *self._sites}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -67,33 +68,33 @@ class Door:
         if headers.get("x-forwarded-proto") == "https" and self._is_proxy(_peer(scope)):
             scope["scheme"] = "https"
         scope["client"] = (self._client(scope, headers), 0)
-        visit = Visit(headers, receive, send, limit)
+        exchange = Exchange(headers, receive, send, limit)
         self._uploads += path in DOCUMENTS
         try:
-            refusal: tuple[Any, ...] | None = self._refusal(scope["method"], headers) or visit.too_large()
+            refusal: tuple[Any, ...] | None = self._refusal(scope["method"], headers) or exchange.too_large()
             if path in DOCUMENTS and self._uploads > UPLOADS * limits.documents:
-                refusal = 503, "too many documents are on their way; try again in a moment", {"Retry-After": "5"}
-            app = answer(path, *refusal) if refusal else self._app
-            await app(scope, visit.receive, visit.send)
+                refusal = 503, "too many documents are being uploaded; try again in a moment", {"Retry-After": "5"}
+            app = error_response(path, *refusal) if refusal else self._app
+            await app(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             pass
         except Exception as error:
-            log.error("request %s failed", visit.id, exc_info=error)
-            if not visit.status:
-                text = "the server made a mistake; its log tells more under this id"
-                await answer(path, 500, text, id=visit.id)(scope, visit.receive, visit.send)
+            log.error("request %s failed", exchange.id, exc_info=error)
+            if not exchange.status:
+                text = "the server made a mistake; its log has details under this id"
+                await error_response(path, 500, text, id=exchange.id)(scope, exchange.receive, exchange.send)
         finally:
             self._uploads -= path in DOCUMENTS
-            self._tell(scope, visit)
+            self._report(scope, exchange)
 
     def _client(self, scope: Scope, headers: Headers) -> str:
-        """The address of the client: the last one that a trusted proxy says it heard from."""
+        """Return the client's address: the last one in X-Forwarded-For that a trusted proxy added, or the peer."""
         client = _peer(scope)
         with suppress(ValueError):
-            for heard in reversed(",".join(headers.getlist("x-forwarded-for")).split(",")):
+            for address in reversed(",".join(headers.getlist("x-forwarded-for")).split(",")):
                 if not self._is_proxy(client):
                     break
-                client = str(ipaddress.ip_address(heard.strip()))
+                client = str(ipaddress.ip_address(address.strip()))
         return client
 
     def _is_proxy(self, address: str) -> bool:
@@ -102,28 +103,29 @@ class Door:
         return False
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is refused wherever it goes: its status and a text."""
+        """Return status and text if the host or the origin of a request is refused."""
         host, origin = headers.get("host", ""), headers.get("origin", "")
-        if host and not self._is_ours(host):
+        if host and not self._is_own_host(host):
             return 421, "this server does not have that name; start it with --allow-host NAME"
-        # Another site's page can send a form without asking. A browser's extension is no site.
+        # A page of another site can send a form without a preflight request. A browser extension is not a site.
         if method in ("GET", "HEAD", "OPTIONS") or not origin.startswith(("http", "null")):
             return None
         site = origin.partition("://")[2]
         if site == host or _name(site) in self._sites or {origin, "*"} & {*self._server.settings.allow_origin}:
             return None
-        return 403, "another site's page sent this; start the server with --allow-origin ORIGIN"
+        return 403, "a page of another site sent this; start the server with --allow-origin ORIGIN"
 
-    def _is_ours(self, host: str) -> bool:
-        """Whether a request names this server: by an address, or by a name that nobody else can lead here."""
+    def _is_own_host(self, host: str) -> bool:
+        """Return True for an IP address, and for a name that others cannot point at this server (DNS rebinding)."""
         with suppress(ValueError):
             return bool(ipaddress.ip_address(_name(host)))
         return _name(host) in self._hosts
 
-    def _tell(self, scope: Scope, visit: "Visit") -> None:
-        seconds, status = time.monotonic() - visit.began, visit.status or 499
-        told = {
-            "id": visit.id,
+    def _report(self, scope: Scope, exchange: "Exchange") -> None:
+        """Log and count an answered request."""
+        seconds, status = time.monotonic() - exchange.began, exchange.status or 499
+        facts = {
+            "id": exchange.id,
             "method": scope["method"],
             "route": getattr(scope.get("route"), "path", "none"),
             "status": status,
@@ -131,9 +133,9 @@ class Door:
             "client": scope["client"][0],
             "key": scope.get("state", {}).get("key"),
         }
-        waited = visit.first if scope["method"] == "POST" and status < 400 else None
-        self._server.metrics.answered(told["route"], status, seconds, waited)
-        log.info("%(method)s %(route)s %(status)d, %(milliseconds).0f ms", told, extra={"request": told})
+        first = exchange.first if scope["method"] == "POST" and status < 400 else None
+        self._server.metrics.answered(facts["route"], status, seconds, first)
+        log.info("%(method)s %(route)s %(status)d, %(milliseconds).0f ms", facts, extra={"request": facts})
 
 
 def _peer(scope: Scope) -> str:
@@ -141,38 +143,38 @@ def _peer(scope: Scope) -> str:
 
 
 def _name(host: str) -> str:
-    found = _HOST.fullmatch(host.lower())
-    return found[1] if found else ""
+    name = _HOST.fullmatch(host.lower())
+    return name[1] if name else ""
 
 
-class Visit:
-    """One request on its way in, and its answer on its way out.
+class Exchange:
+    """Request and response of one HTTP exchange.
 
     Attributes:
-        status: that of the answer; 0 until it begins.
-        first: the seconds until the first bytes of the answer.
+        status: status of the response; 0 until it starts.
+        first: seconds until the first bytes of the response.
     """
 
     def __init__(self, headers: Headers, receive: Receive, send: Send, limit: int) -> None:
         self._receive, self._send, self._limit = receive, send, limit
-        told = headers.get("content-length", "0")
-        self._bytes, self._told = 0, int(told) if len(told) < 16 else limit + 1
-        self._is_read = self._told == 0 and "transfer-encoding" not in headers
+        length = headers.get("content-length", "0")
+        self._bytes, self._length = 0, int(length) if len(length) < 16 else limit + 1
+        self._is_read = self._length == 0 and "transfer-encoding" not in headers
         self._lingers = "expect" not in headers
         self.id, self.began = uuid.uuid4().hex, time.monotonic()
         self.status, self.first = 0, cast("float | None", None)
 
     def too_large(self) -> tuple[int, str] | None:
-        """The refusal of a body that is larger than it may be, or says so."""
-        if max(self._bytes, self._told) <= self._limit:
+        """Return status and text if the body, received or declared, is larger than the limit."""
+        if max(self._bytes, self._length) <= self._limit:
             return None
         return 413, f"the body of this request may have at most {self._limit:,} bytes"
 
     async def receive(self) -> Message:
-        """The next part of the body, or that the client has gone.
+        """Return the next part of the body, or the message that the client has disconnected.
 
         Raises:
-            HTTPException: the body is too large (413), or comes too slowly (408).
+            HTTPException: the body is too large (413) or too slow (408).
         """
         if self._is_read:
             return await self._receive()
@@ -182,7 +184,7 @@ class Visit:
                 message = await self._next()
         except TimeoutError:
             self._lingers = False
-            raise HTTPException(408, "the body of the request came too slowly") from None
+            raise HTTPException(408, "the body of the request arrived too slowly") from None
         if refusal := self.too_large():
             raise HTTPException(*refusal)
         return message
@@ -194,7 +196,7 @@ class Visit:
         return message
 
     async def send(self, message: Message) -> None:
-        """Sends a part of the answer; the first has our headers too."""
+        """Send a part of the response; our headers are added to the first."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(raw=message["headers"])
