@@ -105,7 +105,7 @@ def keep_freed_memory() -> bool:
     """Make glibc keep freed memory for later allocations instead of returning it to the system; cannot be undone.
 
     Every training step allocates and frees the same large tensors, and a fresh page from the system costs more than
-    writing to it (`benchmarks/training.py --allocator`). Returns False, and does nothing, if the C library has no such
+    writing to it (LOG.md, T16). Returns False, and does nothing, if the C library has no such
     switch.
     """
     if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):

@@ -2,7 +2,7 @@
 out, Li et al. 2016).
 
 A word is deleted with all its pieces. Replacing it by the unknown symbol finds the decisive word no more often
-(benchmarks/contributions.py), and most models have never read that symbol.
+(benchmarks/results/contributions.json), and most models have never read that symbol.
 
 `why` compares two words (Yin and Neubig 2022), because that is what people ask: why *stanca* and not *stanco*? Because
 of *sister*. The words are compared at the first piece in which they differ.

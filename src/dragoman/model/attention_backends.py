@@ -334,7 +334,7 @@ BACKENDS: dict[Backend, Callable[[Tensor, KeyValues | None, AttentionContext], T
 FUSED_FROM = {torch.float32: 128, torch.bfloat16: 512}
 """Minimum queries per sentence at which torch's fused attention beats the equation on a CPU; never in float64."""
 FUSED_BEATS_COMPILED_FROM = {torch.float32: 2_048, torch.bfloat16: 1_024}
-"""Minimum queries at which it beats our kernel; never with a causal mask (benchmarks/attention.py)."""
+"""Minimum queries at which it beats our kernel; never with a causal mask (benchmarks/results/attention.json)."""
 
 
 def choose_backend(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> Backend:

@@ -3,7 +3,7 @@
 The mask of an element is a hash of (seed, step) and of (site, index of the token in the whole step, feature). It is
 therefore the same however a step is cut into batches, padded, or distributed over processes, and a resumed run needs no
 saved random state. A site is named for its module, so a new module does not change the masks of existing ones.
-Compiled, the hash is also many times cheaper than drawing random numbers (benchmarks/dropout.py).
+Compiled, the hash is also many times cheaper than drawing random numbers.
 """
 
 import zlib
