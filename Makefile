@@ -65,7 +65,7 @@ bench-training: $(PEERS)/ready-peers  ## time training steps compared with other
 	@$(PEERS)/bin/python benchmarks/training.py --size small --batches 4 --rounds 8 --out benchmarks/results/training.json
 	@$(PEERS)/bin/python benchmarks/training.py --size base --batches 2 --rounds 4 --out benchmarks/results/training-base.json
 
-bench-tatoeba: $(PEERS)/ready-peers  ## compare half an hour of training with other recipes: two hours and more
+bench-tatoeba: $(PEERS)/ready-peers  ## compare half an hour of training with another recipe: an hour and more
 	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json
 
 clean:  ## remove .venv, the built guide and every cache; your runs stay

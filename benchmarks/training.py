@@ -1,48 +1,43 @@
-"""How fast is a training step beside other toolkits on the same batches, and how near the processor's limit?
+"""How fast is a training step compared with other toolkits on the same batches, and how near the processor's limit?
 
-    make bench-training        installs the toolkits into .venv-peers and runs this for both sizes, or by hand:
-    python benchmarks/training.py [--size small base] [--precision bf16] [--rounds 5] [--out results.json]
+    make bench-training        installs the toolkits into .venv-peers and runs this for two sizes, or by hand:
+    python benchmarks/training.py [--size small] [--precision bf16] [--rounds 5] [--out results.json]
 
 A token is a real source or target token, including the special symbols of a sentence, never padding. A step is forward,
 label-smoothed loss, backward, clipping and optimiser. All models have the same sizes, apply dropout at the same places
-(`--dropout paper`: sublayer outputs and embeddings; `everywhere`: attention weights and the inner feed-forward layer
-too), and share the optimiser and its master weights. Batches are padded for the other toolkits beforehand.
+(sublayer outputs and embeddings), and share the optimiser and its master weights. Batches are padded for the other
+toolkits beforehand. The allocator of all processes keeps freed memory.
 
 Heats come first. Every other toolkit runs in all its ways: bf16 weights with float32 masters, or autocast; its own
-attention, or torch's fused one; never `torch.compile`. Each way takes three turns, with both settings of glibc's
-allocator. The setting under which the fastest toolkit was fastest then applies to all, and the best one or two ways of
-each toolkit go on. In the rounds all of them take turns, each in a process of its own, and the roof is measured in the
-same rounds. A ratio is to one other toolkit, the one with the highest median, within each round. What is not installed
-is named as left out.
+attention, or torch's fused attention; never `torch.compile`. Each way takes three turns, and the best one or two ways
+of each toolkit go on. In the rounds all of them take turns, each in a process of its own, and the roof is measured in
+the same rounds. A ratio is to the toolkit with the highest median, within each round. Toolkits that are not installed
+are reported as left out.
 
 The roof is the rate of square matrix products. The work of a token is 6 FLOP for each weight of a matrix product that
 the token passes through (2 forward, 4 backward), without attention's own products and padding.
-
-The tutorial stands apart: its model on our batches, and its way as published, eight sentences padded to 350.
 """
 
 import argparse
 import importlib.util
-import json
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from pathlib import Path
 
 import torch
-from command_line import command_line, figures_file
+from command_line import new_parser, report, write_figures
 from peers.contest import Shape
 from peers.entrants import TOOLKITS, Entrant, entrants
-from peers.figures import Contest, Entry, Heat, draw, show, told
-from peers.worker import ALLOCATORS, Lost, Run, TextRun, Turn, Worker
+from peers.figures import Contest, Entry, Heat, show
+from peers.processes import Lost
+from peers.worker import Run, TextRun, Turn, Worker
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
 from dragoman.data.encoding import encode_corpus
 from dragoman.evaluating.speed import MedianRange
 from dragoman.model.transformer import build_model
-from dragoman.system import describe, gemm_rate, machine
+from dragoman.system import describe, gemm_rate
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
 from dragoman.text.settings import DataSettings
@@ -55,56 +50,54 @@ FINALISTS = {"tiny": 2, "mini": 2, "small": 2, "base": 1, "big": 1}
 """Ways of a toolkit that go on from the heats. Only the best for large models, because all stay in memory."""
 
 
-def measure(
-    run: Run,
-    precision: Precision,
-    toolkits: Sequence[str],
-    allocators: Sequence[str],
-    rounds: int,
-    left_out: dict[str, str],
-) -> Contest:
-    """Runs the heats, then the rounds in which all take turns, and measures the roof in the same rounds."""
+def measure(run: Run, precision: Precision, toolkits: Sequence[str], rounds: int, left_out: dict[str, str]) -> Contest:
+    """Run the heats, then the rounds in which all take turns, and measure the roof in the same rounds."""
     field = [entrant for toolkit in toolkits for entrant in entrants(toolkit, precision)]
-    heats = list(run_heats([entrant for entrant in field if entrant.is_peer], run, allocators, left_out))
-    allocator = max(heats, key=lambda heat: heat.tokens_per_second).allocator if heats else allocators[-1]
-    starting = [
-        *(entrant for entrant in field if not entrant.is_peer),
-        *finalists(heats, allocator, FINALISTS[run.shape.size]),
-    ]
-    roofs: list[float] = []
-
-    def look_at_the_roof(number: int) -> None:
-        progress(f"{run.shape.size} {precision}: {f'round {number} of {rounds}' if number else 'warming up'}")
-        roofs.append(gemm_rate(precision))
-
-    entries = take_turns(starting, run, allocator, run.batches, rounds, left_out, look_at_the_roof)
+    heats = list(run_heats([entrant for entrant in field if entrant.is_peer], run, left_out))
+    ours = [entrant for entrant in field if not entrant.is_peer]
+    starting = [*ours, *finalists(heats, FINALISTS[run.shape.size])]
+    entries, roof = take_turns_under_roof(starting, run, precision, rounds, left_out)
     batches = run.load()
     work = {preset: flops(build_model(run.shape.config(preset)), batches) for preset in ("paper", "modern")}
-    return Contest(run.shape.size, precision, allocator, heats, entries, MedianRange.from_values(roofs[1:]), work)
+    return Contest(run.shape.size, precision, heats, entries, roof, work)
 
 
-def run_heats(
-    field: Sequence[Entrant], run: Run, allocators: Sequence[str], left_out: dict[str, str]
-) -> Iterator[Heat]:
-    """Runs the ways of each toolkit in turns, so that a busy minute slows all of them."""
-    for toolkit, allocator in product(dict.fromkeys(entrant.toolkit for entrant in field), allocators):
+def run_heats(field: Sequence[Entrant], run: Run, left_out: dict[str, str]) -> Iterator[Heat]:
+    """Run the ways of each toolkit interleaved, so that a busy minute slows all of them."""
+    for toolkit in dict.fromkeys(entrant.toolkit for entrant in field):
         ways = [entrant for entrant in field if entrant.toolkit == toolkit]
-        for entry in take_turns(ways, run, allocator, HEAT_BATCHES, HEAT_ROUNDS, left_out):
-            speed = entry.speed.median
-            progress(f"{run.shape.size}: {entry.entrant.name}, {allocator} allocator: {speed:,.0f} tokens/s")
-            yield Heat(entry.entrant, allocator, speed)
+        for entry in take_turns(ways, run, HEAT_BATCHES, HEAT_ROUNDS, left_out):
+            report(f"{run.shape.size}: {entry.entrant.name}: {entry.speed.median:,.0f} tokens/s")
+            yield Heat(entry.entrant, entry.speed.median)
+
+
+def take_turns_under_roof(
+    starting: Sequence[Entrant],
+    run: Run | TextRun,
+    precision: Precision,
+    rounds: int,
+    left_out: dict[str, str],
+) -> tuple[list[Entry], Spread]:
+    """Return the turns of all entrants, and the roof in the same rounds."""
+    roofs: list[float] = []
+
+    def measure_roof(number: int) -> None:
+        report(f"{run.shape.size} {precision}: {f'round {number} of {rounds}' if number else 'warming up'}")
+        roofs.append(gemm_rate(precision))
+
+    entries = take_turns(starting, run, run.batches, rounds, left_out, measure_roof)
+    return entries, Spread.of(roofs[1:])
 
 
 def take_turns(
     starting: Sequence[Entrant],
     run: Run | TextRun,
-    allocator: str,
     batches: int,
     rounds: int,
     left_out: dict[str, str],
     before_each_round: Callable[[int], None] = lambda number: None,
 ) -> list[Entry]:
-    """Everyone runs once a round, in alternating order. Round 0 warms up."""
+    """Run every entrant once a round, in alternating order. Round 0 warms up."""
     workers: dict[Entrant, Worker] = {}
     lost: set[Entrant] = set()
     turns: dict[Entrant, list[Turn]] = {entrant: [] for entrant in starting}
@@ -114,7 +107,7 @@ def take_turns(
             if entrant in lost:
                 continue
             try:
-                worker = workers.get(entrant) or workers.setdefault(entrant, Worker(entrant, run, allocator))
+                worker = workers.get(entrant) or workers.setdefault(entrant, Worker(entrant, run))
                 turns[entrant].append(worker.turn(batches))
             except Lost as error:
                 lost.add(entrant)
@@ -129,11 +122,9 @@ def take_turns(
     return entries
 
 
-def finalists(heats: Sequence[Heat], allocator: str, count: int) -> list[Entrant]:
-    """The best ways of each toolkit with this setting of the allocator."""
-    ranked = sorted(
-        (heat for heat in heats if heat.allocator == allocator), key=lambda heat: heat.tokens_per_second, reverse=True
-    )
+def finalists(heats: Sequence[Heat], count: int) -> list[Entrant]:
+    """Return the best ways of each toolkit."""
+    ranked = sorted(heats, key=lambda heat: heat.tokens_per_second, reverse=True)
     toolkits = dict.fromkeys(heat.entrant.toolkit for heat in heats)
     return [
         entrant
@@ -143,28 +134,32 @@ def finalists(heats: Sequence[Heat], allocator: str, count: int) -> list[Entrant
 
 
 def flops(model: nn.Module, batches: Sequence[Batch]) -> float:
-    """FLOP of an average token: 6 a weight. The encoder and the keys and values of its output see source tokens,
-    all other weights target tokens.
+    """Return the FLOP of an average token: 6 a weight.
+
+    The encoder and the keys and values of its output read source tokens, all other weights target tokens.
     """
-    of_source = of_target = 0
+    source_weights = target_weights = 0
     for name, weight in model.named_parameters():
         if weight.dim() < 2 or "embedding" in name or name == "output":
             continue
         reads_memory = "cross_attention.key" in name or "cross_attention.value" in name
         if name.startswith("encoder") or reads_memory:
-            of_source += weight.numel()
+            source_weights += weight.numel()
         else:
-            of_target += weight.numel()
+            target_weights += weight.numel()
     assert isinstance(model.output, Tensor)
-    of_target += model.output.numel()
-    source, target = (
-        sum(getattr(batch.size, side) for batch in batches) for side in ("source_tokens", "target_tokens")
-    )
-    return 6.0 * (of_source * source + of_target * target) / (source + target)
+    target_weights += model.output.numel()
+    source, target = count_tokens(batches)
+    return 6.0 * (source_weights * source + target_weights * target) / (source + target)
+
+
+def count_tokens(batches: Sequence[Batch]) -> tuple[int, int]:
+    """Return the numbers of source and target tokens."""
+    return sum(batch.size.source_tokens for batch in batches), sum(batch.size.target_tokens for batch in batches)
 
 
 def encode(data: list[str], vocabulary_size: int, folder: Path) -> int:
-    """Encodes the training pairs with one vocabulary, and returns its size."""
+    """Encode the training pairs with one vocabulary, and return its size."""
     path = data[0] if len(data) == 1 else (data[0], data[1])
     prepare_data(DataSettings(path=path), folder / "data")
     settings = TokenizerSettings(vocabulary_size=vocabulary_size)
@@ -174,75 +169,54 @@ def encode(data: list[str], vocabulary_size: int, folder: Path) -> int:
 
 
 def leave_out(left_out: dict[str, str], name: str, reason: str) -> None:
+    """Note and report that an entrant or toolkit is left out."""
     left_out[name] = reason
-    progress(f"LEFT OUT: {name}: {reason}")
+    report(f"LEFT OUT: {name}: {reason}")
 
 
-def progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def present(asked: Sequence[str], left_out: dict[str, str]) -> list[str]:
-    """The toolkits that are installed."""
-    found = []
-    for name in asked:
+def installed(toolkits: Sequence[str], left_out: dict[str, str]) -> list[str]:
+    """Return the toolkits that are installed."""
+    present = []
+    for name in toolkits:
         needed = TOOLKITS[name].requires
         if needed is None or importlib.util.find_spec(needed):
-            found.append(name)
+            present.append(name)
         else:
             leave_out(left_out, name, f"{needed} is not installed here; `make bench-training` installs it")
-    return found
+    return present
+
+
+def add_data_options(parser: argparse.ArgumentParser, batches: int, rounds: int) -> None:
+    """Add the options of scripts that time training steps on batches of a text."""
+    parser.add_argument("--data", nargs="+", default=[f"{MULTI30K}/train.en", f"{MULTI30K}/train.de"])
+    parser.add_argument("--size", default="small", choices=list(FINALISTS))
+    parser.add_argument("--vocabulary-size", type=int, default=8_000)
+    parser.add_argument("--batch-tokens", type=int, default=4_096)
+    parser.add_argument("--batches", type=int, default=batches, help="batches a round")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
 
 
 def main() -> None:
-    options = parse()
+    parser = new_parser(__doc__)
+    add_data_options(parser, batches=6, rounds=5)
+    parser.add_argument("--toolkits", nargs="+", default=list(TOOLKITS), choices=list(TOOLKITS), metavar="NAME")
+    parser.add_argument("--precision", default="bf16", choices=["float32", "bf16"])
+    options = parser.parse_args()
     left_out: dict[str, str] = {}
-    toolkits = present(options.toolkits, left_out)
-    contests, tokens, vocabulary = [], [0, 0], 0
-    with tempfile.TemporaryDirectory() as name:
-        vocabulary = encode(options.data, options.vocabulary_size, Path(name))
-        for size in options.size:
-            shape = Shape(size, vocabulary, options.dropout == "everywhere")
-            run = Run(Path(name) / "corpus", options.batch_tokens, options.batches, shape, options.threads)
-            batches = run.load()
-            tokens = [sum(getattr(batch.size, f"{side}_tokens") for batch in batches) for side in ("source", "target")]
-            for precision in options.precision:
-                contests.append(measure(run, precision, toolkits, options.allocator, options.rounds, left_out))
-                show(contests[-1])
-    print(
-        f"\n{options.batches} batches, {tokens[0]:,} source and {tokens[1]:,} target tokens, vocabulary {vocabulary:,}"
-    )
-    print(describe())
+    toolkits = installed(options.toolkits, left_out)
+    with tempfile.TemporaryDirectory() as folder:
+        vocabulary = encode(options.data, options.vocabulary_size, Path(folder))
+        shape = Shape(options.size, vocabulary)
+        run = Run(Path(folder) / "corpus", options.batch_tokens, options.batches, shape, options.threads)
+        tokens = count_tokens(run.load())
+        contest = measure(run, options.precision, toolkits, options.rounds, left_out)
+    show(contest)
+    print(f"\n{options.batches} batches, {tokens[0]:,} source and {tokens[1]:,} target tokens")
+    print(f"vocabulary {vocabulary:,}; {describe()}")
     for name, reason in left_out.items():
         print(f"LEFT OUT: {name}: {reason}")
-    if options.out:
-        facts = {"machine": machine(), "command": command_line(), "tokens": tokens, "vocabulary": vocabulary}
-        options.out.write_text(json.dumps({**facts, **told(contests), "left_out": left_out}, indent=2) + "\n")
-        draw(contests, options.out.with_suffix(".png"))
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--data", nargs="+", default=[f"{MULTI30K}/train.en", f"{MULTI30K}/train.de"], help="two aligned files, or one"
-    )
-    parser.add_argument("--size", nargs="+", default=["small"], choices=["tiny", "mini", "small", "base", "big"])
-    parser.add_argument("--toolkits", nargs="+", default=list(TOOLKITS), choices=list(TOOLKITS), metavar="NAME")
-    parser.add_argument("--vocabulary-size", type=int, default=8_000)
-    parser.add_argument("--batch-tokens", type=int, default=4_096)
-    parser.add_argument("--batches", type=int, default=6, help="batches a round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--precision", nargs="+", default=["bf16"], choices=["float32", "bf16"])
-    parser.add_argument("--dropout", default="paper", choices=["paper", "everywhere"])
-    parser.add_argument(
-        "--allocator", nargs="+", default=list(ALLOCATORS), choices=ALLOCATORS, help="settings to try in the heats"
-    )
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=figures_file, help="write the figures as JSON, and beside it a picture")
-    options = parser.parse_args()
-    if missing := [path for path in options.data if not Path(path).exists()]:
-        parser.error(f"{missing[0]} does not exist; name two aligned files with --data")
-    return options
+    write_figures(options.out, tokens=tokens, vocabulary=vocabulary, **contest.figures(), left_out=left_out)
 
 
 if __name__ == "__main__":

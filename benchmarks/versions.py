@@ -1,11 +1,11 @@
-"""Is this checkout as fast as another one? Both train and translate, in turns, in one run.
+"""Is this checkout as fast as another checkout? Both train and translate, interleaved, in one run.
 
     git worktree add ../before COMMIT
     python benchmarks/versions.py ../before --model runs/my [--rounds 20] [--out results.json]
 
-Each checkout trains the same model on the same text through `dragoman.train`, and translates the same sentences with
+Both checkouts train the same model on the same text through `dragoman.train`, and translate the same sentences with
 `--model`, in a process of its own that waits for its turn. A turn is some steps, or all sentences. Starting is measured
-too: `--help`, `translate` of one sentence, and `train` until the first step is done, each in a new process every turn.
+too: `--help`, and `translate` of one sentence, in a new process every turn (`start_up.py` times the start of training).
 Only public functions and commands are used, so any two versions compare. A ratio above 1 means that this checkout is
 faster. The interval is of the median over the rounds.
 """
@@ -13,7 +13,6 @@ faster. The interval is of the median over the rounds.
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,23 +23,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from command_line import command_line, figures_file
+from command_line import MedianInterval, interleaved, new_parser, write_figures
 
 MULTI30K = "../shared/data/multi30k"
 HERE = Path(__file__).parents[1]
 WARM_UP = 2
 """Rounds that are not counted."""
 SEARCHES = {"greedy": 1, "beam 4": 4}
+STARTS = ("start --help", "start translate")
 
 
 class Version:
-    """A process that runs one checkout, seen from this one."""
+    """A process that runs one checkout, seen from this process."""
 
     def __init__(self, checkout: Path, work: str, options: argparse.Namespace) -> None:
-        from peers.worker import patient_threads
+        from peers.processes import patient_threads
 
-        facts = {"work": work, **{name: str(value) for name, value in vars(options).items() if name != "data"}}
-        command = [sys.executable, __file__, str(checkout), "--serve", json.dumps({**facts, "data": options.data})]
+        settings = {name: value if name == "data" else str(value) for name, value in vars(options).items()}
+        command = [sys.executable, __file__, str(checkout), "--serve", json.dumps({**settings, "work": work})]
         with patient_threads():
             self._process = subprocess.Popen(
                 command,
@@ -49,51 +49,53 @@ class Version:
                 text=True,
                 env={**os.environ, "PYTHONPATH": str(checkout / "src")},
             )
-        self._hear()  # "ready"
+        self._receive()  # "ready"
 
     def turn(self) -> float:
-        """Seconds of one turn."""
+        """Return the seconds of one turn."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
-        return float(self._hear())
+        return float(self._receive())
 
     def leave(self) -> None:
+        """End the process."""
         self._process.kill()
         self._process.wait()
 
-    def _hear(self) -> str:
+    def _receive(self) -> str:
         assert self._process.stdout is not None
         if not (line := self._process.stdout.readline()):
-            raise SystemExit("error: one of the two processes ended; what it said stands above")
+            raise SystemExit("error: one of the two processes ended; its output is above")
         return line
 
 
-def serve(work: str, facts: dict[str, Any]) -> None:
-    """What that process does: prints "ready", then the seconds of each turn, until it is killed."""
+def serve(settings: dict[str, Any]) -> None:
+    """Print "ready", then the seconds of each turn, until this process is killed."""
     import torch
 
-    torch.set_num_threads(int(facts["threads"]))
-    if work == "train":
-        serve_training(facts)
+    torch.set_num_threads(int(settings["threads"]))
+    if settings["work"] == "train":
+        serve_training(settings)
     else:
-        serve_translating(facts, SEARCHES[work])
+        serve_translating(settings, SEARCHES[settings["work"]])
 
 
-def serve_training(facts: dict[str, Any]) -> None:
+def serve_training(settings: dict[str, Any]) -> None:
+    """Train, and wait after the steps of every turn."""
     import dragoman
 
     if hasattr(dragoman, "keep_freed_memory"):  # earlier versions did it themselves
         dragoman.keep_freed_memory()
     with tempfile.TemporaryDirectory() as runs:
-        overrides = [f"model.size={facts['size']}", "train.steps=1000000", "train.validate_every=1000000"]
+        overrides = [f"model.size={settings['size']}", "train.steps=1000000", "train.validate_every=1000000"]
         dragoman.train(
-            facts["data"],
+            settings["data"],
             overrides=overrides,
             runs=runs,
             name="speed",
-            threads=int(facts["threads"]),
-            progress=Turns(int(facts["steps"])),
+            threads=int(settings["threads"]),
+            progress=Turns(int(settings["steps"])),
         )
 
 
@@ -105,6 +107,7 @@ class Turns:
 
     @contextmanager
     def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Any]:
+        """Yield a function that counts steps."""
         done, started = 0, 0.0
 
         def advance(count: int = 1, **_facts: str) -> None:
@@ -113,33 +116,30 @@ class Turns:
                 return
             done += count
             if done % self.steps == 0:
-                say("ready" if not started else f"{time.perf_counter() - started}")
-                wait()
+                answer("ready" if not started else f"{time.perf_counter() - started}")
                 started = time.perf_counter()
 
         yield advance
 
 
-def serve_translating(facts: dict[str, Any], beam_size: int) -> None:
+def serve_translating(settings: dict[str, Any], beam_size: int) -> None:
+    """Translate all sentences every turn."""
     import dragoman
 
-    translator = dragoman.Translator.load(facts["model"])
+    translator = dragoman.Translator.load(settings["model"])
     options = translator.options.but(beam_size=beam_size)
-    with open(facts["texts"], encoding="utf-8") as file:
-        texts = [line.rstrip("\n") for line in islice(file, int(facts["sentences"]))]
-    say("ready")
+    with open(settings["texts"], encoding="utf-8") as file:
+        texts = [line.rstrip("\n") for line in islice(file, int(settings["sentences"]))]
+    answer("ready")
     while True:
-        wait()
         started = time.perf_counter()
         translator.translate(texts, options)
-        say(f"{time.perf_counter() - started}")
+        answer(f"{time.perf_counter() - started}")
 
 
-def say(line: str) -> None:
+def answer(line: str) -> None:
+    """Print a line and wait for the next turn."""
     print(line, flush=True)
-
-
-def wait() -> None:
     if not sys.stdin.readline():
         raise SystemExit
 
@@ -148,95 +148,57 @@ class Start:
     """The start of a command of one checkout, a new process every turn."""
 
     def __init__(self, checkout: Path, work: str, options: argparse.Namespace) -> None:
-        self.work, self.options = work, options
+        words = ["--help"] if work == "start --help" else ["translate", str(options.model), "A man sleeps.", "--quiet"]
+        self.command = [sys.executable, "-m", "dragoman", *words]
         self.environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-        self.folder = tempfile.TemporaryDirectory()
-        self.turns = 0
-        if work == "start train":
-            text = Path(self.folder.name, "pairs.tsv")
-            sides = [Path(side).read_text(encoding="utf-8").splitlines()[:1_000] for side in options.data]
-            pairs = (f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
-            text.write_text("".join(pairs), encoding="utf-8")
-            self._run("prepare-data", str(text), "--folder", f"{self.folder.name}/data", "--quiet").wait()
 
     def turn(self) -> float:
-        """Seconds until the command has ended; of training, until its first step is done."""
-        self.turns += 1
+        """Return the seconds until the command has ended."""
         started = time.perf_counter()
-        if self.work == "start --help":
-            self._run("--help").wait()
-        elif self.work == "start translate":
-            self._run("translate", str(self.options.model), "A man sleeps.", "--quiet").wait()
-        else:
-            run = Path(self.folder.name, f"turn-{self.turns}")
-            settings = ["train.steps=1000000", "train.precision=float32", f"model.size={self.options.size}"]
-            sets = [part for setting in settings for part in ("--set", setting)]
-            named = ["--runs", self.folder.name, "--name", run.name, "--quiet"]
-            process = self._run("train", f"{self.folder.name}/data", *named, *sets)
-            metrics = run / "metrics.jsonl"
-            while process.poll() is None and not (metrics.is_file() and metrics.stat().st_size):
-                time.sleep(0.005)
-            seconds = time.perf_counter() - started
-            process.kill()
-            process.wait()
-            return seconds
+        subprocess.run(self.command, stdout=subprocess.DEVNULL, env=self.environment, check=True)
         return time.perf_counter() - started
 
     def leave(self) -> None:
-        self.folder.cleanup()
-
-    def _run(self, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "dragoman", *arguments]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=self.environment)
+        """Do nothing: no process is waiting."""
 
 
-def compare(work: str, other: Path, options: argparse.Namespace) -> list[float]:
-    """Seconds of the other checkout over seconds of this one, round by round."""
-    kind = Start if work.startswith("start") else Version
-    versions = {"other": kind(other, work, options), "this": kind(HERE, work, options)}
-    ratios = []
-    for number in range(WARM_UP + options.rounds):
-        seconds = {name: versions[name].turn() for name in list(versions)[:: -1 if number % 2 else 1]}
-        ratios.append(seconds["other"] / seconds["this"])
-    for version in versions.values():
+def compare(work: str, other: Path, options: argparse.Namespace) -> MedianInterval:
+    """Return the seconds of the other checkout over the seconds of this one."""
+    kind = Start if work in STARTS else Version
+    versions = [kind(HERE, work, options), kind(other, work, options)]
+    seconds: list[list[float]] = [[], []]
+    for _, number in interleaved([0, 1], WARM_UP + options.rounds):
+        seconds[number].append(versions[number].turn())
+    for version in versions:
         version.leave()
-    return ratios[WARM_UP:]
+    return MedianInterval.from_ratios([theirs / ours for ours, theirs in zip(*seconds, strict=True)][WARM_UP:])
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("other", type=Path, help="the folder of the other checkout")
     parser.add_argument("--model", type=Path, help="a model folder to translate with; without it training alone")
-    parser.add_argument("--texts", default=f"{MULTI30K}/test_2016_flickr.en", help="what is translated")
+    parser.add_argument("--texts", default=f"{MULTI30K}/test_2016_flickr.en", help="sentences to translate")
     parser.add_argument("--sentences", type=int, default=300)
     parser.add_argument("--data", nargs="+", default=[f"{MULTI30K}/train.en", f"{MULTI30K}/train.de"])
     parser.add_argument("--size", default="mini", choices=["tiny", "mini", "small", "base", "big"])
     parser.add_argument("--steps", type=int, default=20, help="steps of training in a turn")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--works", nargs="+", help="of train, greedy, 'beam 4', 'start train' …; without it, all")
-    parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--works", nargs="+", choices=["train", *SEARCHES, *STARTS], help="by default all")
+    parser.add_argument("--serve", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
-        facts = json.loads(options.serve)
-        return serve(facts["work"], facts)
-    from ideas import interval
-
-    from dragoman.system import describe, machine
+        return serve(options.serve)
+    from dragoman.system import describe
 
     results = {}
-    starts = ("start --help", "start train", *(("start translate",) if options.model else ()))
-    for work in options.works or ("train", *(SEARCHES if options.model else ()), *starts):
-        ratios = compare(work, options.other, options)
-        low, high = interval(ratios)
-        results[work] = {"ratio": statistics.median(ratios), "interval": [low, high]}
-        print(f"{work:<16}{statistics.median(ratios):>7.3f}  ({low:.3f} - {high:.3f})", flush=True)
+    for work in options.works or (["train", *SEARCHES, *STARTS] if options.model else ["train", STARTS[0]]):
+        results[work] = compare(work, options.other, options)
+        print(f"{work:<16}{results[work]}", flush=True)
     print(f"\n{describe()}; {options.threads} threads, {options.rounds} rounds")
-    if options.out:
-        facts = {"machine": machine(), "command": command_line(), "rounds": options.rounds, "results": results}
-        options.out.write_text(json.dumps(facts, indent=2) + "\n")
-    return None
+    ratios = {work: result._asdict() for work, result in results.items()}
+    return write_figures(options.out, rounds=options.rounds, results=ratios)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all contenders share: sizes, batches as rectangles, and one training step around any model's logits."""
+"""Parts that all contenders share: sizes, batches as rectangles, and one training step around a model's logits."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,19 +23,13 @@ Way = Literal["float32", "bf16 weights", "autocast"]
 
 
 class Shape(NamedTuple):
-    """What all contenders share."""
+    """Sizes of all contenders."""
 
     size: str
     vocabulary: int
-    everywhere: bool
-    """Whether dropout also applies to attention weights and the inner feed-forward layer."""
-
-    @property
-    def inner_dropout(self) -> float:
-        """The dropout rate on attention weights and inside the feed-forward layer."""
-        return DROPOUT if self.everywhere else 0.0
 
     def config(self, preset: str = "paper") -> ModelConfig:
+        """Return the settings of our model; dropout applies to embeddings and sublayer outputs, as in the paper."""
         return ModelConfig.model_validate(
             {
                 "preset": preset,
@@ -44,14 +38,14 @@ class Shape(NamedTuple):
                 "target_vocabulary": self.vocabulary,
                 "tied": "all",
                 "dropout": DROPOUT,
-                "attention_dropout": self.inner_dropout,
-                "activation_dropout": self.inner_dropout,
+                "attention_dropout": 0.0,
+                "activation_dropout": 0.0,
             }
         )
 
 
 class TextShape(NamedTuple):
-    """What all contenders share that model running text."""
+    """Sizes of all contenders that model running text."""
 
     vocabulary: int
     d_model: int
@@ -62,10 +56,11 @@ class TextShape(NamedTuple):
 
     @property
     def size(self) -> str:
-        """The size in words."""
+        """Return the size in words."""
         return f"{self.layers} layers of width {self.d_model}"
 
     def config(self, preset: str = "modern") -> ModelConfig:
+        """Return the settings of our model."""
         return ModelConfig.model_validate(
             {
                 "family": "language_model",
@@ -91,7 +86,8 @@ class Padded(NamedTuple):
     target_mask: Tensor
 
     @classmethod
-    def of(cls, batch: Batch) -> "Padded":
+    def from_batch(cls, batch: Batch) -> "Padded":
+        """Pad both sides of a batch."""
         assert batch.source is not None and batch.source_lengths is not None
         source = _rectangle(batch.source, batch.source_lengths)
         target = _rectangle(batch.target, batch.target_lengths)
@@ -106,14 +102,15 @@ class Windows(NamedTuple):
     labels: Tensor
 
     @classmethod
-    def of(cls, batch: Batch) -> "Windows":
+    def from_batch(cls, batch: Batch) -> "Windows":
+        """Pad the windows of a batch."""
         return cls(_rectangle(batch.target, batch.target_lengths), _rectangle(batch.labels, batch.target_lengths))
 
 
 class Contender(NamedTuple):
     model: nn.Module
     step: Callable[[int], float]
-    """Takes a whole training step on one of the batches, and returns its loss in nats a target token."""
+    """A whole training step on one of the batches; returns its loss in nats a target token."""
 
 
 Logits = Callable[[Padded], Tensor]
@@ -122,23 +119,23 @@ Rectangles = TypeVar("Rectangles", Padded, Windows)
 
 
 def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: Way) -> Contender:
-    """A model with the step of all other toolkits: the same loss, masters, clipping and optimiser as ours."""
-    return contender_of(model, logits, [Padded.of(batch) for batch in batches], way)
+    """Return a model with the step of all other toolkits: the same loss, masters, clipping and optimiser as ours."""
+    return padded_contender(model, logits, [Padded.from_batch(batch) for batch in batches], way)
 
 
-def contender_of(
+def padded_contender(
     model: nn.Module, logits: Callable[[Rectangles], Tensor], padded: Sequence[Rectangles], way: Way
 ) -> Contender:
-    """The same on batches that are padded beforehand, outside the timing."""
+    """Return the same for batches that are padded beforehand, outside the timing."""
     model.train()
     masters = MasterWeights(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
     masters.attach(model)
 
     def step(number: int) -> float:
-        given = padded[number]
+        batch = padded[number]
         with torch.autocast("cpu", torch.bfloat16) if way == "autocast" else nullcontext():
-            said = logits(given).flatten(0, 1)  # logits stay in bf16, whose cross-entropy is faster
-            loss = F.cross_entropy(said, given.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING)
+            rows = logits(batch).flatten(0, 1)  # logits stay in bf16, whose cross-entropy is faster
+            loss = F.cross_entropy(rows, batch.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING)
         loss.backward()
         masters.collect_gradients()
         masters.step(RATE, CLIP)
@@ -148,14 +145,14 @@ def contender_of(
 
 
 def timed(contender: Contender, numbers: Sequence[int]) -> tuple[float, float]:
-    """Seconds for one step on each of these batches, and their mean loss."""
+    """Return the seconds of one step on each of these batches, and their mean loss."""
     start = time.perf_counter()
     losses = [contender.step(number) for number in numbers]
     return time.perf_counter() - start, sum(losses) / len(losses)
 
 
 def initialise(model: nn.Module) -> None:
-    """Glorot's initialisation, for toolkits whose own trainer would initialise the weights."""
+    """Initialise weights by Glorot, for toolkits whose own trainer would do it."""
     for parameter in model.parameters():
         if parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)

@@ -14,20 +14,20 @@ from peers.race import Outcome, Race
 
 
 def run(race: Race) -> Outcome:
-    """Trains and translates as any user would, with the defaults of the commands."""
+    """Train and translate as any user would, with the defaults of the commands."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
         common = ["--threads", str(race.threads), "--quiet"]
         where = ["--set", f"data.folder={race.data}", "--runs", name, "--name", folder.name]
         _dragoman("train", *shlex.split(race.recipe), "--minutes", str(race.minutes), *where, *common)
-        given, made = Path(name) / "sentences", Path(name) / "translations"
-        given.write_text("".join(f"{line}\n" for line in race.sentences), encoding="utf-8")
+        sentences, translations = Path(name) / "sentences", Path(name) / "translations"
+        sentences.write_text("".join(f"{line}\n" for line in race.sentences), encoding="utf-8")
         beam = ["--beam-size", "5"]
-        _dragoman("translate", str(folder), "--input", str(given), "--output", str(made), *beam, *common)
+        _dragoman("translate", str(folder), "--input", str(sentences), "--output", str(translations), *beam, *common)
         steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         steps = [step for step in steps if "tokens" in step]
         return Outcome(
-            made.read_text(encoding="utf-8").splitlines(),
+            translations.read_text(encoding="utf-8").splitlines(),
             _parameters(folder),
             len(steps),
             sum(step["tokens"] for step in steps),
@@ -40,7 +40,7 @@ def _dragoman(*arguments: str) -> None:
 
 
 def _training_seconds(folder: Path) -> float:
-    """From the resolved recipe, which is written when training begins, to the last checkpoint, with validations."""
+    """Return the time from the resolved recipe, written when training begins, to the last checkpoint."""
     last = max(path.stat().st_mtime for path in folder.glob("checkpoints/step-*/training.json"))
     return last - (folder / "recipe.toml").stat().st_mtime
 

@@ -1,4 +1,4 @@
-"""Which toolkits take part, in which ways, and how each is built. Only the process that runs a toolkit imports it."""
+"""Toolkits that take part, their ways to compute, and how each is built. Only the process that runs one imports it."""
 
 import importlib
 from collections.abc import Sequence
@@ -9,8 +9,6 @@ from dragoman.training.optimiser import Precision
 from peers.contest import Contender, Shape, Way
 
 OURS = "Dragoman"
-AS_WRITTEN = "the tutorial's way"
-"""Batches of eight sentences, all padded to 350; always float32, because the tutorial is."""
 
 
 class Toolkit(NamedTuple):
@@ -19,7 +17,6 @@ class Toolkit(NamedTuple):
     requires: str | None = None
     """The package it needs, unless Dragoman's own environment has it."""
     variants: tuple[str, ...] = ("",)
-    function: str = "build"
 
 
 TOOLKITS = {
@@ -29,8 +26,6 @@ TOOLKITS = {
     "OpenNMT-py": Toolkit("opennmt", "onmt"),
     "Eole": Toolkit("eole_toolkit", "eole"),
     "Hugging Face Marian": Toolkit("marian", "transformers", ("eager", "sdpa")),
-    "the tutorial's model": Toolkit("tutorial"),
-    AS_WRITTEN: Toolkit("tutorial", function="build_as_written"),
 }
 
 
@@ -47,14 +42,14 @@ class Entrant(NamedTuple):
 
     @property
     def is_peer(self) -> bool:
-        """Whether it is a toolkit that we compare with: not Dragoman, and not the tutorial."""
-        return self.toolkit != OURS and "tutorial" not in self.toolkit
+        """Return True for a toolkit other than Dragoman."""
+        return self.toolkit != OURS
 
 
 def entrants(toolkit: str, precision: Precision) -> list[Entrant]:
-    """All ways of a toolkit in this precision. Others have two in bf16, because the faster one is not known."""
+    """Return all ways of a toolkit in this precision. Others have two in bf16, because the faster one is not known."""
     ways: tuple[Way, ...] = ("bf16 weights", "autocast")
-    if precision == "float32" or toolkit == AS_WRITTEN:
+    if precision == "float32":
         ways = ("float32",)
     elif toolkit == OURS:
         ways = ("bf16 weights",)
@@ -62,6 +57,6 @@ def entrants(toolkit: str, precision: Precision) -> list[Entrant]:
 
 
 def build(entrant: Entrant, batches: Sequence[Batch], shape: Shape) -> Contender:
-    toolkit = TOOLKITS[entrant.toolkit]
-    module = importlib.import_module(f"peers.{toolkit.module}")
-    return getattr(module, toolkit.function)(batches, shape, entrant.way, entrant.variant)
+    """Import a toolkit and build its model and step."""
+    module = importlib.import_module(f"peers.{TOOLKITS[entrant.toolkit].module}")
+    return module.build(batches, shape, entrant.way, entrant.variant)

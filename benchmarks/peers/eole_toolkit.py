@@ -1,6 +1,6 @@
 """Eole, the successor of OpenNMT-py: pre-norm, ReLU, explicit attention (fused only on GPUs).
 
-Dropout is at the same places as in ours.
+Dropout is at the same places as in our model.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender, ini
 
 
 class Names(dict[str, int]):
-    """The vocabulary that Eole expects: its size, and which id pads."""
+    """The vocabulary that Eole expects: its size, and the id of padding."""
 
     def __init__(self, size: int) -> None:
         super().__init__({"<blank>": PADDING})
@@ -40,7 +40,7 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, _: str) -> Contender
 
 
 def eole(shape: Shape) -> Any:
-    """The model from Eole's own builder, with one matrix for both embeddings and the output."""
+    """Build the model with Eole's own builder, with one matrix for both embeddings and the output."""
     ours = shape.config()
     config = TransformerModelConfig.model_validate(
         {
@@ -54,15 +54,13 @@ def eole(shape: Shape) -> Any:
             "embeddings": {"word_vec_size": ours.d_model, "position_encoding_type": "SinusoidalInterleaved"},
         }
     )
-    running = SimpleNamespace(
-        dropout=[DROPOUT], attention_dropout=[shape.inner_dropout], self_attn_backend="pytorch", parallel_gpu=1
-    )
+    running = SimpleNamespace(dropout=[DROPOUT], attention_dropout=[0.0], self_attn_backend="pytorch", parallel_gpu=1)
     vocabulary = Names(shape.vocabulary)
     vocabularies = {"src": vocabulary, "tgt": vocabulary, "specials": {"pad_token": "<blank>"}}
     model = EncoderDecoderModel.build_blocks(config, vocabularies, running)
     model.build_generator(config, running, vocabularies)
     for module in model.modules():
         if isinstance(module, MLP):
-            module.dropout_1.p = shape.inner_dropout
+            module.dropout_1.p = 0.0
     initialise(model)
     return model

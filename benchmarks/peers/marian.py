@@ -1,6 +1,6 @@
 """Marian's architecture in Hugging Face transformers: post-norm, sinusoids in halves, with ReLU instead of swish.
 
-Dropout is at the same places as in ours. Attention is its own (`eager`) or torch's fused one (`sdpa`).
+Dropout is at the same places as in our model. Attention is its own (`eager`) or torch's fused one (`sdpa`).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from peers.contest import DROPOUT, Contender, Shape, Way, contender
 
 
 def marian(shape: Shape, attention: str = "eager") -> MarianMTModel:
-    """The model, with one matrix for both embeddings and the output."""
+    """Build the model with one matrix for both embeddings and the output."""
     ours = shape.config()
     config = MarianConfig(
         vocab_size=shape.vocabulary,
@@ -28,8 +28,8 @@ def marian(shape: Shape, attention: str = "eager") -> MarianMTModel:
         decoder_ffn_dim=ours.d_ff,
         activation_function="relu",
         dropout=DROPOUT,
-        attention_dropout=shape.inner_dropout,
-        activation_dropout=shape.inner_dropout,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
         scale_embedding=True,
         init_std=ours.d_model**-0.5,
         pad_token_id=PADDING,

@@ -38,7 +38,7 @@ def run(race: Race) -> Outcome:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tokenizer, corpus = encode(race, folder)
-        model = marian(Shape("small", tokenizer.size, everywhere=False))
+        model = marian(Shape("small", tokenizer.size))
         steps, tokens, seconds = train(model, Batches(corpus, BATCH_TOKENS, seed=1), race.minutes)
         export(model, folder / "exported")
         translations = translate(folder / "exported", tokenizer, race)
@@ -55,7 +55,7 @@ def encode(race: Race, folder: Path) -> tuple[Tokenizer, EncodedCorpus]:
 
 
 def train(model: MarianMTModel, batches: Batches, minutes: float) -> tuple[int, int, float]:
-    """Trains until the minutes are over, and returns steps, tokens and seconds."""
+    """Train until the minutes are over, and return steps, tokens and seconds."""
     precision: Precision = "bf16" if choose_precision()[0] == "bf16" else "float32"
     masters = MasterWeights(model.train(), precision, "adamw", BETAS, EPSILON, DECAY)
     masters.attach(model)
@@ -63,15 +63,15 @@ def train(model: MarianMTModel, batches: Batches, minutes: float) -> tuple[int, 
     while clock.share < 1:
         for pairs in batches.epoch(epoch):
             batch = batches.batch(pairs)
-            padded = Padded.of(batch)
-            said = model(
+            padded = Padded.from_batch(batch)
+            logits = model(
                 input_ids=padded.source,
                 attention_mask=padded.source_mask.long(),
                 decoder_input_ids=padded.target,
                 use_cache=False,
             ).logits
             F.cross_entropy(
-                said.flatten(0, 1), padded.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING
+                logits.flatten(0, 1), padded.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING
             ).backward()
             masters.collect_gradients()
             steps, tokens = steps + 1, tokens + batch.size.tokens
@@ -88,7 +88,7 @@ def train(model: MarianMTModel, batches: Batches, minutes: float) -> tuple[int, 
 
 
 def export(model: MarianMTModel, folder: Path) -> None:
-    """Converts to CTranslate2's format. Its tokens are our ids as text, because the tokenizer stays ours."""
+    """Convert the model to CTranslate2's format. Its tokens are our ids as text, because the tokenizer stays ours."""
     loader = BartLoader()  # Marian's own loader expects that decoding starts from a zero embedding
     model.config.normalize_before = model.config.normalize_embedding = False
     spec = loader.get_model_spec(model.eval())
@@ -105,5 +105,5 @@ def export(model: MarianMTModel, folder: Path) -> None:
 def translate(folder: Path, tokenizer: Tokenizer, race: Race, beam_size: int = 5) -> list[str]:
     engine = ctranslate2.Translator(str(folder), intra_threads=race.threads)
     sources = [[str(number) for number in (START, *ids, END)] for ids in tokenizer.encode_batch(race.sentences)]
-    found = engine.translate_batch(sources, beam_size=beam_size, max_batch_size=2_048, batch_type="tokens")
-    return [tokenizer.decode([int(token) for token in result.hypotheses[0]]) for result in found]
+    results = engine.translate_batch(sources, beam_size=beam_size, max_batch_size=2_048, batch_type="tokens")
+    return [tokenizer.decode([int(token) for token in result.hypotheses[0]]) for result in results]

@@ -1,6 +1,6 @@
 """OpenNMT-py 3.5: pre-norm, ReLU, explicit attention (fused only on GPUs).
 
-Dropout is at the same places as in ours. It pins a torch of 2023, but runs with this one.
+Dropout is at the same places as in our model. It pins a torch of 2023, but runs with this one.
 """
 
 from collections.abc import Sequence
@@ -31,14 +31,14 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, _: str) -> Contender
 
 
 def opennmt(shape: Shape) -> Any:
-    """The model, built as its own builder does, with one matrix for both embeddings and the output."""
+    """Build the model as its own builder does, with one matrix for both embeddings and the output."""
     ours = shape.config()
     sizes: dict[str, Any] = {
         "d_model": ours.d_model,
         "heads": ours.heads,
         "d_ff": ours.d_ff,
         "dropout": DROPOUT,
-        "attention_dropout": shape.inner_dropout,
+        "attention_dropout": 0.0,
         "max_relative_positions": 0,
         "relative_positions_buckets": 0,
     }
@@ -60,7 +60,7 @@ def opennmt(shape: Shape) -> Any:
     model.generator.weight = encoder.embeddings.word_lut.weight
     for module in model.modules():
         if isinstance(module, PositionwiseFeedForward):
-            module.dropout_1.p = shape.inner_dropout
+            module.dropout_1.p = 0.0
     initialise(model)
     return model
 

@@ -21,19 +21,20 @@ class BatchList:
     batches: Sequence[Batch]
 
     def epoch(self, _number: int) -> range:
-        """The index of each batch, in order."""
+        """Return the index of each batch, in order."""
         return range(len(self.batches))
 
     def batch(self, index: int) -> Batch:
-        """The batch at this index."""
+        """Return the batch at this index."""
         return self.batches[index]
 
     def size_of(self, index: int) -> BatchSize:
-        """The sizes of the batch at this index."""
+        """Return the sizes of the batch at this index."""
         return self.batches[index].size
 
 
 def build(batches: Sequence[Batch], shape: Shape | TextShape, way: Way, preset: str) -> Contender:
+    """Build our model of a preset, and its step."""
     kernels.prepare()
     model = build_model(shape.config(preset)).train()
     precision = "float32" if way == "float32" else "bf16"

@@ -1,4 +1,4 @@
-"""What every system of a race against the clock receives, and what it returns."""
+"""Input and result of every system in a race against the clock."""
 
 import time
 from pathlib import Path
@@ -9,26 +9,17 @@ from torch import Tensor
 
 
 class Race(NamedTuple):
-    """The same data, the same minutes, the same sentences to translate."""
+    """The same data, minutes and sentences for all systems."""
 
     data: Path
     """A folder with train, dev and test, as `dragoman train` reads it."""
-    source: str
-    target: str
     minutes: float
     """Minutes of training from the first step on, without tokenizers, encoding and translating."""
     threads: int
     sentences: tuple[str, ...]
+    """Sentences to translate."""
     recipe: str
     """The recipe for `dragoman train`; its `data.folder` is `data`."""
-
-    def lines(self, split: str) -> tuple[list[str], list[str]]:
-        """Both sides of a split."""
-        source, target = (
-            (self.data / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
-            for language in (self.source, self.target)
-        )
-        return source, target
 
 
 class Outcome(NamedTuple):
@@ -42,7 +33,7 @@ class Outcome(NamedTuple):
 
 
 class Clock:
-    """How much of the minutes has passed. Starts when it is first asked."""
+    """A clock that starts when it is first read."""
 
     def __init__(self, minutes: float) -> None:
         self._minutes, self._start = minutes, None
@@ -55,10 +46,10 @@ class Clock:
 
     @property
     def share(self) -> float:
-        """The share that has passed, 0 to 1."""
+        """Return the share of the minutes that has passed, 0 to 1."""
         return min(1.0, self.seconds / (60 * self._minutes))
 
 
 def shuffled(count: int, epoch: int) -> Tensor:
-    """A random order of `count` items, different in each epoch."""
+    """Return a random order of `count` items, different in each epoch."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(epoch))

@@ -1,9 +1,9 @@
 """torch.nn.TransformerEncoder as a classifier or tagger, with a plain training loop, as a practitioner writes it.
 
-It takes tokenizer, sizes, dropout and precision from one of our runs. The rest is the usual: pre-norm with GELU,
+It takes tokenizer, sizes, dropout and precision from one of our runs. The rest is usual: pre-norm with GELU,
 learned positions, the mean of a text's tokens (or the first piece of each word), padded batches of similar length,
 AdamW with warm-up and linear decay, clipping, label smoothing, autocast where it is faster, and the best of ten
-validations. Dropout is at the same places as in ours.
+validations. Dropout is at the same places as in our model.
 """
 
 import copy
@@ -31,18 +31,18 @@ from peers.contest import CLIP, SMOOTHING, Way, initialise
 from peers.race import Clock, shuffled
 
 IGNORED = -100
-"""The target of a place that has no label of the training text; `cross_entropy` passes over it."""
+"""The target of a position without a label of the training text, which `cross_entropy` ignores."""
 DECAY, WARM_UP_SHARE, VALIDATIONS = 0.01, 0.1, 10
 UNTIMED_STEPS, TIMED_SHARE = 5, 0.04
-"""Steps are timed for this share of the minutes to forecast how many fit, after a few that are not."""
+"""To forecast how many steps fit, steps are timed for this share of the minutes, after a few untimed steps."""
 POOL = 50
 """Batches within which texts are sorted by length."""
 
 
 class Trained(NamedTuple):
-    """What the loop reached, and with what."""
+    """The result of the loop."""
 
-    found: list[list[str]]
+    predicted: list[list[str]]
     """The labels of each test text, or of each of its words."""
     dev_score: float
     rate: float
@@ -70,7 +70,8 @@ class Texts(NamedTuple):
     """The label of each text, or those of its words."""
 
     @classmethod
-    def of(cls, examples: Sequence[Example], tokenizer: Tokenizer, labels: Labels) -> "Texts":
+    def from_examples(cls, examples: Sequence[Example], tokenizer: Tokenizer, labels: Labels) -> "Texts":
+        """Encode texts and number their labels."""
         number = {name: index for index, name in enumerate(labels.names)}
         ids, firsts = [], []
         for words in encode_words([words for words, _ in examples], tokenizer):
@@ -80,6 +81,7 @@ class Texts(NamedTuple):
         return cls(ids, firsts if labels.task == "tag" else None, targets)
 
     def batch(self, rows: Sequence[int]) -> Rectangle:
+        """Return these texts as a rectangle."""
         ids = pad_sequence([self.ids[row] for row in rows], batch_first=True, padding_value=PADDING)
         if self.firsts is None:
             return Rectangle(ids, torch.cat([self.targets[row] for row in rows]))
@@ -89,7 +91,7 @@ class Texts(NamedTuple):
         return Rectangle(ids, targets)
 
     def batches(self, tokens: int, epoch: int | None) -> list[list[int]]:
-        """The rows of each batch of at most so many tokens, with padding. Training has an epoch, which shuffles."""
+        """Return the rows of batches of at most this many tokens, padding included. An epoch shuffles them."""
         order = shuffled(len(self.ids), epoch).tolist() if epoch is not None else [*range(len(self.ids))]
         typical = max(1, tokens * len(self.ids) // sum(map(len, self.ids)))
         size = POOL * typical if epoch is not None else len(order)
@@ -108,6 +110,7 @@ class Texts(NamedTuple):
         yield batch
 
     def endless(self, tokens: int, seed: int) -> Iterator[Rectangle]:
+        """Yield batches of one epoch after another."""
         epoch = seed * 1_000_000
         while True:
             yield from (self.batch(rows) for rows in self.batches(tokens, epoch))
@@ -161,13 +164,13 @@ class Loop:
         self.tokens = self.recipe["batches"]["batch_tokens"]
         self.examples = {split: read(run.data, labelled.task, split) for split in ("train", "dev", "test")}
         self.texts = {
-            split: Texts.of(examples, stored.tokenizers.source, self.labels)
+            split: Texts.from_examples(examples, stored.tokenizers.source, self.labels)
             for split, examples in self.examples.items()
         }
         self.longest = max(len(ids) for texts in self.texts.values() for ids in texts.ids)
 
     def train(self, rate: float, seconds: float) -> Trained:
-        """Trains for about so many seconds, and labels the test set with the best of ten validations."""
+        """Train for about this many seconds, and label the test set with the best of ten validations."""
         steps, way = self.fitting(seconds)
         model, best, best_score, taken = self.build(), None, -1.0, 0.0
         take_step, every = self.stepper(model, way, rate, steps), -(-steps // VALIDATIONS)
@@ -176,28 +179,29 @@ class Loop:
             take_step(batch)
             taken += time.perf_counter() - started
             if number % every == 0 or number == steps:
-                score = self.score("dev", self.find(model, "dev"), samples=0).scores[self.set.metric].value
+                score = self.score("dev", self.predict(model, "dev"), samples=0).scores[self.set.metric].value
                 if score > best_score:
                     best_score, best = score, copy.deepcopy(model.state_dict())
         assert best is not None, "there are as many steps as validations"
         model.load_state_dict(best)
         weights = sum(weight.numel() for weight in model.parameters())
-        return Trained(self.find(model, "test"), best_score, rate, way, steps, taken, weights)
+        return Trained(self.predict(model, "test"), best_score, rate, way, steps, taken, weights)
 
     def build(self) -> Labeller:
+        """Return a new model of this seed."""
         torch.manual_seed(self.seed)
         return Labeller(self.recipe["model"], self.longest, self.set.task == "tag")
 
     def fitting(self, seconds: float) -> tuple[int, Way]:
-        """How many steps fit in so many seconds, in the faster way to compute."""
+        """Return the steps that fit in this many seconds, and the faster way to compute."""
         is_bf16 = self.recipe["train"]["precision"] == "bf16"
         ways: tuple[Way, ...] = ("autocast", "float32") if is_bf16 else ("float32",)
         timed = {way: self._seconds_a_step(way, seconds * TIMED_SHARE) for way in ways}
-        way: Way = min(ways, key=lambda each: timed[each])
+        way: Way = min(ways, key=lambda way: timed[way])
         return max(VALIDATIONS, round(seconds / timed[way])), way
 
     def _seconds_a_step(self, way: Way, seconds: float) -> float:
-        """Times steps of a model that is thrown away."""
+        """Time steps of a model that is thrown away."""
         batches, take_step = self.texts["train"].endless(self.tokens, 0), self.stepper(self.build(), way, 0.0, 1)
         for batch in islice(batches, UNTIMED_STEPS):
             take_step(batch)
@@ -208,7 +212,7 @@ class Loop:
         return clock.seconds / count
 
     def stepper(self, model: Labeller, way: Way, rate: float, steps: int) -> Callable[[Rectangle], None]:
-        """Takes a step on a batch; the rate falls to zero after so many."""
+        """Return a function that takes a step on a batch; the rate falls to zero after this many steps."""
         optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=DECAY)
         warm_up = max(1, round(WARM_UP_SHARE * steps))
         schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -231,21 +235,22 @@ class Loop:
         return take_step
 
     @torch.inference_mode()
-    def find(self, model: Labeller, split: str) -> list[list[str]]:
-        """The most probable label of each text, or of each of its words, in float32."""
+    def predict(self, model: Labeller, split: str) -> list[list[str]]:
+        """Return the most probable label of each text, or of each of its words, in float32."""
         model.eval()
-        texts, found = self.texts[split], [[""]] * len(self.examples[split])
+        texts, predicted = self.texts[split], [[""]] * len(self.examples[split])
         for rows in texts.batches(4 * self.tokens, None):
             best = model(texts.batch(rows).ids).argmax(-1)
-            for row, each in zip(rows, best, strict=True):
-                numbers = each[None] if texts.firsts is None else each[texts.firsts[row]]
-                found[row] = [self.labels.names[number] for number in numbers.tolist()]
-        return found
+            for row, labels in zip(rows, best, strict=True):
+                numbers = labels[None] if texts.firsts is None else labels[texts.firsts[row]]
+                predicted[row] = [self.labels.names[number] for number in numbers.tolist()]
+        return predicted
 
-    def score(self, split: str, found: Sequence[Sequence[str]], samples: int) -> LabelEvaluation:
+    def score(self, split: str, predicted: Sequence[Sequence[str]], samples: int) -> LabelEvaluation:
+        """Score the labels of a split."""
         gold = [[*names] for _, names in self.examples[split]]
         path = self.run.split(split)
         return evaluate_labels(
-            self.labels, gold, found, system="nn.TransformerEncoder", test=path.name, sha256=sha256(path),
+            self.labels, gold, predicted, system="nn.TransformerEncoder", test=path.name, sha256=sha256(path),
             samples=samples,
         )  # fmt: skip

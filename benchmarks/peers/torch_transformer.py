@@ -13,9 +13,9 @@ from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender
 
 
 class TorchTransformer(nn.Module):
-    """nn.Transformer of the same sizes, with one matrix for both embeddings and the output."""
+    """An nn.Transformer of the same sizes, with one matrix for both embeddings and the output."""
 
-    def __init__(self, config: ModelConfig, everywhere: bool) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         assert config.target_vocabulary
         self.embedding = nn.Parameter(torch.randn(config.target_vocabulary, config.d_model) * config.d_model**-0.5)
@@ -29,8 +29,7 @@ class TorchTransformer(nn.Module):
             DROPOUT,
             batch_first=True,
         )
-        if not everywhere:
-            self._drop_as_the_paper()
+        self._drop_as_the_paper()
 
     def forward(self, padded: Padded) -> Tensor:
         length = padded.target.size(1)
@@ -59,5 +58,5 @@ class TorchTransformer(nn.Module):
 
 
 def build(batches: Sequence[Batch], shape: Shape, way: Way, _: str) -> Contender:
-    model = TorchTransformer(shape.config(), shape.everywhere)
+    model = TorchTransformer(shape.config())
     return contender(model, model, batches, way)

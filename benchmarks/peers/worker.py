@@ -1,37 +1,28 @@
-"""Each contender in a process of its own, which waits for its turn.
+"""Contenders of a training step, each in a process of its own.
 
-This way a toolkit's settings, crashes and memory stay its own, its peak is that of a fresh process, and the allocator
-is set for it alone. After each turn it returns free memory to the system, because many contenders share one machine.
+The allocator keeps freed memory, as when Dragoman trains. After each turn it returns free memory to the system, because
+many contenders share one machine.
 """
 
 import ctypes
-import multiprocessing
-import os
-import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
-from dragoman.system import WAITING
 from peers.contest import Contender, Shape, TextShape, timed
-from peers.entrants import AS_WRITTEN, OURS, Entrant, build
-from peers.tutorial import SENTENCES
-
-ALLOCATORS = ("default", "keep")
-"""glibc's default, or the setting of `keep_freed_memory`, with which Dragoman trains."""
+from peers.entrants import OURS, Entrant, build
+from peers.processes import Remote
 
 
 class Run(NamedTuple):
-    """What every process needs to build the same batches and models."""
+    """Facts that every process needs to build the same batches and models."""
 
     corpus: Path
     batch_tokens: int
@@ -40,31 +31,24 @@ class Run(NamedTuple):
     threads: int
 
     def load(self) -> list[Batch]:
-        """The first batches of an epoch that are more than half full. The small one with the leftovers is one in a
-        hundred in training, but would be one in five here.
+        """Return the first batches of an epoch that are more than half full.
+
+        The small batch that is left over is one in a hundred in training, but would be one in five here.
         """
-        torch.set_num_threads(self.threads)
-        batches = Batches(EncodedCorpus.open(self.corpus), self.batch_tokens, seed=1)
-        made = (batches.batch(pairs) for pairs in batches.epoch(0))
-        found = list(islice((batch for batch in made if batch.size.tokens > self.batch_tokens), self.batches))
-        if len(found) < self.batches:
-            raise SystemExit(f"error: the text fills {len(found)} batches of {self.batch_tokens:,}, not {self.batches}")
-        return found
+        made = _first_epoch(self.corpus, self.batch_tokens, self.threads)
+        batches = [*islice((batch for batch in made if batch.size.tokens > self.batch_tokens), self.batches)]
+        if len(batches) < self.batches:
+            count = f"{len(batches)} batches of {self.batch_tokens:,}"
+            raise SystemExit(f"error: the text fills {count}, not {self.batches}")
+        return batches
 
     def build(self, entrant: Entrant, batches: Sequence[Batch]) -> Contender:
-        """A contender's model and step."""
+        """Return a contender's model and step."""
         return build(entrant, batches, self.shape)
-
-    def load_as_written(self) -> list[Batch]:
-        """The tutorial's batches: a few random sentences of any length."""
-        torch.set_num_threads(self.threads)
-        batches = Batches(corpus := EncodedCorpus.open(self.corpus), self.batch_tokens)
-        order = torch.randperm(len(corpus), generator=torch.Generator().manual_seed(1)).numpy()
-        return [batches.batch(order[first : first + SENTENCES]) for first in (0, SENTENCES)]
 
 
 class TextRun(NamedTuple):
-    """The same for models of running text."""
+    """The same facts for models of running text."""
 
     corpus: Path
     batch_tokens: int
@@ -73,15 +57,13 @@ class TextRun(NamedTuple):
     threads: int
 
     def load(self) -> list[Batch]:
-        """The first full batches of an epoch."""
-        torch.set_num_threads(self.threads)
-        batches = Batches(EncodedCorpus.open(self.corpus), self.batch_tokens, seed=1)
-        made = (batches.batch(rows) for rows in batches.epoch(0))
+        """Return the first full batches of an epoch."""
+        made = _first_epoch(self.corpus, self.batch_tokens, self.threads)
         full = self.batch_tokens // self.shape.window * self.shape.window
         return [*islice((batch for batch in made if batch.size.target_tokens == full), self.batches)]
 
     def build(self, entrant: Entrant, batches: Sequence[Batch]) -> Contender:
-        """A contender's model and step."""
+        """Return a contender's model and step."""
         if entrant.toolkit == OURS:
             from peers import own
 
@@ -89,6 +71,12 @@ class TextRun(NamedTuple):
         from peers.xtransformers import build_decoder
 
         return build_decoder(batches, self.shape, entrant.way, entrant.variant)
+
+
+def _first_epoch(corpus: Path, batch_tokens: int, threads: int) -> Iterator[Batch]:
+    torch.set_num_threads(threads)
+    batches = Batches(EncodedCorpus.open(corpus), batch_tokens, seed=1)
+    return (batches.batch(rows) for rows in batches.epoch(0))
 
 
 class Facts(NamedTuple):
@@ -105,46 +93,44 @@ class Turn(NamedTuple):
     """Peak so far."""
 
 
-class Lost(Exception):
-    """A contender's process failed; the message says why."""
-
-
 class Worker:
-    """A contender's process, seen from this one."""
+    """A contender's process, seen from this process."""
 
-    def __init__(self, entrant: Entrant, run: Run | TextRun, allocator: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, far = context.Pipe()
-        self._process = context.Process(target=_serve, args=(far, entrant, run, allocator), daemon=True)
-        with patient_threads():
-            self._process.start()
-        far.close()
-        self.facts: Facts = self._hear()
+    def __init__(self, entrant: Entrant, run: Run | TextRun) -> None:
+        self._remote = Remote(_start, entrant, run)
+        self.facts: Facts = self._remote.facts
 
     def turn(self, batches: int) -> Turn:
-        """Takes steps on the first `batches`, first untimed, then timed."""
-        with suppress(BrokenPipeError):  # `_hear` says why
-            self._pipe.send(batches)
-        return self._hear()
+        """Take steps on the first `batches`, first untimed, then timed."""
+        return self._remote.ask(batches)
 
     def leave(self) -> None:
-        self._pipe.close()
-        self._process.join()
+        """End the process."""
+        self._remote.leave()
 
-    def _hear(self) -> Any:
-        try:
-            said = self._pipe.recv()
-        except EOFError:
-            self._process.join()
-            raise Lost(f"its process ended with code {self._process.exitcode}") from None
-        if isinstance(said, str):
-            raise Lost(said)
-        return said
+
+def _start(entrant: Entrant, run: Run | TextRun) -> tuple[Facts, Callable[[int], Turn]]:
+    """Build a contender in its process, and return its facts and its turn."""
+    keep_freed_memory()
+    warnings.simplefilter("ignore")  # toolkits warn about missing GPUs
+    torch.manual_seed(1)
+    batches = run.load()
+    contender = run.build(entrant, batches)
+    parameters = sum(weight.numel() for weight in contender.model.parameters() if weight.requires_grad)
+    facts = Facts(parameters, [batch.size.tokens for batch in batches])
+
+    def turn(count: int) -> Turn:
+        taken = take_turn(contender, facts.tokens[:count])
+        _return_memory()
+        return taken
+
+    return facts, turn
 
 
 def take_turn(contender: Contender, tokens: Sequence[int]) -> Turn:
-    """Times all batches with caches and memory as in the middle of training. Two untimed passes come first: each batch
-    takes new memory in the first one, and only in the second do the batches reuse each other's.
+    """Time all batches with caches and memory as in the middle of training, after two untimed passes.
+
+    Each batch takes new memory in the first pass, and only in the second do the batches reuse each other's.
     """
     for _ in range(2):
         timed(contender, range(len(tokens)))
@@ -152,40 +138,7 @@ def take_turn(contender: Contender, tokens: Sequence[int]) -> Turn:
     return Turn(sum(tokens) / seconds, loss, peak_memory_bytes())
 
 
-def _serve(pipe: Connection, entrant: Entrant, run: Run | TextRun, allocator: str) -> None:
-    """What that process does: builds its contender, then takes the turns it is asked for, until the pipe closes."""
-    if allocator == "keep":
-        keep_freed_memory()
-    warnings.simplefilter("ignore")  # toolkits warn about missing GPUs
-    try:
-        torch.manual_seed(1)
-        batches = run.load_as_written() if isinstance(run, Run) and entrant.toolkit == AS_WRITTEN else run.load()
-        contender = run.build(entrant, batches)
-        parameters = sum(weight.numel() for weight in contender.model.parameters() if weight.requires_grad)
-        facts = Facts(parameters, [batch.size.tokens for batch in batches])
-        pipe.send(facts)
-        while True:
-            pipe.send(take_turn(contender, facts.tokens[: pipe.recv()]))
-            _give_back()
-    except EOFError:
-        return
-    except Exception:
-        pipe.send(traceback.format_exc(limit=-4))
-
-
-def _give_back() -> None:
-    """Returns free memory to the system, if the allocator can."""
+def _return_memory() -> None:
+    """Return free memory to the system, if the allocator can."""
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
-
-
-@contextmanager
-def patient_threads() -> Iterator[None]:
-    """Processes that start inside this context let OpenMP's threads sleep while they wait, as the command line does."""
-    before = dict(os.environ)
-    os.environ.update({**WAITING, **before})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

@@ -1,6 +1,6 @@
 """x-transformers: pre-norm, GELU, its scaled sinusoids. Its own attention (`explicit`) or torch's (`fused`).
 
-Dropout is at the same places as in ours. Source and decoder embeddings and the output share one matrix, as everywhere.
+Dropout is at the same places as in our model. Source and decoder embeddings and the output share one matrix.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from torch import nn
 from x_transformers import Decoder, Encoder, TransformerWrapper
 
 from dragoman.data.batching import Batch
-from peers.contest import DROPOUT, Contender, Shape, TextShape, Way, Windows, contender, contender_of
+from peers.contest import DROPOUT, Contender, Shape, TextShape, Way, Windows, contender, padded_contender
 
 
 def build(batches: Sequence[Batch], shape: Shape, way: Way, attention: str) -> Contender:
@@ -21,8 +21,6 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, attention: str) -> C
         "attn_dim_head": ours.d_model // ours.heads,
         "ff_mult": ours.d_ff // ours.d_model,
         "attn_flash": attention == "fused",
-        "attn_dropout": shape.inner_dropout,
-        "ff_dropout": shape.inner_dropout,
         "attn_sublayer_dropout": DROPOUT,
         "ff_sublayer_dropout": DROPOUT,
     }
@@ -55,7 +53,7 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, attention: str) -> C
 
 
 def build_decoder(batches: Sequence[Batch], shape: TextShape, way: Way, attention: str) -> Contender:
-    """A decoder alone, as our `modern` one is: rotary positions over whole heads, SwiGLU, RMSNorm, no biases."""
+    """Build a decoder alone, like our `modern` model: rotary positions over whole heads, SwiGLU, RMSNorm, no biases."""
     ours = shape.config()
     decoder = TransformerWrapper(
         num_tokens=shape.vocabulary,
@@ -80,5 +78,5 @@ def build_decoder(batches: Sequence[Batch], shape: TextShape, way: Way, attentio
             ff_sublayer_dropout=DROPOUT,
         ),
     )
-    windows = [Windows.of(batch) for batch in batches]
-    return contender_of(decoder, lambda window: decoder(window.target), windows, way)
+    windows = [Windows.from_batch(batch) for batch in batches]
+    return padded_contender(decoder, lambda window: decoder(window.target), windows, way)

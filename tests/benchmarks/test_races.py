@@ -30,7 +30,7 @@ def tokenizer() -> Tokenizer:
 
 
 def test_a_label_stands_at_the_first_piece_of_its_word_and_nowhere_else(tokenizer: Tokenizer) -> None:
-    batch = Texts.of(TAGGED, tokenizer, TAGS).batch([1, 0])
+    batch = Texts.from_examples(TAGGED, tokenizer, TAGS).batch([1, 0])
     pieces = encode_words([words for words, _ in TAGGED], tokenizer)
     assert len(pieces[0][0]) > 1
     for target, ids, words, names in (
@@ -47,7 +47,7 @@ def test_a_label_stands_at_the_first_piece_of_its_word_and_nowhere_else(tokenize
 
 def test_an_epoch_has_every_text_once_in_batches_that_fit(tokenizer: Tokenizer) -> None:
     examples: list[Example] = [([" ".join(["cat"] * (1 + n % 7))], ["NOUN"]) for n in range(200)]
-    texts = Texts.of(examples, tokenizer, Labels(task="classify", names=("NOUN", "ADJ")))
+    texts = Texts.from_examples(examples, tokenizer, Labels(task="classify", names=("NOUN", "ADJ")))
     epochs = [texts.batches(40, epoch) for epoch in (None, 1, 2)]
     for batches in epochs:
         assert sorted(row for rows in batches for row in rows) == [*range(200)]
