@@ -1,4 +1,4 @@
-"""Real text from Debian's packages, for the benchmarks that need it: how it is fetched, and paragraphs of a page."""
+"""Real text from Debian's packages, for the benchmarks that need it: packages, and paragraphs of a page."""
 
 import html.parser
 import re
@@ -10,7 +10,7 @@ CACHE = Path.home() / ".cache/dragoman-debian-texts"
 
 
 def fetch(cache: Path, packages: Iterable[str]) -> None:
-    """Downloads and unpacks the packages that the cache lacks, each in a folder of its name."""
+    """Download and unpack the packages that the cache lacks, each into a folder of its name."""
     cache.mkdir(parents=True, exist_ok=True)
     for package in sorted({*packages}):
         if not (cache / package).is_dir():
@@ -20,7 +20,7 @@ def fetch(cache: Path, packages: Iterable[str]) -> None:
 
 
 class Page(html.parser.HTMLParser):
-    """Collects the paragraphs of an HTML page that hold no other block, each with its `id`."""
+    """A parser that collects the paragraphs of an HTML page without other blocks in them, each with its `id`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,3 +42,10 @@ class Page(html.parser.HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._open is not None:
             self._open.append(data)
+
+
+def read_page(path: Path) -> list[tuple[str | None, str]]:
+    """Return the paragraphs of an HTML page with their ids."""
+    page = Page()
+    page.feed(path.read_text(encoding="utf-8", errors="replace"))
+    return page.paragraphs

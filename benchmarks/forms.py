@@ -1,49 +1,43 @@
-"""How well are sentences translated that are typed otherwise than the training text is written?
+"""How well are sentences translated that are typed in another form than the training text?
 
-    python benchmarks/forms.py MODEL SOURCES REFERENCES [--lines 2000] [--forms NAME …] [--out results.json]
+    python benchmarks/forms.py MODEL SOURCES REFERENCES [--lines 2000] [--out results.json]
 
-Each form is applied to sources and references alike: quotes as each language has them, and what is invisible to the
+Each form is applied to sources and references equally: quotes as each language has them, and invisible changes to the
 sources alone. Translations are greedy, and scored by chrF and BLEU: once as the model reads each text by default, and
-once raw, as it is typed. A form is marked that loses more than two chrF beside clean text. At the end all lines of the
-file are translated both ways as they are: those are listed that come out otherwise.
+once raw, as it is typed. At the end all lines of the file are translated both ways as they are, and lines that differ
+are listed.
 """
 
-import argparse
-import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from command_line import command_line, figures_file
+from command_line import markdown, new_parser, read_sides, write_figures
 
 import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.system import machine
 
 Form = Callable[[str, str], str]
-"""A text and its language, and the text in this form."""
-
-
+"""Puts a text of a language into a form."""
 OWN_QUOTES = {"de": "„“", "ru": "«»"}
-"""The quotes of a reference, whatever the source has around it, in a language whose training text has its own."""
+"""The quotes of a reference, whatever quotes the source has, in a language whose training text has its own."""
 SOURCES_ONLY = ("a soft hyphen", "full-width letters", "a no-break space")
 
 
-def around(before: str, behind: str) -> Form:
+def around(before: str, after: str) -> Form:
+    """Return a form with characters before and after the text."""
+
     def put(text: str, language: str) -> str:
         if own := OWN_QUOTES.get(language):
-            return re.sub('[“"«]', own[0], before) + text + re.sub('[”"»]', own[1], behind)
-        return before + text + behind
+            return re.sub('[“"«]', own[0], before) + text + re.sub('[”"»]', own[1], after)
+        return before + text + after
 
     return put
 
 
 def ending(end: str) -> Form:
+    """Return a form with another end."""
     return lambda text, _: text.rstrip(".!?。！？ ") + end
-
-
-def titled(text: str, _: str) -> str:
-    return " ".join(word[:1].upper() + word[1:] for word in text.split(" "))
 
 
 FORMS: dict[str, Form] = {
@@ -63,7 +57,7 @@ FORMS: dict[str, Form] = {
     "; at the end": ending(";"),
     "no mark at the end": ending(""),
     "all capitals": lambda text, _: text.upper(),
-    "Title Case": titled,
+    "Title Case": lambda text, _: " ".join(word[:1].upper() + word[1:] for word in text.split(" ")),
     "all lower case": lambda text, _: text.lower(),
     "- in front": around("- ", ""),
     "— in front": around("— ", ""),
@@ -82,57 +76,48 @@ FORMS: dict[str, Form] = {
 }
 
 
-def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = new_parser(__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("sources", type=Path)
     parser.add_argument("references", type=Path)
-    parser.add_argument("--lines", type=int, default=2_000, help="how many are put in each form")
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=[*FORMS])
-    parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
-    options = parser.parse_args(arguments)
-    sources, references = (
-        path.read_text(encoding="utf-8").splitlines() for path in (options.sources, options.references)
-    )
+    parser.add_argument("--lines", type=int, default=2_000, help="number of lines that are put into each form")
+    options = parser.parse_args()
+    pairs = [*read_sides([options.sources, options.references])]
     translator = dragoman.Translator.load(options.model, "cpu", progress=False)
-    first = sources[: options.lines], references[: options.lines]
-    clean = measured(translator, "clean", *first)
-    figures: dict[str, dict[str, dict[str, float]]] = {}
-    for name in options.forms:
-        figures[name] = scores = clean if name == "clean" else measured(translator, name, *first)
-        lost = clean["default"]["chrf"] - scores["default"]["chrf"]
-        shown = "   ".join(
-            f"{way}: chrF {of_way['chrf']:5.1f}  BLEU {of_way['bleu']:5.1f}" for way, of_way in scores.items()
-        )
-        print(f"{name:22} {shown}{f'   {lost:.1f} chrF below clean' if lost > 2 else ''}", flush=True)
+    first = pairs[: options.lines]
+    figures = {name: measure(translator, name, first) for name in FORMS}
+    rows = [
+        [name, *(f"{scores[way][metric]:.1f}" for way in ("raw", "default") for metric in ("chrf", "bleu"))]
+        for name, scores in figures.items()
+    ]
+    print(markdown(["form", "raw: chrF", "BLEU", "default: chrF", "BLEU"], rows))
 
-    default, raw = (translated(translator, sources, raw) for raw in (False, True))
-    lines = [line for line, *both in zip(sources, default, raw, strict=True) if both[0] != both[1]]
-    print(f"{len(lines):,} of {len(sources):,} lines as they are come out otherwise than raw:", *lines, sep="\n  ")
-    if options.out:
-        facts = {"command": command_line(), "machine": machine(), "lines": len(first[0]), "forms": figures}
-        of_all = {"lines": len(sources), "otherwise_than_raw": lines}
-        options.out.write_text(json.dumps({**facts, "as_they_are": of_all}, ensure_ascii=False, indent=1) + "\n")
+    sources = [source for source, _ in pairs]
+    default, raw = (translate(translator, sources, raw) for raw in (False, True))
+    changed = [line for line, *texts in zip(sources, default, raw, strict=True) if texts[0] != texts[1]]
+    print(f"{len(changed):,} of {len(sources):,} lines as they are differ from raw:", *changed, sep="\n  ")
+    as_they_are = {"lines": len(sources), "otherwise_than_raw": changed}
+    write_figures(options.out, lines=len(first), forms=figures, as_they_are=as_they_are)
 
 
-def measured(
-    translator: dragoman.Translator, name: str, sources: Sequence[str], references: Sequence[str]
+def measure(
+    translator: dragoman.Translator, name: str, pairs: Sequence[tuple[str, ...]]
 ) -> dict[str, dict[str, float]]:
-    form, (source, target) = FORMS[name], translator.languages
-    typed = [form(text, source) for text in sources]
-    if name not in SOURCES_ONLY:
-        references = [form(text, target) for text in references]
+    """Return the scores of a form, raw and by default."""
+    form, (source_language, target_language) = FORMS[name], translator.languages
+    typed = [form(source, source_language) for source, _ in pairs]
+    references = [[target if name in SOURCES_ONLY else form(target, target_language)] for _, target in pairs]
     return {
-        way: bleu_and_chrf(translated(translator, typed, raw), [[text] for text in references], target)
+        way: bleu_and_chrf(translate(translator, typed, raw), references, target_language)
         for way, raw in (("raw", True), ("default", False))
     }
 
 
-def translated(translator: dragoman.Translator, texts: Sequence[str], raw: bool) -> list[str]:
-    return [one.text for one in translator.translate(texts, progress=False, raw=raw, beam_size=1)]
+def translate(translator: dragoman.Translator, texts: Sequence[str], raw: bool) -> list[str]:
+    """Return greedy translations."""
+    return [line.text for line in translator.translate(texts, progress=False, raw=raw, beam_size=1)]
 
 
 if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])
+    main()

@@ -1,22 +1,20 @@
-"""What does a model keep that must come out as it went in, and how well does it read what it seldom saw?
+"""How much does a model keep that must not change, and how well does it read what it seldom saw?
 
     python benchmarks/keeping.py MODEL … --test SOURCES REFERENCES [--strings FILE] [--ctranslate2] [--out FILE]
 
 *Names*: 400 test sentences about Tom as they are, and with one of forty names from ten languages in his place.
 *Numbers*: a hundred in all their forms, each in a sentence. *Typo*: two neighbouring letters exchanged in each of 1,000
-sentences. *Joined*: two, four or eight sentences in one line, translated whole, beside the same ones translated one by
-one. *Planted*: 2,000 test sentences with one or two placeholders, tags, addresses and the like. *Strings*: those that
-`catalogues.py strings` writes. Sentences are drawn by lot from the distinct ones of the test, each with its first
-reference; only *clean* has all lines.
+sentences. *Joined*: two, four or eight sentences in one line, translated whole, compared with the same ones translated
+one by one. *Planted*: 2,000 test sentences with one or two placeholders, tags, addresses and the like. *Strings*: those
+that `catalogues.py strings` writes. Sentences are drawn at random from the distinct ones of the test, each with its
+first reference; only *clean* has all lines.
 
-A name is kept if it stands in the translation as a word; a number, if its digits do, with the separators of either
-language; spans, if those of the translation are those of the source, in any order or in the same. What was lost without
-a flag on its line is counted (`split` says of none that something is wrong). `--raw` gives the model each text as it is
-typed. With `--ctranslate2`, the same weights in CTranslate2 stand beside, which reads the text as it is.
+A name is kept if the translation holds it as a word; a number, if it holds its digits, with the separators of either
+language; spans, if those of the translation are those of the source, in any order or in the same. Losses without a flag
+on their line are counted (`split` does not say that something is wrong). With `--ctranslate2`, the same weights in
+CTranslate2 follow each model; it reads the text as it is.
 """
 
-import argparse
-import json
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -24,13 +22,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from catalogues import SPANS, lot
-from command_line import command_line, figures_file, markdown
+from command_line import markdown, new_parser, read_sides, write_figures
 from peers.runtimes import Contender, Way
 
 import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.store.folder import load_model
-from dragoman.system import machine
 
 NAMES = [
     *("Nakamura", "Haruto", "Ishikawa", "Ryūnosuke"),  # Japanese
@@ -60,7 +57,7 @@ NUMBERS = {
         *("555-0123", "+39 06 6982", "0171 2345678", "(212) 555-0199", "1-800-555-0100"),
     ),
 }
-"""Values, and the sentences that hold them."""
+"""Values by the sentences that hold them."""
 PLANTED = (
     *(
         "{name}",
@@ -89,7 +86,7 @@ FORMS_OF_SPANS = re.compile(
             r"www\.[\w.-]+\w",
             r"[A-Z]:\\[\w\\.]+\w|(?<![\w<])/\w+(?:/\w+)+",
             r"(?<!\w)[#@]\w+",
-            # what ends a tag or address may hold what looks like another kind
+            # the end of a tag or address may look like another kind
             *(
                 SPANS[kind]
                 for kind in ("markup", "address", "entity", "named printf", "variable", "printf", "numbered")
@@ -106,141 +103,120 @@ class Line(NamedTuple):
     reference: str
 
 
-class Said(NamedTuple):
-    source: str
+class Output(NamedTuple):
     text: str
     flags: frozenset[str] = frozenset()
 
 
-Translate = Callable[[Sequence[str], bool], list[Said]]
+Translate = Callable[[Sequence[str], bool], list[Output]]
 """Translates texts, each whole or as the runtime divides it."""
 
 
-def dragoman_reads(model: Path, raw: bool, beam: int) -> Translate:
+def load_dragoman(model: Path, beam: int) -> Translate:
+    """Return a function that translates with a model."""
     translator = dragoman.Translator.load(model, "cpu", progress=False)
 
-    def translate(texts: Sequence[str], whole: bool) -> list[Said]:
+    def translate(texts: Sequence[str], whole: bool) -> list[Output]:
         settings: dict[str, Any] = {"split": "never"} if whole else {}
-        found = translator.translate(texts, progress=False, raw=raw, beam_size=beam, **settings)
-        return [Said(one.source, one.text, frozenset(one.flags) - {"split"}) for one in found]
+        translations = translator.translate(texts, progress=False, beam_size=beam, **settings)
+        return [Output(line.text, frozenset(line.flags) - {"split"}) for line in translations]
 
     return translate
 
 
-def ctranslate2_reads(model: Path, folder: Path, beam: int) -> Translate:
+def load_ctranslate2(model: Path, folder: Path, beam: int) -> Translate:
+    """Return a function that translates with the same weights in CTranslate2."""
     dragoman.export(model, "ctranslate2", folder)
     contender = Contender(Way("ctranslate2", "float32", folder, threads=2), model)
-
-    def translate(texts: Sequence[str], whole: bool) -> list[Said]:
-        found = contender.turn(texts, beam, alone=False).said
-        return [Said(source, one.text) for source, one in zip(texts, found, strict=True)]
-
-    return translate
+    return lambda texts, _: [Output(output.text) for output in contender.turn(texts, beam).outputs]
 
 
 class Kept(NamedTuple):
     kept: int
     of: int
     unflagged: int
+    """Losses on a line without a flag."""
 
-    @classmethod
-    def counted(cls, translations: Sequence[Said], kept: Sequence[bool]) -> "Kept":
-        lost = [one for one, stays in zip(translations, kept, strict=True) if not stays]
-        return cls(sum(kept), len(kept), sum(not one.flags for one in lost))
-
-    @property
-    def share(self) -> float:
-        return 100 * self.kept / self.of
+    def __str__(self) -> str:
+        return f"{100 * self.kept / self.of:.1f} % ({self.unflagged} lost without a flag)"
 
 
 class Measured:
-    """One model, by all measures: scores and counts by their names."""
+    """One model with all its measures: scores and counts by their names."""
 
     def __init__(self, name: str, translate: Translate, language: str) -> None:
         self.name, self.translate, self.language = name, translate, language
         self.scores: dict[str, dict[str, float]] = {}
         self.kept: dict[str, Kept] = {}
-        self.lost: dict[str, list[dict[str, Any]]] = {}
-        """Twenty lines of each count that lost something, those without a flag first."""
 
-    def translated(self, texts: Sequence[str], whole: bool = False) -> list[Said]:
-        return self.translate(texts, whole)
+    def score(self, name: str, texts: Sequence[str], references: Iterable[str]) -> None:
+        """Score translations."""
+        self.scores[name] = bleu_and_chrf(texts, [[reference] for reference in references], self.language)
 
-    def score(self, name: str, translations: Sequence[str], references: Iterable[str]) -> None:
-        self.scores[name] = bleu_and_chrf(translations, [[one] for one in references], self.language)
+    def count(self, name: str, outputs: Sequence[Output], kept: Sequence[bool]) -> None:
+        """Count the translations that kept everything."""
+        unflagged = sum(not output.flags and not is_kept for output, is_kept in zip(outputs, kept, strict=True))
+        self.kept[name] = Kept(sum(kept), len(kept), unflagged)
 
-    def keep(self, name: str, translations: Sequence[Said], kept: Sequence[bool]) -> None:
-        self.kept[name] = Kept.counted(translations, kept)
-        lost = [one for one, stays in zip(translations, kept, strict=True) if not stays]
-        self.lost[name] = [
-            {"source": one.source, "text": one.text, "flags": sorted(one.flags)}
-            for one in sorted(lost, key=lambda one: len(one.flags))[:20]
-        ]
-
-    def clean(self, lines: Sequence[Line]) -> None:
-        translations = self.translated([line.source for line in lines])
-        self.score("clean", [one.text for one in translations], [line.reference for line in lines])
+    def translate_lines(self, name: str, lines: Sequence[Line]) -> list[Output]:
+        """Translate lines as they are, and score them."""
+        outputs = self.translate([line.source for line in lines], False)
+        self.score(name, [output.text for output in outputs], [line.reference for line in lines])
+        return outputs
 
     def names(self, lines: Sequence[Line]) -> None:
+        """Measure sentences about Tom and about others."""
         for label, names in (("Tom", ["Tom"]), ("other names", NAMES)):
-            named = [names[number % len(names)] for number in range(len(lines))]
-            sources = [renamed(line.source, name) for line, name in zip(lines, named, strict=True)]
-            translations = self.translated(sources)
-            references = [renamed(line.reference, name) for line, name in zip(lines, named, strict=True)]
-            self.score(label, [one.text for one in translations], references)
-            kept = [stands_in(one.text, name) for one, name in zip(translations, named, strict=True)]
-            self.keep(label, translations, kept)
+            own = [names[number % len(names)] for number in range(len(lines))]
+            named = [Line(*(renamed(text, name) for text in line)) for line, name in zip(lines, own, strict=True)]
+            outputs = self.translate_lines(label, named)
+            self.count(label, outputs, [holds_word(line.text, name) for line, name in zip(outputs, own, strict=True)])
 
     def numbers(self) -> None:
+        """Measure sentences with numbers."""
         both = [(value, frame) for frames, values in NUMBERS.items() for frame in frames for value in values]
-        translations = self.translated([frame.format(value) for value, frame in both])
-        kept = [has_number(one.text, value) for one, (value, _) in zip(translations, both, strict=True)]
-        self.keep("numbers", translations, kept)
+        outputs = self.translate([frame.format(value) for value, frame in both], False)
+        kept = [has_number(output.text, value) for output, (value, _) in zip(outputs, both, strict=True)]
+        self.count("numbers", outputs, kept)
 
-    def typo(self, lines: Sequence[Line]) -> None:
-        for label, sources in (
-            ("before the typo", [line.source for line in lines]),
-            ("one typo", [exchanged(line.source) for line in lines]),
-        ):
-            translations = [one.text for one in self.translated(sources)]
-            self.score(label, translations, [line.reference for line in lines])
-
-    def joined(self, lines: Sequence[Line]) -> None:
-        single = [one.text for one in self.translated([line.source for line in lines])]
+    def joined(self, lines: Sequence[Line], single: Sequence[Output]) -> None:
+        """Measure several sentences in a line, compared with the same ones one by one."""
         for size in (2, 4, 8):
             starts = range(0, len(lines) - size + 1, size)
             sources = [" ".join(line.source for line in lines[start : start + size]) for start in starts]
             references = [" ".join(line.reference for line in lines[start : start + size]) for start in starts]
-            whole = [one.text for one in self.translated(sources, whole=True)]
-            self.score(f"joined, {size}", whole, references)
-            self.score(f"one by one, {size}", [" ".join(single[start : start + size]) for start in starts], references)
+            apart = [" ".join(output.text for output in single[start : start + size]) for start in starts]
+            self.score(f"joined, {size}", [output.text for output in self.translate(sources, True)], references)
+            self.score(f"one by one, {size}", apart, references)
 
     def spans(self, name: str, sources: Sequence[str]) -> None:
-        translations = self.translated(sources)
-        found = [(spans_of(source), spans_of(one.text)) for source, one in zip(sources, translations, strict=True)]
-        self.keep(f"{name}, any order", translations, [sorted(before) == sorted(after) for before, after in found])
-        self.keep(f"{name}, in order", translations, [before == after for before, after in found])
+        """Measure lines with code."""
+        outputs = self.translate(sources, False)
+        pairs = [(spans_of(source), spans_of(line.text)) for source, line in zip(sources, outputs, strict=True)]
+        self.count(f"{name}, any order", outputs, [sorted(before) == sorted(after) for before, after in pairs])
+        self.count(f"{name}, in order", outputs, [before == after for before, after in pairs])
 
 
-def distinct(sources: Path, references: Path) -> list[Line]:
-    """The distinct sources with their first references, by lot."""
-    files = (path.read_text(encoding="utf-8").splitlines() for path in (sources, references))
+def distinct(pairs: Iterable[tuple[str, ...]]) -> list[Line]:
+    """Return the distinct sources with their first references, in random order."""
     first: dict[str, str] = {}
-    for source, reference in zip(*files, strict=True):
+    for source, reference in pairs:
         first.setdefault(source, reference)
     return [Line(source, first[source]) for source in sorted(first, key=lot)]
 
 
 def renamed(text: str, name: str) -> str:
+    """Put a name in Tom's place."""
     return re.sub(r"\bTom\b", name, text)
 
 
-def stands_in(text: str, name: str) -> bool:
+def holds_word(text: str, name: str) -> bool:
+    """Return True if a text holds a name as a word."""
     return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))
 
 
 def has_number(text: str, value: str) -> bool:
-    """Whether all digits of a value stand in a text, with its own separators or the other's.
+    """Return True if a text holds all digits of a value, with the separators of either language.
 
     >>> has_number("Costa 3,5 euro.", "3.5"), has_number("Ne ho 1 000.", "1,000"), has_number("Costa 13,5.", "3.5")
     (True, True, False)
@@ -254,7 +230,7 @@ def has_number(text: str, value: str) -> bool:
 
 
 def exchanged(text: str) -> str:
-    """The text with two neighbouring letters of one word exchanged, behind its first; unchanged if it has no such word.
+    """Exchange two neighbouring letters of one word, after its first letter, if there is such a word.
 
     >>> exchanged("Tom is guilty."), exchanged("I do.")
     ('Tom is giulty.', 'I do.')
@@ -267,8 +243,8 @@ def exchanged(text: str) -> str:
 
 
 def planted(lines: Sequence[Line], count: int = 2_000) -> list[str]:
-    """Test sentences with a span before a word of theirs, or around it; every third with two. The kinds take turns."""
-    found: list[str] = []
+    """Return test sentences with a span before or around a word; every third has two. The kinds are interleaved."""
+    texts: list[str] = []
     for number in range(count):
         words = lines[number % len(lines)].source.split(" ")
         places = sorted(range(1, len(words)), key=lambda place, number=number: lot(f"{number} {place}")) or [0]
@@ -280,74 +256,60 @@ def planted(lines: Sequence[Line], count: int = 2_000) -> list[str]:
                 )
             else:
                 words[place] = f"{span} {words[place]}"
-        found.append(" ".join(words))
-    return found
+        texts.append(" ".join(words))
+    return texts
 
 
 def spans_of(text: str) -> list[str]:
-    """The spans of a text, of an accelerator the mark alone, because its letter is translated."""
+    """Return the spans of a text; of an accelerator, the mark alone, because its letter is translated."""
     return [span[0] if re.match(SPANS["accelerator"], span) else span for span in FORMS_OF_SPANS.findall(text)]
 
 
-def rows(measured: Sequence[Measured]) -> list[list[str]]:
-    """One of each measure, with a cell for each model."""
-    first = measured[0]
-    found = [
-        [
-            f"{name}: chrF (BLEU)",
-            *(f"{one.scores[name]['chrf']:.1f} ({one.scores[name]['bleu']:.1f})" for one in measured),
-        ]
-        for name in first.scores
+def rows(models: Sequence[Measured]) -> list[list[str]]:
+    """Return a row for each measure, with a cell for each model."""
+    scores = [
+        [f"{name}: chrF (BLEU)", *("{chrf:.1f} ({bleu:.1f})".format(**model.scores[name]) for model in models)]
+        for name in models[0].scores
     ]
-    for name in first.kept:
-        cells = [one.kept[name] for one in measured]
-        found.append([f"{name}: kept", *(f"{one.share:.1f} % ({one.unflagged} lost without a flag)" for one in cells)])
-    return found
+    return scores + [[f"{name}: kept", *(str(model.kept[name]) for model in models)] for name in models[0].kept]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--test", nargs=2, type=Path, required=True, metavar=("SOURCES", "REFERENCES"))
     parser.add_argument("--strings", type=Path)
-    parser.add_argument("--raw", action="store_true", help="the model reads each text as it is typed")
-    parser.add_argument("--ctranslate2", action="store_true", help="the same weights in CTranslate2 beside each model")
+    parser.add_argument("--ctranslate2", action="store_true", help="measure the same weights in CTranslate2 too")
     parser.add_argument("--beam", type=int, default=1)
-    parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
-    lines = distinct(*options.test)
+    whole = [Line(*pair) for pair in read_sides(options.test)]
+    lines = distinct(whole)
     toms = [line for line in lines if all(len(re.findall(r"\bTom\b", text)) == 1 for text in line)][:400]
-    whole = [Line(*pair) for pair in zip(*(path.read_text("utf-8").splitlines() for path in options.test), strict=True)]
-    measured: list[Measured] = []
+    models: list[Measured] = []
     with tempfile.TemporaryDirectory() as exported:
         for model in options.models:
             language = load_model(model).languages.target
-            measured.append(Measured(model.name, dragoman_reads(model, options.raw, options.beam), language))
+            models.append(Measured(model.name, load_dragoman(model, options.beam), language))
             if options.ctranslate2:
-                translate = ctranslate2_reads(model, Path(exported) / str(len(measured)), options.beam)
-                measured.append(Measured(f"{model.name} in CTranslate2", translate, language))
-    for one in measured:
-        one.clean(whole)
+                translate = load_ctranslate2(model, Path(exported) / str(len(models)), options.beam)
+                models.append(Measured(f"{model.name} in CTranslate2", translate, language))
+    for model in models:
+        model.translate_lines("clean", whole)
         if toms:
-            one.names(toms)
-        one.typo(lines[:1000])
-        one.joined(lines[:1000])
-        one.numbers()
-        one.spans("planted", planted(lines))
+            model.names(toms)
+        single = model.translate_lines("before the typo", lines[:1000])
+        model.translate_lines("one typo", [line._replace(source=exchanged(line.source)) for line in lines[:1000]])
+        model.joined(lines[:1000], single)
+        model.numbers()
+        model.spans("planted", planted(lines))
         if options.strings:
-            one.spans("strings", options.strings.read_text(encoding="utf-8").splitlines())
-    print(markdown(["measure", *(one.name for one in measured)], rows(measured)))
-    if options.out:
-        facts = {"command": command_line(), "machine": machine(), "beam": options.beam, "raw": options.raw}
-        figures = {
-            one.name: {
-                "scores": one.scores,
-                "kept": {name: {**kept._asdict(), "share": kept.share} for name, kept in one.kept.items()},
-                "lost": one.lost,
-            }
-            for one in measured
-        }
-        options.out.write_text(json.dumps({**facts, "models": figures}, ensure_ascii=False, indent=1) + "\n")
+            model.spans("strings", options.strings.read_text(encoding="utf-8").splitlines())
+    print(markdown(["measure", *(model.name for model in models)], rows(models)))
+    figures = {
+        model.name: {"scores": model.scores, "kept": {name: kept._asdict() for name, kept in model.kept.items()}}
+        for model in models
+    }
+    write_figures(options.out, beam=options.beam, models=figures)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def take_turns_under_roof(
     precision: Precision,
     rounds: int,
     left_out: dict[str, str],
-) -> tuple[list[Entry], Spread]:
+) -> tuple[list[Entry], MedianRange]:
     """Return the turns of all entrants, and the roof in the same rounds."""
     roofs: list[float] = []
 
@@ -86,7 +86,7 @@ def take_turns_under_roof(
         roofs.append(gemm_rate(precision))
 
     entries = take_turns(starting, run, run.batches, rounds, left_out, measure_roof)
-    return entries, Spread.of(roofs[1:])
+    return entries, MedianRange.from_values(roofs[1:])
 
 
 def take_turns(

@@ -1,8 +1,8 @@
-"""A plain server around CTranslate2 that translates together what waits, in LibreTranslate's format.
+"""A plain server around CTranslate2 that batches waiting requests, in LibreTranslate's format.
 
     python benchmarks/peers/batching_server.py FOLDER PORT PRECISION BEAM_SIZE WORKERS THREADS
 
-FOLDER is an export for CTranslate2. Each of the workers takes what waits, at most `MOST` texts, in one call.
+FOLDER is an export for CTranslate2. A worker takes all waiting texts, at most `MOST`, in one call.
 """
 
 import asyncio
@@ -19,16 +19,17 @@ from pydantic import BaseModel
 
 MOST = 64
 BATCH_TOKENS = 4096
-"""Most tokens of one of the batches that CTranslate2 makes of a call, texts of like length in each."""
+"""Most tokens of the batches of similar length that CTranslate2 makes of a call."""
 
 
-class Asked(BaseModel):
-    """What a client of LibreTranslate sends."""
+class Query(BaseModel):
+    """A request of a client of LibreTranslate."""
 
     q: str | list[str]
 
 
 def build(folder: Path, precision: str, beam_size: int, workers: int, threads: int) -> FastAPI:
+    """Build the application."""
     sys.path.insert(0, str(folder))
     from translate import text_rules  # pyright: ignore[reportMissingImports]
 
@@ -40,14 +41,14 @@ def build(folder: Path, precision: str, beam_size: int, workers: int, threads: i
 
     def translate(texts: Sequence[str]) -> list[str]:
         rows = [cut(text) for text in texts]
-        found = model.translate_batch(
+        results = model.translate_batch(
             rows,
             beam_size=beam_size,
             max_batch_size=BATCH_TOKENS,
             batch_type="tokens",
             max_decoding_length=2 * max(map(len, rows)) + 20,
         )
-        return [join(each.hypotheses[0]) for each in found]
+        return [join(result.hypotheses[0]) for result in results]
 
     async def work() -> None:
         while True:
@@ -69,13 +70,13 @@ def build(folder: Path, precision: str, beam_size: int, workers: int, threads: i
     app = FastAPI(lifespan=working)
 
     @app.post("/translate")
-    async def answer(asked: Asked) -> dict[str, Any]:
+    async def answer(query: Query) -> dict[str, Any]:
         answers: list[asyncio.Future[str]] = []
-        for text in [asked.q] if isinstance(asked.q, str) else asked.q:
+        for text in [query.q] if isinstance(query.q, str) else query.q:
             answers.append(asyncio.get_running_loop().create_future())
             waiting.put_nowait((text, answers[-1]))
         written = await asyncio.gather(*answers)
-        return {"translatedText": written[0] if isinstance(asked.q, str) else written}
+        return {"translatedText": written[0] if isinstance(query.q, str) else written}
 
     return app
 

@@ -2,7 +2,7 @@
 
     python benchmarks/peers/libretranslate_server.py FOLDER PORT SOURCE TARGET
 
-FOLDER is an export for CTranslate2, of which this makes an Argos package. Two things differ from one of Argos's own.
+FOLDER is an export for CTranslate2, from which this makes an Argos package. It differs from Argos's own in two things.
 The model's own tokenizer cuts the text, because Argos knows only SentencePiece and subword-nmt. And spaCy's rules split
 sentences, one of the ways that Argos offers, because the models of its other ways are downloads.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def make_packages(exported: Path, packages: Path, languages: Sequence[str]) -> None:
-    """A package each way: with fewer than two, LibreTranslate wants to download all of Argos's."""
+    """Make a package for each direction: with fewer than two, LibreTranslate wants to download all of Argos's."""
     import spacy
 
     for source, target in (languages, languages[::-1]):
@@ -30,6 +30,7 @@ def make_packages(exported: Path, packages: Path, languages: Sequence[str]) -> N
 
 
 def use_our_tokenizer(exported: Path) -> None:
+    """Let Argos cut text by the rules of the exported model."""
     sys.path.insert(0, str(exported))
     from argostranslate import package, tokenizer
     from translate import text_rules  # pyright: ignore[reportMissingImports]
@@ -43,11 +44,11 @@ def use_our_tokenizer(exported: Path) -> None:
 
 def main() -> None:
     folder, port, *languages = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as home:  # a killed process leaves it to who started it
+    with tempfile.TemporaryDirectory() as home:  # a killed process leaves it to its parent
         for kind in ("DATA", "CONFIG", "CACHE"):
             os.environ[f"XDG_{kind}_HOME"] = home
         os.environ["ARGOS_CHUNK_TYPE"] = "SPACY"
-        # Where its cache seems to hold spaCy's model, Argos downloads none; the one of the package is used.
+        # If its cache seems to hold spaCy's model, Argos downloads none and uses that of the package.
         downloaded = Path(home, "argos-translate", "spacy", "senter", "model")
         downloaded.parent.mkdir(parents=True)
         downloaded.touch()

@@ -1,29 +1,24 @@
-"""Runtimes that translate with the same weights, each in a process of its own, which waits for its turn.
+"""Runtimes that translate with the same weights, each in a process of its own.
 
-A runtime loads only what it needs: memory and threads are its own. Each is handed text and hands text back; CTranslate2
-and Hugging Face are given the tokens of the model's own tokenizer.
+A runtime loads only what it needs: memory and threads are its own. It receives text and returns text; CTranslate2 and
+Hugging Face are given the tokens of the model's own tokenizer.
 """
 
 import json
-import multiprocessing
-import os
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dragoman.memory import peak_memory_bytes
-from dragoman.system import WAITING
+from peers.processes import Lost, Remote
 
 Runtime = Literal["dragoman", "plain", "ctranslate2", "huggingface"]
 """`plain` is Dragoman's model in PyTorch, the definition of what the others compute."""
-Translate = Callable[[Sequence[str], int, int | None], "list[Said]"]
-"""Translates texts with a beam this wide; each gets so many tokens, or as many as it needs."""
+Translate = Callable[[Sequence[str], int], "list[Output]"]
+"""Translates texts with a beam this wide."""
 BATCH = 64
-"""Sentences that Hugging Face translates at a time, alike in length."""
+"""Sentences of similar length that Hugging Face translates at a time."""
 
 
 class Way(NamedTuple):
@@ -50,78 +45,63 @@ class Way(NamedTuple):
         return f"{self.workers} x {self.threads // self.workers} threads, batches of {self.batch_tokens:,} tokens"
 
 
-class Said(NamedTuple):
-    """A translation, and its tokens with the end symbol."""
+class Output(NamedTuple):
+    """A translation, and its number of tokens with the end symbol."""
 
     text: str
     tokens: int
 
 
 class Turn(NamedTuple):
-    """What a runtime said, and the seconds of each call."""
+    """The translations of a runtime, and the seconds of each call."""
 
-    said: list[Said]
+    outputs: list[Output]
     seconds: list[float]
     peak_memory_bytes: int | None
 
     @property
     def tokens_per_second(self) -> float:
-        return sum(each.tokens for each in self.said) / sum(self.seconds)
+        return sum(output.tokens for output in self.outputs) / sum(self.seconds)
 
 
 class Contender:
-    """A runtime's process, seen from this one."""
+    """A runtime's process, seen from this process."""
 
     def __init__(self, way: Way, model: Path) -> None:
-        """`model` is Dragoman's folder, from which all take their tokenizer."""
+        """Start a runtime. `model` is Dragoman's folder, from which all take their tokenizer."""
         self.way = way
-        context = multiprocessing.get_context("spawn")
-        self._pipe, far = context.Pipe()
-        process = context.Process(target=_serve, args=(far, way, model), daemon=True)
-        with _patient_threads() if way.runtime in ("dragoman", "plain") else _as_it_is():
-            process.start()
-        far.close()
-        self.loaded_bytes: int | None = self._hear()
-        """The most memory that it held before the first translation."""
+        try:
+            self._remote = Remote(_start, way, model, is_patient=way.runtime in ("dragoman", "plain"))
+        except Lost as error:
+            raise SystemExit(f"error: {way.name}: {error}") from None
 
-    def turn(self, texts: Sequence[str], beam_size: int, alone: bool, output: int | None = None) -> Turn:
-        """Translates the texts in one call, or `alone`: each in a call of its own; each gets `output` tokens, or as
-        many as it needs.
-        """
-        self._pipe.send((texts, beam_size, alone, output))
-        return self._hear()
+    def turn(self, texts: Sequence[str], beam_size: int, call_size: int | None = None) -> Turn:
+        """Translate the texts in one call, or in calls of this many."""
+        try:
+            return self._remote.ask(texts, beam_size, call_size)
+        except Lost as error:
+            raise SystemExit(f"error: {self.way.name}: {error}") from None
 
     def leave(self) -> None:
-        self._pipe.close()
-
-    def _hear(self) -> Any:
-        try:
-            said = self._pipe.recv()
-        except EOFError:
-            raise SystemExit(f"error: the process of {self.way.name} ended") from None
-        if isinstance(said, str):
-            raise SystemExit(f"error: {self.way.name}: {said}")
-        return said
+        """End the process."""
+        self._remote.leave()
 
 
-def _serve(pipe: Connection, way: Way, model: Path) -> None:
-    """What that process does: loads its model, then takes turns until the pipe closes."""
-    try:
-        translate = LOADERS[way.runtime](way, model)
-        pipe.send(peak_memory_bytes())
-        while True:
-            texts, beam_size, alone, output = pipe.recv()
-            said: list[Said] = []
-            seconds: list[float] = []
-            for call in [[text] for text in texts] if alone else [texts]:
-                began = time.perf_counter()
-                said += translate(call, beam_size, output)
-                seconds.append(time.perf_counter() - began)
-            pipe.send(Turn(said, seconds, peak_memory_bytes()))
-    except EOFError:
-        return
-    except Exception:
-        pipe.send(traceback.format_exc(limit=-4))
+def _start(way: Way, model: Path) -> tuple[None, Callable[[Sequence[str], int, int | None], Turn]]:
+    """Load the model of a runtime in its process, and return no facts and its turn."""
+    translate = LOADERS[way.runtime](way, model)
+
+    def turn(texts: Sequence[str], beam_size: int, call_size: int | None) -> Turn:
+        outputs: list[Output] = []
+        seconds: list[float] = []
+        size = call_size or len(texts)
+        for first in range(0, len(texts), size):
+            began = time.perf_counter()
+            outputs += translate(texts[first : first + size], beam_size)
+            seconds.append(time.perf_counter() - began)
+        return Turn(outputs, seconds, peak_memory_bytes())
+
+    return None, turn
 
 
 def _dragoman(way: Way, model: Path) -> Translate:
@@ -132,12 +112,9 @@ def _dragoman(way: Way, model: Path) -> Translate:
     native = way.runtime == "dragoman"
     translator = Translator(load_model(model), "cpu", way.precision, native=native, threads=way.threads)
 
-    def translate(texts: Sequence[str], beam_size: int, output: int | None) -> list[Said]:
+    def translate(texts: Sequence[str], beam_size: int) -> list[Output]:
         options = SearchOptions(beam_size=beam_size, split="never", max_source_tokens=10**6)
-        if output:
-            options = options.but(minimum_length=output, length_ratio=0.0, length_extra=output)
-        found = translator.translate(texts, options)
-        return [Said(each.text, len(each.tokens)) for each in found]
+        return [Output(line.text, len(line.tokens)) for line in translator.translate(texts, options)]
 
     return translate
 
@@ -157,28 +134,26 @@ def _ctranslate2(way: Way, model: Path) -> Translate:
         inter_threads=way.workers,
         intra_threads=way.threads // way.workers,
     )
-    names, written_names = (vocabulary(way.folder, side) for side in ("source", "target"))
-    ids = {name: i for i, name in enumerate(written_names)}
+    source_names, target_names = (vocabulary(way.folder, side) for side in ("source", "target"))
+    ids = {name: number for number, name in enumerate(target_names)}
 
-    def translate(texts: Sequence[str], beam_size: int, output: int | None) -> list[Said]:
-        rows = [[names[i] for i in framing.source(row)] for row in source.encode_batch(list(texts))]
-        longest = 2 * max(len(row) for row in rows) + 20
-        found = translator.translate_batch(
+    def translate(texts: Sequence[str], beam_size: int) -> list[Output]:
+        rows = [[source_names[number] for number in framing.source(row)] for row in source.encode_batch(list(texts))]
+        results = translator.translate_batch(
             rows,
             beam_size=beam_size,
             max_batch_size=way.batch_tokens,
             batch_type="tokens",
-            min_decoding_length=output or 1,
-            max_decoding_length=output or longest,
+            max_decoding_length=2 * max(len(row) for row in rows) + 20,
         )
-        written = [[ids[name] for name in each.hypotheses[0]] for each in found]
-        return [Said(target.decode(row), len(row) + 1) for row in written]
+        written = [[ids[name] for name in result.hypotheses[0]] for result in results]
+        return [Output(target.decode(row), len(row) + 1) for row in written]
 
     return translate
 
 
 def vocabulary(folder: Path, side: str) -> list[str]:
-    """The names of a side's ids in a folder of CTranslate2."""
+    """Return the names of a side's ids in a folder of CTranslate2."""
     shared = folder / "shared_vocabulary.json"
     return json.loads((shared if shared.exists() else folder / f"{side}_vocabulary.json").read_text("utf-8"))
 
@@ -192,22 +167,20 @@ def _huggingface(way: Way, model: Path) -> Translate:
     tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(way.folder)
     loaded: Any = transformers.MarianMTModel.from_pretrained(way.folder).eval()
 
-    def translate(texts: Sequence[str], beam_size: int, output: int | None) -> list[Said]:
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        said: dict[int, Said] = {}
+    def translate(texts: Sequence[str], beam_size: int) -> list[Output]:
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        outputs: dict[int, Output] = {}
         for first in range(0, len(order), BATCH):
-            rows = order[first : first + BATCH]
-            batch = tokenizer([texts[i] for i in rows], return_tensors="pt", padding=True)
+            places = order[first : first + BATCH]
+            batch = tokenizer([texts[place] for place in places], return_tensors="pt", padding=True)
             batch.pop("token_type_ids", None)
             longest = 2 * batch["input_ids"].shape[1] + 20
             with torch.inference_mode():
-                written = loaded.generate(
-                    **batch, num_beams=beam_size, min_length=output or 0, max_length=output or longest
-                )
-            for i, row in zip(rows, written, strict=True):
+                written = loaded.generate(**batch, num_beams=beam_size, max_length=longest)
+            for place, row in zip(places, written, strict=True):
                 tokens = int((row[1:] != loaded.config.pad_token_id).sum())
-                said[i] = Said(tokenizer.decode(row, skip_special_tokens=True), tokens)
-        return [said[i] for i in range(len(texts))]
+                outputs[place] = Output(tokenizer.decode(row, skip_special_tokens=True), tokens)
+        return [outputs[place] for place in range(len(texts))]
 
     return translate
 
@@ -218,20 +191,3 @@ LOADERS: dict[Runtime, Callable[[Way, Path], Translate]] = {
     "ctranslate2": _ctranslate2,
     "huggingface": _huggingface,
 }
-
-
-@contextmanager
-def _patient_threads() -> Iterator[None]:
-    """OpenMP's threads sleep while they wait, as the command line lets them."""
-    before = dict(os.environ)
-    os.environ.update({**WAITING, **before})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield

@@ -1,4 +1,4 @@
-"""Translation servers with the same weights, each in processes of its own, and what the system says of these."""
+"""Translation servers with the same weights, each in processes of its own, and their memory."""
 
 import http.client
 import os
@@ -17,27 +17,17 @@ PATIENCE_SECONDS = 120
 POLL_SECONDS = 0.2
 
 
-class Held(NamedTuple):
-    """What the processes of a server hold."""
-
-    megabytes: float
-    """Resident now."""
-    peak_megabytes: float
-    files: int
-    threads: int
-
-
 class Way(NamedTuple):
-    """How a server is started."""
+    """The start of a server."""
 
     name: str
     command: Sequence[str]
-    """What follows `python`; PORT stands for the port."""
+    """The arguments of `python`, with PORT for the port."""
     variables: dict[str, str]
 
 
 class Server:
-    """A server on this machine, which starts at once and answers when `wait` has returned."""
+    """A server on this machine, which starts immediately and answers once `wait` has returned."""
 
     def __init__(self, way: Way, folder: Path) -> None:
         self.name, self.port = way.name, free_port()
@@ -49,7 +39,7 @@ class Server:
             self._process = subprocess.Popen(words, cwd=folder, env=own, stdout=log, stderr=log)
 
     def wait(self, request: bytes) -> None:
-        """Waits until this request is answered with a translation."""
+        """Wait until this request is answered with a translation."""
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up and self._process.poll() is None:
             try:
@@ -61,13 +51,12 @@ class Server:
         self.leave()
         raise SystemExit(f"error: {self.name} does not answer:\n{self.log.read_text()[-3000:]}")
 
-    def held(self) -> Held:
-        """What its processes hold; zeros once it has ended."""
-        found = [facts for process in family(self._process.pid) if (facts := held(process))]
-        return Held(*(sum(each) for each in zip(*found, strict=True))) if found else Held(0, 0, 0, 0)
+    def peak_megabytes(self) -> float:
+        """Return the peak of resident memory of its processes; 0 once it has ended."""
+        return sum(map(peak_megabytes, family(self._process.pid)))
 
     def leave(self) -> int:
-        """Asks it to end and returns its exit code; after half a minute it is killed."""
+        """Ask it to end and return its exit code; after half a minute it is killed."""
         self._process.send_signal(signal.SIGTERM)
         try:
             return self._process.wait(31)
@@ -78,13 +67,14 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """Return a port that no process listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def status(port: int, request: bytes) -> int:
-    """The status of an answer, over a connection of its own."""
+    """Send a request over a new connection and return the status of the answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(request)
         response = http.client.HTTPResponse(connection)
@@ -93,7 +83,7 @@ def status(port: int, request: bytes) -> int:
 
 
 def family(process: int) -> Iterator[int]:
-    """A process and its descendants."""
+    """Yield a process and its descendants."""
     yield process
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
@@ -103,35 +93,24 @@ def family(process: int) -> Iterator[int]:
         yield from family(int(child))
 
 
-def held(process: int) -> Held | None:
+def peak_megabytes(process: int) -> float:
+    """Return the peak of a process's resident memory; 0 if it has ended."""
     try:
-        facts = dict(re.findall(r"^(\w+):\s+(\d+)", Path(f"/proc/{process}/status").read_text(), re.MULTILINE))
-        files = len(os.listdir(f"/proc/{process}/fd"))
+        peak = re.search(r"^VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
     except OSError:
-        return None
-    return Held(int(facts["VmRSS"]) * 1024 / 1e6, int(facts["VmHWM"]) * 1024 / 1e6, files, int(facts["Threads"]))
+        return 0.0
+    return int(peak[1]) * 1024 / 1e6 if peak else 0.0
 
 
 def ways(
     model: Path, exported: Path, languages: Sequence[str], beam_size: int, precision: str, threads: int
 ) -> Iterator[Way]:
-    """LibreTranslate, the plain server in both of its sensible settings, and ours last."""
+    """Yield LibreTranslate, the plain server in both of its sensible settings, and ours last."""
     libretranslate = [str(HERE / "libretranslate_server.py"), str(exported), "PORT", *languages]
     yield Way("LibreTranslate", libretranslate, {"ARGOS_COMPUTE_TYPE": precision, "ARGOS_BEAM_SIZE": str(beam_size)})
-    for workers, each in sorted({(1, threads), (threads, 1)}):
+    for workers, own_threads in sorted({(1, threads), (threads, 1)}):
         plain = [str(HERE / "batching_server.py"), str(exported), "PORT", precision]
-        plain += map(str, (beam_size, workers, each))
-        yield Way(f"CTranslate2 {workers} x {each}", plain, {})
-    ours = [
-        "-m",
-        "dragoman",
-        "serve",
-        str(model),
-        "--port",
-        "PORT",
-        "--precision",
-        precision,
-        "--threads",
-        str(threads),
-    ]
-    yield Way("Dragoman", ours, {})
+        plain += map(str, (beam_size, workers, own_threads))
+        yield Way(f"CTranslate2 {workers} x {own_threads}", plain, {})
+    ours = ["-m", "dragoman", "serve", str(model), "--port", "PORT"]
+    yield Way("Dragoman", [*ours, "--precision", precision, "--threads", str(threads)], {})

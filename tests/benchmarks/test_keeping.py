@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from catalogues import interface_strings, kinds_of, messages, sentence_pairs
-from keeping import PLANTED, Line, has_number, planted, spans_of, stands_in
+from keeping import PLANTED, Line, has_number, holds_word, planted, spans_of
 
 SENTENCES = [Line("The old man walks home.", ""), Line("Is Tom's brother here?", ""), Line("Stop!", "")]
 
@@ -36,8 +36,8 @@ def test_a_number_is_kept_if_its_digits_are(value: str, text: str, kept: bool) -
 
 
 def test_a_name_is_kept_as_a_word() -> None:
-    assert stands_in("Ha visto O'Hara.", "O'Hara")
-    assert not stands_in("Ha visto Nakamurano.", "Nakamura")
+    assert holds_word("Ha visto O'Hara.", "O'Hara")
+    assert not holds_word("Ha visto Nakamurano.", "Nakamura")
 
 
 def test_a_catalogue_gives_messages_without_contexts_and_the_first_of_plural_forms(tmp_path: Path) -> None:
