@@ -1,11 +1,11 @@
-"""How much memory and time does a document take to read and write, in the worst case?
+"""How much memory does a document take to read and write, in the worst case?
 
-    python benchmarks/documents.py [--megabytes 1 4] [--formats docx xlsx ...] [--out FILE]
+    python benchmarks/documents.py [--formats docx xlsx ...] [--out FILE]
 
 Each case is a hostile file of one format: as many of the smallest pieces as fit into its size, unpacked. A process of
 its own reads it and writes it with every text in capitals. Bytes per byte is the growth of the peak memory from the
-smaller to the larger file, over the growth of the file; seconds per megabyte likewise. Bytes per sign is what is left
-of the growth after `BYTES_A_BYTE` for each byte, over the signs that the format counts: at most its `bytes_a_sign`.
+smaller to the larger file, over the growth of the file. Bytes per sign is the rest of the growth after `BYTES_A_BYTE`
+for each byte, over the signs that the format counts: at most its `bytes_a_sign`.
 """
 
 import argparse
@@ -14,22 +14,21 @@ import json
 import re
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from command_line import command_line, markdown
+from command_line import markdown, new_parser, write_figures
 
 from dragoman.errors import DataError
 from dragoman.formats.reading import BYTES_A_BYTE, DocumentLimits, read_document
 from dragoman.formats.registry import DOCUMENT_FORMATS
 from dragoman.memory import peak_memory_bytes
-from dragoman.system import describe, machine
+from dragoman.system import describe
 
-SMALLEST, LARGEST = 0.5, 2
-"""Megabytes of the two files of a case."""
+MEGABYTES = 0.5, 2
+"""The sizes of the two files of a case."""
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 XLIFF = '<xliff version="1.2"><file source-language="en" target-language="it"><body>', "</body></file></xliff>"
@@ -39,7 +38,7 @@ CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
 
 
 class Case(NamedTuple):
-    """A hostile file: a piece that is repeated, and what comes before and after all of its copies."""
+    """A hostile file: a piece that is repeated, and the text before and after all of its copies."""
 
     format: str
     name: str
@@ -94,6 +93,7 @@ def content(case: Case, megabytes: float) -> bytes:
 
 
 def word_document(body: str) -> bytes:
+    """Return a Word document with this body."""
     import docx
 
     empty = io.BytesIO()
@@ -104,6 +104,7 @@ def word_document(body: str) -> bytes:
 
 
 def workbook(rows: str) -> bytes:
+    """Return an Excel workbook with these rows."""
     import openpyxl
 
     empty = io.BytesIO()
@@ -125,8 +126,7 @@ def repacked(archive: io.BytesIO, texts: dict[str, str]) -> bytes:
 
 
 def measure(path: Path, document_format: str) -> None:
-    """Read and write one file, and print the peak memory in bytes and the seconds."""
-    began = time.perf_counter()
+    """Read and write one file, and print the peak memory in bytes."""
     try:
         limits = DocumentLimits(memory=2**50, texts=10**10)
         document = read_document(path, ("en", "it"), document_format, limits=limits)
@@ -134,11 +134,11 @@ def measure(path: Path, document_format: str) -> None:
         refused = ""
     except DataError as error:
         refused = str(error)
-    print(json.dumps({"bytes": peak_memory_bytes(), "seconds": time.perf_counter() - began, "refused": refused}))
+    print(json.dumps({"bytes": peak_memory_bytes(), "refused": refused}))
 
 
-def measured(case: Case, megabytes: float, folder: Path) -> dict[str, float | str]:
-    """Return what one file of a case takes in a process of its own."""
+def measure_apart(case: Case, megabytes: float, folder: Path) -> dict[str, float | str]:
+    """Return the memory of one file of a case in a process of its own."""
     suffix = SUFFIXES.get(case.format) or DOCUMENT_FORMATS[case.format].document_suffixes[0]
     path = folder / f"case{suffix}"
     path.write_bytes(content(case, megabytes))
@@ -147,23 +147,19 @@ def measured(case: Case, megabytes: float, folder: Path) -> dict[str, float | st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabytes", type=float, nargs=2, default=(SMALLEST, LARGEST))
+    parser = new_parser(__doc__)
     parser.add_argument("--formats", nargs="+", choices=[*DOCUMENT_FORMATS], default=[*DOCUMENT_FORMATS])
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--measure", nargs=2, metavar=("FILE", "FORMAT"), help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.measure:
-        measure(Path(asked.measure[0]), asked.measure[1])
+    options = parser.parse_args()
+    if options.measure:
+        measure(Path(options.measure[0]), options.measure[1])
         return
     rows = []
-    for case in CASES:
-        if case.format not in asked.formats:
-            continue
+    for case in (case for case in CASES if case.format in options.formats):
         with TemporaryDirectory() as folder:
-            small, large = (measured(case, size, Path(folder)) for size in asked.megabytes)
-        growth = asked.megabytes[1] - asked.megabytes[0]
-        memory, kind = (float(large["bytes"]) - float(small["bytes"])) / growth / 1e6, DOCUMENT_FORMATS[case.format]
+            small, large = (measure_apart(case, size, Path(folder)) for size in MEGABYTES)
+        growth = (MEGABYTES[1] - MEGABYTES[0]) * 1e6
+        memory, kind = (float(large["bytes"]) - float(small["bytes"])) / growth, DOCUMENT_FORMATS[case.format]
         signs = len(re.findall(kind.sign, case.piece.encode())) / len(case.piece.encode())
         rows.append({
             "format": case.format,
@@ -171,14 +167,11 @@ def main() -> None:
             "bytes per byte": round(memory, 1),
             "bytes per sign": round((memory - BYTES_A_BYTE) / signs) if signs else 0,
             "allowed": kind.bytes_a_sign,
-            "seconds per MB": round((float(large["seconds"]) - float(small["seconds"])) / growth, 2),
             "refused": large["refused"],
         })  # fmt: skip
         print(*rows[-1].values(), sep=" | ", flush=True)
     print(markdown([*rows[0]], [[*map(str, row.values())] for row in rows]), f"\n{describe()}")
-    if asked.out:
-        results = {"command": command_line(), "machine": machine(), "rows": rows}
-        asked.out.write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(options.out, rows=rows)
 
 
 if __name__ == "__main__":

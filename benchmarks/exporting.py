@@ -1,13 +1,12 @@
-"""Which settings travel to CTranslate2 and to Hugging Face transformers, and how exactly?
+"""Which settings can be exported to CTranslate2 and to Hugging Face transformers, and how exactly?
 
     python benchmarks/exporting.py [--out results.json]
 
 Small models with random weights, one for each combination of settings, are exported to both. An export proves itself:
 greedy translations must be the same, and log-probabilities within 1e-4. The table has the largest difference, or the
-words in which an export was refused.
+reason of a refusal.
 """
 
-import argparse
 import json
 import tempfile
 from functools import cache
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import torch
-from command_line import command_line, figures_file, markdown
+from command_line import markdown, new_parser, write_figures
 
 import dragoman
 from dragoman.errors import ConfigError
@@ -54,25 +53,25 @@ COMBINATIONS: list[dict[str, Any]] = [
     *({"preset": preset, "norm_epsilon": 1e-3} for preset in ("modern", "paper")),
     *({"preset": preset, "encoder_layers": 3, "decoder_layers": 1} for preset in ("modern", "paper")),
 ]
-"""Settings of the model beside `SIZES`; the first of them are both presets as they are."""
+"""Settings of the model in addition to `SIZES`; the first of them are both presets as they are."""
 KINDS = ("bpe", "unigram", "byte_bpe", "character", "word")
 """Tokenizers, each with separate vocabularies and with a joint one."""
 
 
-def tried() -> list[tuple[dict[str, Any], str]]:
-    """Every different model once, with its tokenizer: a setting that spells out what the preset has adds none."""
+def distinct_models() -> list[tuple[dict[str, Any], str]]:
+    """Return every different model once, with its tokenizer. A setting that repeats a preset's value adds none."""
     models = [(settings, "bpe") for settings in COMBINATIONS]
     models += [({"preset": "paper", "tied": tied}, kind) for kind, tied in product(KINDS, ("target", "all"))]
     vocabularies = {"source_vocabulary": 600, "target_vocabulary": 600}
-    found: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
+    distinct: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
     for settings, kind in models:
         config = ModelConfig.model_validate({"tied": "target", **SIZES, **vocabularies, **settings})
-        found.setdefault((kind, config.model_dump_json(exclude={"preset"})), (settings, kind))
-    return list(found.values())
+        distinct.setdefault((kind, config.model_dump_json(exclude={"preset"})), (settings, kind))
+    return list(distinct.values())
 
 
 def make(folder: Path, settings: dict[str, Any], kind: str = "bpe") -> Path:
-    """A model folder with random weights, whose outputs depend on the text."""
+    """Write a model folder with random weights, whose outputs depend on the text."""
     tokenizers = learn(kind, settings.get("tied") == "all")
     sizes = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
     model = build_model(ModelConfig.model_validate({**SIZES, **sizes, **settings}), seed=4)
@@ -91,6 +90,7 @@ def make(folder: Path, settings: dict[str, Any], kind: str = "bpe") -> Path:
 
 @cache
 def learn(kind: str, joint: bool) -> Tokenizers:
+    """Learn tokenizers on a few sentences of the phrasebook."""
     pairs = [(pair.source, pair.target) for pair in phrases("test")]
     size = {} if kind in ("word", "character") else {"vocabulary_size": 600}
     settings = TokenizerSettings.model_validate({"kind": kind, "joint": joint, "minimum_frequency": 1, **size})
@@ -99,11 +99,12 @@ def learn(kind: str, joint: bool) -> Tokenizers:
 
 @cache
 def phrases(part: str) -> list[Sentence]:
+    """Return sentences of a part of the phrasebook."""
     return getattr(read_phrasebook(), part)[:200]
 
 
 def outcome(model: Path, target: Target, out: Path) -> str:
-    """The largest difference, or why the export was refused."""
+    """Export a model, and return the largest difference or the reason of a refusal."""
     texts = [pair.source for pair in phrases("new_patterns")[:8]]
     try:
         return f"{dragoman.export(model, target, out, texts).proof.largest_difference:.0e}"
@@ -111,10 +112,10 @@ def outcome(model: Path, target: Target, out: Path) -> str:
         return f"refused: {str(error).rpartition(': ')[2] if ': ' in str(error) else error}"
 
 
-def told(settings: dict[str, Any]) -> str:
-    """Settings as `--set` takes them.
+def as_words(settings: dict[str, Any]) -> str:
+    """Return settings as `--set` takes them.
 
-    >>> told({"preset": "paper", "bias": False})
+    >>> as_words({"preset": "paper", "bias": False})
     'paper, bias = false'
     """
     rest = [f"{name} = {json.dumps(value).strip(chr(34))}" for name, value in settings.items() if name != "preset"]
@@ -122,19 +123,16 @@ def told(settings: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=figures_file)
-    options = parser.parse_args()
+    options = new_parser(__doc__).parse_args()
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory() as name:
-        for number, (settings, kind) in enumerate(tried()):
+        for number, (settings, kind) in enumerate(distinct_models()):
             model = make(Path(name) / f"model{number}", settings, kind)
-            found = [outcome(model, target, Path(name) / f"{target}{number}") for target in get_args(Target)]
-            rows.append([told(settings) + (f", {kind}" if kind != "bpe" else ""), *found])
-    print(markdown(["model", *get_args(Target)], rows))
-    if options.out:
-        facts = {"command": command_line(), "columns": ["model", *get_args(Target)], "rows": rows}
-        options.out.write_text(json.dumps(facts, indent=1) + "\n")
+            outcomes = [outcome(model, target, Path(name) / f"{target}{number}") for target in get_args(Target)]
+            rows.append([as_words(settings) + (f", {kind}" if kind != "bpe" else ""), *outcomes])
+    columns = ["model", *get_args(Target)]
+    print(markdown(columns, rows))
+    write_figures(options.out, columns=columns, rows=rows)
 
 
 if __name__ == "__main__":

@@ -6,33 +6,31 @@
 BASE is a run folder of `dragoman train`, with its data; NEW is parallel text of another domain, of which 300 pairs are
 held out as the test set and 300 as the dev set. Each way trains from BASE's best model, each seed (data order, dropout,
 adapters) in a process of its own, and its best model by dev chrF is scored on the new test set and on evenly spaced
-lines of BASE's. `averaged` trains nothing: it averages BASE and the run that it is of, with the tenth as share that has
-the largest sum of chrF (greedy) on both dev sets. Runs that are finished are not run again, so the command may be
-stopped at any time.
+lines of BASE's. `averaged` trains nothing: it averages BASE and the run of another way, with the tenth as share that
+has the largest sum of chrF (greedy) on both dev sets. Finished runs are not run again, so the command may be stopped at
+any time.
 
-It prints the table as Markdown, and draws gain (to the right) against loss (upwards) beside the JSON file. Minutes are
-of training and validation; memory is the peak of the process, scoring included.
+It prints the table as Markdown, and draws gain (to the right) against loss (upwards) next to the JSON file. Minutes are
+of training and validation; memory is the peak of the process.
 """
 
-import argparse
 import json
-import multiprocessing
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
-from command_line import command_line, figures_file
+from command_line import markdown, mean_and_deviation, new_parser, write_figures
 
 from dragoman.config import check
-from dragoman.evaluating.metrics import score
+from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.files import remove
-from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
 from dragoman.run_folder import RunFolder
@@ -42,39 +40,28 @@ from dragoman.runs.train import train
 from dragoman.serialization import write_json
 from dragoman.store.folder import load_model
 from dragoman.store.merging import average
-from dragoman.store.tensors import named_weights
-from dragoman.system import describe, machine
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.training.freezing import count_trained, tune
 from dragoman.training.settings import TuningSettings
 
 HELD_OUT = 300
 """Pairs of the new text in its test set, and as many in its dev set."""
-FROZEN = {"freeze": ["encoder", "embeddings"]}
 WAYS: dict[str, dict[str, Any]] = {
     "full": {},
-    "low-rate": {"train": {"learning_rate": 1.5e-4}},
     "high-rate": {"train": {"learning_rate": 1.2e-3}},
-    "frozen-encoder": {"tuning": FROZEN},
+    "frozen-encoder": {"tuning": {"freeze": ["encoder", "embeddings"]}},
     "lora-4": {"tuning": {"lora": {"rank": 4}}},
     "lora-16": {"tuning": {"lora": {"rank": 16}}},
     "lora-64": {"tuning": {"lora": {"rank": 64}}},
     "rehearsal": {"start": {"mix_rate": 0.5}},
-    "lora-16-rehearsal": {"start": {"mix_rate": 0.5}, "tuning": {"lora": {"rank": 16}}},
 }
 """The settings in which each way differs from full fine-tuning."""
-AVERAGED = {
-    "averaged": "full",
-    "high-rate-averaged": "high-rate",
-    "lora-16-averaged": "lora-16",
-    "lora-64-averaged": "lora-64",
-    "rehearsal-averaged": "rehearsal",
-}
+AVERAGED = {"averaged": "full", "lora-64-averaged": "lora-64"}
 """The way whose runs each of these averages with the model before."""
 SHARES = tuple(tenth / 10 for tenth in range(11))
 """The shares of which the best is taken for an average."""
 FINISHED = "forgetting.json"
-"""What a finished run leaves in its folder."""
+"""The file that a finished run leaves in its folder."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +85,7 @@ class Job:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe of the run."""
+        """Return the recipe of the run."""
         tables: dict[str, Any] = {
             "start": {"model": str((self.base / "best").resolve())},
             "data": {"path": list(self.new), "test_size": HELD_OUT, "dev_size": HELD_OUT},
@@ -111,122 +98,73 @@ class Job:
         return check(tables, self.way, Recipe)
 
 
-def distances(before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor]) -> dict[str, float]:
-    """For each part of a model, the L2 norm of what changed, relative to its norm before. A bias of the output is no
-    part: in models of Marian one huge number in it outweighs all others.
-    """
-    parts: dict[str, list[str]] = {}
-    for name in before:
-        if name != "output_bias":
-            parts.setdefault(name.partition(".")[0], []).append(name)
-    return {
-        part: _norm([after[name] - before[name] for name in names]) / norm
-        for part, names in parts.items()
-        if (norm := _norm([before[name] for name in names]))
-    }
-
-
-def _norm(weights: Sequence[torch.Tensor]) -> float:
-    return float(torch.stack([weight.detach().norm() for weight in weights]).norm())
-
-
 def run(job: Job) -> None:
-    """Trains and scores one run, in a process of its own, unless it is finished."""
+    """Train and score one run, in a process of its own, unless it is finished."""
     if (job.folder / FINISHED).is_file():
         return
     torch.set_num_threads(job.threads)
     keep_freed_memory()
-    started = time.monotonic()
-    model = _averaged(job) if job.way in AVERAGED else _trained(job)
-    seconds = time.monotonic() - started
-    memory, facts = peak_memory_bytes(), _facts(job, seconds)
-    before, after = load_model(job.base), load_model(model)
-    moved = distances(named_weights(before.model), named_weights(after.model))
-    new, old = tests(job)
-    translator = Translator(after)
-    write_json(
-        job.folder / FINISHED,
-        {
-            "way": job.way,
-            "seed": job.seed,
-            "new": chrf(translator, new, job.beam),
-            "old": chrf(translator, old, job.beam),
-            "distance": moved,
-            "peak_memory_bytes": memory,
-            **facts,
-        },
-    )
+    model, facts = average_run(job) if job.way in AVERAGED else train_run(job)
+    memory = peak_memory_bytes()
+    scores = score_both(job, model)
+    figures = {"way": job.way, "seed": job.seed, **scores, "peak_memory_bytes": memory, **facts}
+    write_json(job.folder / FINISHED, figures)
 
 
-def _trained(job: Job) -> Path:
+def train_run(job: Job) -> tuple[Path, dict[str, Any]]:
+    """Train, and return the best model with the facts of its training."""
     train(job.recipe, overrides=job.settings, name=job.folder.name, runs=job.runs, threads=job.threads, device="cpu")
-    return job.folder / "best"
+    model = load_model(job.base).model
+    tune(model, job.recipe.tuning or TuningSettings())
+    lines = read_metrics(RunFolder(job.folder))
+    seconds = sum(line.get("seconds") or 0.0 for line in lines)
+    return job.folder / "best", {"trained": count_trained(model).trained, "minutes": seconds / 60}
 
 
-def _averaged(job: Job) -> Path:
-    if not (job.folder / "dial.json").is_file():
-        remove(job.folder / "model")
-        after = job.runs / f"{AVERAGED[job.way]}-seed{job.seed}"
-        devs = {"new": dev_pairs(after), "old": dev_pairs(job.base)}
-        points = []
-        for share in SHARES:
-            with tempfile.TemporaryDirectory() as aside:
-                translator = Translator.load(average(job.base, after, Path(aside) / "model", share), "cpu")
-                found = {side: chrf(translator, pairs, 1)["chrf"]["value"] for side, pairs in devs.items()}
-            points.append({"share": share, **found})
-        best = max(points, key=lambda point: (point["new"] + point["old"], -point["share"]))
-        average(job.base, after, job.folder / "model", best["share"])
-        write_json(job.folder / "dial.json", {"share": best["share"], "points": points})
-    return job.folder / "model"
+def average_run(job: Job) -> tuple[Path, dict[str, Any]]:
+    """Average with the best share, and return the model with its share."""
+    started = time.monotonic()
+    after, model = job.runs / f"{AVERAGED[job.way]}-seed{job.seed}", job.folder / "model"
+    devs = [dev_pairs(after), dev_pairs(job.base)]
+    sums: dict[float, float] = {}
+    for share in SHARES:
+        with tempfile.TemporaryDirectory() as folder:
+            translator = Translator.load(average(job.base, after, Path(folder) / "model", share), "cpu")
+            sums[share] = sum(chrf(translator, pairs, beam=1) for pairs in devs)
+    best = max(SHARES, key=lambda share: (sums[share], -share))
+    remove(model)
+    average(job.base, after, model, best)
+    return model, {"trained": 0, "minutes": (time.monotonic() - started) / 60, "share": best}
 
 
 def dev_pairs(run: Path) -> list[tuple[str, str]]:
-    """Dev pairs of a run, evenly spread."""
+    """Return dev pairs of a run, evenly spaced."""
     pairs = list(read_split(run / "data", "dev"))
     return list(evenly_spaced(iter(pairs), len(pairs), min(HELD_OUT, len(pairs))))
 
 
-def _facts(job: Job, seconds: float) -> dict[str, Any]:
-    """Weights that train, minutes of training, and for an average its dial."""
-    if job.way in AVERAGED:
-        dial = json.loads((job.folder / "dial.json").read_text())
-        return {"trained": 0, "steps": 0, "minutes": seconds / 60, "dial": dial}
-    recipe = job.recipe
-    model = load_model(job.base).model
-    tune(model, recipe.tuning or TuningSettings())
-    lines = read_metrics(RunFolder(job.folder))
-    return {
-        "trained": count_trained(model).trained,
-        "steps": max(line["step"] for line in lines),
-        "minutes": sum(line.get("seconds") or 0.0 for line in lines) / 60,
-        "dev": [line["dev_chrf"] for line in lines if "dev_chrf" in line],
-    }
+def score_both(job: Job, model: Path) -> dict[str, float]:
+    """Return the chrF of a model on the new test set, which all runs share, and on lines of the old one."""
+    first_run = min(job.runs.glob("*/data/test.jsonl")).parent
+    new, old = list(read_split(first_run, "test")), list(read_split(job.base / "data", "test"))
+    translator = Translator.load(model, "cpu")
+    old_pairs = list(evenly_spaced(iter(old), len(old), job.old_lines))
+    return {"new": chrf(translator, new, job.beam), "old": chrf(translator, old_pairs, job.beam)}
 
 
-def tests(job: Job) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """The new test set, which every run of one text has alike, and lines of the old one."""
-    of_runs = sorted(job.runs.glob("*/data/test.jsonl"))
-    new, old = list(read_split(of_runs[0].parent, "test")), list(read_split(job.base / "data", "test"))
-    return new, list(evenly_spaced(iter(old), len(old), job.old_lines))
-
-
-def chrf(translator: Translator, pairs: Sequence[tuple[str, str]], beam: int) -> dict[str, Any]:
+def chrf(translator: Translator, pairs: Sequence[tuple[str, str]], beam: int) -> float:
+    """Return the chrF of these sources' translations."""
     options = translator.options.but(beam_size=beam)
-    assert isinstance(options, SearchOptions)
-    found = [each.text for each in translator.translate([source for source, _ in pairs], options)]
-    references = [[target] for _, target in pairs]
-    scores = score(found, references, language=translator.languages.target, metrics=("bleu", "chrf"))
-    return {name: asdict(each) for name, each in scores.items()}
+    texts = [line.text for line in translator.translate([source for source, _ in pairs], options)]
+    return bleu_and_chrf(texts, [[target] for _, target in pairs], translator.languages.target)["chrf"]
 
 
-def before(job: Job) -> dict[str, Any]:
-    """The scores of the model before, made once."""
+def score_before(job: Job) -> dict[str, float]:
+    """Return the scores of the model before, measured once."""
     kept = job.runs / "before.json"
     if not kept.is_file():
         torch.set_num_threads(job.threads)
-        translator = Translator.load(job.base)
-        new, old = tests(job)
-        write_json(kept, {"new": chrf(translator, new, job.beam), "old": chrf(translator, old, job.beam)})
+        write_json(kept, score_both(job, job.base))
     return json.loads(kept.read_text())
 
 
@@ -235,56 +173,33 @@ class Row:
     """One way over its seeds."""
 
     way: str
+    runs: list[dict[str, Any]]
     gains: list[float]
     losses: list[float]
-    new: list[float]
-    old: list[float]
-    runs: list[dict[str, Any]]
 
-    @classmethod
-    def of(cls, way: str, runs: list[dict[str, Any]], start: Mapping[str, Any]) -> "Row":
-        new, old = ([run[side]["chrf"]["value"] for run in runs] for side in ("new", "old"))
-        gains = [each - start["new"]["chrf"]["value"] for each in new]
-        return cls(way, gains, [start["old"]["chrf"]["value"] - each for each in old], new, old, runs)
-
-    def mean(self, key: str) -> float:
-        return statistics.fmean(run[key] for run in self.runs)
-
-
-def table(rows: Sequence[Row], start: Mapping[str, Any]) -> str:
-    """Markdown; shares are of what full fine-tuning gains and forgets."""
-    full = next((row for row in rows if row.way == "full"), None)
-    new, old = (start[side]["chrf"]["value"] for side in ("new", "old"))
-    lines = [
-        "| way | new chrF | gain | of full | old chrF | loss | of full | weights trained | MiB | minutes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-        f"| before | {new:.1f} | | | {old:.1f} | | | | | |",
-    ]
-    for row in rows:
-        cells = [
-            row.way,
-            _spread(row.new),
-            f"{statistics.fmean(row.gains):+.1f}",
-            _share(row.gains, full and full.gains),
+    def cells(self) -> list[str]:
+        """Return a row of the table."""
+        new, old = ([run[side] for run in self.runs] for side in ("new", "old"))
+        memory, trained, minutes = (
+            statistics.fmean(run[key] for run in self.runs) for key in ("peak_memory_bytes", "trained", "minutes")
+        )
+        return [
+            self.way,
+            mean_and_deviation(new),
+            f"{statistics.fmean(self.gains):+.1f}",
+            mean_and_deviation(old),
+            f"{statistics.fmean(self.losses):.1f}",
+            f"{trained:,.0f}",
+            f"{memory / 2**20:,.0f}",
+            f"{minutes:.1f}",
         ]
-        cells += [_spread(row.old), f"{statistics.fmean(row.losses):.1f}", _share(row.losses, full and full.losses)]
-        memory = row.mean("peak_memory_bytes") / 2**20
-        cells += [f"{row.mean('trained'):,.0f}", f"{memory:,.0f}", f"{row.mean('minutes'):.1f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
-def _spread(values: Sequence[float]) -> str:
-    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.1f}{deviation}"
-
-
-def _share(values: Sequence[float], of: Sequence[float] | None) -> str:
-    return f"{statistics.fmean(values) / statistics.fmean(of):.0%}" if of else ""
+COLUMNS = ["way", "new chrF", "gain", "old chrF", "loss", "weights trained", "MiB", "minutes"]
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Each way as a cross of its standard deviations, each run as a point."""
+    """Draw each way as a cross of its standard deviations, and each run as a point."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -298,16 +213,16 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         axes.scatter(row.gains, row.losses, s=8, alpha=0.5, color=cross.lines[0].get_color())
         axes.annotate(row.way, middle, textcoords="offset points", xytext=(6, 4))
     axes.axhline(0, color="grey", linewidth=0.5)
-    axes.margins(x=0.15, y=0.08)  # room for the names
+    axes.margins(x=0.15, y=0.08)  # space for the names
     axes.set(xlabel="gain on new text (chrF)", ylabel="loss on old text (chrF)")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("base", type=Path, help="a run folder")
-    parser.add_argument("new", nargs="+", help="parallel text: a file, or two aligned ones")
+    parser.add_argument("new", nargs="+", help="parallel text: a file, or two aligned files")
     parser.add_argument("--ways", nargs="+", choices=[*WAYS, *AVERAGED], default=[*WAYS, *AVERAGED])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--epochs", type=float, default=6.0)
@@ -317,25 +232,30 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--runs", type=Path, default=Path("runs/forgetting"))
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--out", type=figures_file, default=None)
-    given = parser.parse_args()
-    given.runs.mkdir(parents=True, exist_ok=True)
-    sizes = (given.epochs, given.threads, given.old_lines, given.beam, tuple(given.settings))
+    options = parser.parse_args()
+    options.runs.mkdir(parents=True, exist_ok=True)
+    sizes = (options.epochs, options.threads, options.old_lines, options.beam, tuple(options.settings))
     jobs = [
-        Job(way, seed, given.base, tuple(given.new), given.runs, *sizes) for seed in given.seeds for way in given.ways
+        Job(way, seed, options.base, tuple(options.new), options.runs, *sizes)
+        for seed in options.seeds
+        for way in options.ways
     ]
-    for stage in (set(WAYS), set(AVERAGED)):  # an average needs the run that it is of
-        with multiprocessing.get_context("spawn").Pool(given.jobs, maxtasksperchild=1) as pool:
-            pool.map(run, [job for job in jobs if job.way in stage], chunksize=1)
-    start = before(jobs[0])
-    found = [json.loads((job.folder / FINISHED).read_text()) for job in jobs]
-    rows = [Row.of(way, [run for run in found if run["way"] == way], start) for way in given.ways]
-    print(table(rows, start))
-    if given.out is not None:
-        draw(rows, given.out.with_suffix(".png"))
-        facts = {"command": command_line(), "machine": machine(), "on": describe(), "before": start, "runs": found}
-        given.out.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    for stage in (WAYS, AVERAGED):  # an average needs the run of its way
+        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+            list(pool.map(run, [job for job in jobs if job.way in stage]))
+    before = score_before(jobs[0])
+    results = [json.loads((job.folder / FINISHED).read_text()) for job in jobs]
+    rows = []
+    for way in options.ways:
+        runs = [result for result in results if result["way"] == way]
+        gains, losses = [run["new"] - before["new"] for run in runs], [before["old"] - run["old"] for run in runs]
+        rows.append(Row(way, runs, gains, losses))
+    start = ["before", f"{before['new']:.1f}", "", f"{before['old']:.1f}", *[""] * 4]
+    print(markdown(COLUMNS, [start, *(row.cells() for row in rows)]))
+    write_figures(options.out, before=before, runs=results)
+    if options.out:
+        draw(rows, options.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
