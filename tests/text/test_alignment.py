@@ -25,7 +25,7 @@ def short_text(rows: int, seed: int = 0) -> tuple[list[str], list[str]]:
 def detect(source: Sequence[str], target: Sequence[str]) -> list[Misalignment]:
     detector = AlignmentDetector()
     for number, (one, other) in enumerate(zip(source, target, strict=False), 1):
-        detector.see(one, other, (words_of(one), words_of(other)), f"corpus.en:{number}")
+        detector.add(one, other, (words_of(one), words_of(other)), f"corpus.en:{number}")
     return detector.finish()
 
 

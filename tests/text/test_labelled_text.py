@@ -359,7 +359,9 @@ def test_held_out_sets_have_the_labels_of_the_text_in_proportion():
     assert counts["test", "rare"] in (9, 10, 11) and counts["test", "often"] + counts["test", "rare"] == 100
     assert counts["dev", "rare"] in (4, 5, 6) and counts["dev", "often"] + counts["dev", "rare"] == 50
     assert sides != hold_out(examples, {"test": 100, "dev": 50}, seed=2)
-    assert not hold_out(examples, {"test": 100}, 1, given={sentence_key(each.text) for each in examples}).count("test")
+    assert not hold_out(examples, {"test": 100}, 1, separate={sentence_key(each.text) for each in examples}).count(
+        "test"
+    )
 
 
 def test_texts_that_all_repeat_are_held_out_as_far_as_they_fit():

@@ -1,14 +1,14 @@
 """Finds rows whose sides do not belong together, by the text itself: no list, no model, no download.
 
 `AlignmentDetector` finds rows that are shifted, or no translations of each other at all. Each target is compared with
-its own source, with the sources of both neighbours, and with those of two strangers some rows away. The evidence is
+its own source, with the sources of both neighbours, and with two unrelated sources some rows away. The evidence is
 length (a long sentence has a long translation) and what translations share: names, numbers, words of both languages,
 question marks. It is summed up row by row (CUSUM, Page 1954), which finds a stretch wherever it begins, even near the
 end of a file.
 
 `learn_evidence` counts the words of both sides, to find rows with the wrong language on a side. A word that is nearly
-always on one side is evidence for its language. A row whose words speak for the opposite sides was exchanged; one whose
-sides speak for the same holds one language twice.
+always on one side is evidence for its language. A row was exchanged if its words are evidence for the opposite sides;
+it holds one language twice if both sides are evidence for the same one.
 """
 
 import math
@@ -30,10 +30,10 @@ LEARN_ROWS = 10_000
 _ROUNDS = 5
 LONGEST = 12
 """The number of words of a side, from the first, that are looked at."""
-_SEEN = 5
-"""How often a word must occur to count as evidence."""
+_LEAST_OFTEN = 5
+"""Occurrences of a word that make it evidence."""
 CLEAR = 6.0
-"""By how many nats one side must be more probable for a text, over all its words."""
+"""Nats by which one side must be more probable for a text, over all its words."""
 
 _IN_CHARACTERS = re.compile(f"[{SPACELESS}\uac00-\ud7a3]")
 """Scripts of which each character is looked at, because a word of them seldom returns."""
@@ -45,7 +45,7 @@ class Misalignment(NamedTuple):
     """Rows whose targets fit the source of the row before (-1) or after (+1) better than their own, or none (0)."""
 
     origin: str
-    """Where it begins, within a few rows."""
+    """The place of the first row, within a few rows."""
     first: int
     rows: int
     offset: int
@@ -64,12 +64,12 @@ class _Row(NamedTuple):
     target_length: int
     source_marks: set[str]
     target_marks: set[str]
-    """What a translation often shares with its source: words and question marks."""
+    """Words and question marks, which a translation often shares with its source."""
     origin: str
 
 
 class AlignmentDetector:
-    """Looks for stretches of rows that look misaligned, in windows of rows.
+    """Detector of stretches of rows that look misaligned, in windows of rows.
 
     Texts without evidence pass, such as a list of sentences of nearly equal length.
     """
@@ -77,18 +77,18 @@ class AlignmentDetector:
     WINDOW = 200
     SMALLEST = 50
     """Texts of fewer rows are not judged."""
-    STRANGERS = (17, -23)
-    """How many rows away the strangers are."""
+    UNRELATED = (17, -23)
+    """Rows between a target and the two unrelated sources that it is compared with."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
         self._judged = 0
-        """How many of the rows were judged. They are kept because the next rows are compared with them."""
+        """The number of rows that were judged. They are kept because the next rows are compared with them."""
         self._before = 0
-        """How many earlier rows are no longer kept."""
+        """The number of earlier rows that are no longer kept."""
         self._suspicions = [_Suspicion(offset) for offset in (1, -1, 0)]
 
-    def see(self, source: str, target: str, words: Sequence[Words], origin: str) -> None:
+    def add(self, source: str, target: str, words: Sequence[Words], origin: str) -> None:
         self._rows.append(_Row(len(source), len(target), _marks(source, words[0]), _marks(target, words[1]), origin))
         if len(self._rows) - self._judged > self.WINDOW:  # one more, to compare the last of the window with
             self._judge(len(self._rows) - 1)
@@ -98,30 +98,29 @@ class AlignmentDetector:
             self._judged = self.WINDOW
 
     def finish(self) -> list[Misalignment]:
-        """All stretches found, in order."""
+        """Return all stretches, in order."""
         if len(self._rows) >= self.SMALLEST:
             self._judge(len(self._rows))
-        after, before, strangers = (suspicion.finish() for suspicion in self._suspicions)
-        slid = after + before
-        return sorted(
-            slid + [stretch for stretch in strangers if not _covered(stretch, slid)], key=lambda stretch: stretch.first
-        )
+        after, before, unrelated = (suspicion.finish() for suspicion in self._suspicions)
+        shifted = after + before
+        unrelated = [stretch for stretch in unrelated if not _covered(stretch, shifted)]
+        return sorted(shifted + unrelated, key=lambda stretch: stretch.first)
 
     def _judge(self, end: int) -> None:
-        """Judges the rows up to `end` that were not judged before."""
+        """Judge the rows up to `end` that were not judged before."""
         window = _Window(self._rows, self.WINDOW + 1)
         rows = range(self._judged, end)
-        own, after, before, one, other = (window.fit(rows, offset) for offset in (0, 1, -1, *self.STRANGERS))
-        strange = np.maximum(one, other)
-        usual = np.maximum(own, strange)
-        telling = strange - own if window.tells else np.zeros(len(rows))
+        own, after, before, *others = (window.fit(rows, offset) for offset in (0, 1, -1, *self.UNRELATED))
+        unrelated = np.maximum(*others)
+        usual = np.maximum(own, unrelated)
+        against_own = unrelated - own if window.lengths_differ else np.zeros(len(rows))
         origins = [row.origin for row in self._rows[self._judged : end]]
-        for suspicion, evidence in zip(self._suspicions, (after - usual, before - usual, telling), strict=True):
-            suspicion.weigh(evidence.tolist(), self._before + self._judged, origins)
+        for suspicion, evidence in zip(self._suspicions, (after - usual, before - usual, against_own), strict=True):
+            suspicion.add(evidence.tolist(), self._before + self._judged, origins)
 
 
 class _Window:
-    """Some hundred consecutive rows, and what is usual among the last of them."""
+    """Some hundred consecutive rows, with lengths and words that are usual in the last of them."""
 
     MOST_SHARED = 6 * 64
     """Shared marks count for 6 nats at most, because near repetitions share many."""
@@ -138,8 +137,8 @@ class _Window:
         self._ratio = float(target.mean() - source.mean())
         spread = float(source.var()), float(target.var())
         self._unrelated = np.maximum(sum(spread), self._related)
-        self.tells = 2 * min(spread) > float(np.median(self._related[-usual:]))
-        """Whether lengths differ enough for a translation to fit its source clearly better than a stranger."""
+        self.lengths_differ = 2 * min(spread) > float(np.median(self._related[-usual:]))
+        """True if lengths differ enough for a translation to fit its source clearly better than an unrelated one."""
         counts = Counter(chain.from_iterable(self._sources[-usual:] + self._targets[-usual:]))
         # In 64ths, whose sums are exact, because sets have another order in each process.
         most = math.log(2 * min(usual, len(rows))) - 1
@@ -147,7 +146,7 @@ class _Window:
         self._rarity = {mark: weights[count] for mark, count in counts.items()}
 
     def fit(self, rows: range, offset: int) -> np.ndarray:
-        """By how many nats each row's target fits the source `offset` rows on better than any source."""
+        """Return the nats by which each row's target fits the source `offset` rows later better than any source."""
         sources = [row + offset if 0 <= row + offset < len(self._sources) else row - offset for row in rows]
         gap = (self._target[rows] - self._source[sources] - self._ratio) ** 2
         related, unrelated = self._related[rows], self._unrelated[rows]
@@ -161,7 +160,7 @@ class _Suspicion:
     """One way in which rows may be misaligned, and the evidence for it, summed up while it lasts."""
 
     CLEAR = 20.0
-    """The sum of evidence, in nats, that is no accident; aligned text of all kinds reached 8 at most."""
+    """The least sum of evidence, in nats, that is not random; aligned text of all kinds reached 8 at most."""
     SHORTEST = 20
     """Shorter stretches are ignored, because translators merge and split sentences."""
     GAP = 100
@@ -169,11 +168,11 @@ class _Suspicion:
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
-        self._found: list[Misalignment] = []
-        self._forget()
+        self._stretches: list[Misalignment] = []
+        self._reset()
 
-    def weigh(self, evidence: Sequence[float], first: int, origins: Sequence[str]) -> None:
-        """Adds the evidence of the next rows; `first` is the number of the first of them."""
+    def add(self, evidence: Sequence[float], first: int, origins: Sequence[str]) -> None:
+        """Add the evidence of the next rows; `first` is the number of the first of them."""
         for row, nats in enumerate(evidence):
             if self._sum == 0:
                 if nats <= 0:
@@ -187,24 +186,24 @@ class _Suspicion:
 
     def finish(self) -> list[Misalignment]:
         self._close()
-        return self._found
+        return self._stretches
 
     def _close(self) -> None:
         rows = self._last - self._first + 1
         if self._peak > self.CLEAR and rows >= self.SHORTEST:
-            self._add(Misalignment(self._origin, self._first, rows, self._offset))
-        self._forget()
+            self._keep(Misalignment(self._origin, self._first, rows, self._offset))
+        self._reset()
 
-    def _add(self, stretch: Misalignment) -> None:
-        """Adds a stretch, or extends the last one if few rows between them seemed to fit."""
-        if self._found:
-            last = self._found[-1]
+    def _keep(self, stretch: Misalignment) -> None:
+        """Keep a stretch, or extend the last one if few rows between them seemed to fit."""
+        if self._stretches:
+            last = self._stretches[-1]
             if stretch.first - (last.first + last.rows) < self.GAP:
-                self._found[-1] = last._replace(rows=stretch.first + stretch.rows - last.first)
+                self._stretches[-1] = last._replace(rows=stretch.first + stretch.rows - last.first)
                 return
-        self._found.append(stretch)
+        self._stretches.append(stretch)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._sum = self._peak = 0.0
         self._first = self._last = 0
         self._origin = ""
@@ -218,14 +217,14 @@ def _marks(text: str, words: Sequence[str]) -> set[str]:
 
 
 def _covered(stretch: Misalignment, others: Sequence[Misalignment]) -> bool:
-    """Whether others cover most rows of a stretch."""
+    """Return True if others cover most rows of a stretch."""
     end = stretch.first + stretch.rows
-    known = sum(max(0, min(end, other.first + other.rows) - max(stretch.first, other.first)) for other in others)
-    return 2 * known >= stretch.rows
+    covered = sum(max(0, min(end, known.first + known.rows) - max(stretch.first, known.first)) for known in others)
+    return 2 * covered >= stretch.rows
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case, most without punctuation; in Korean and scripts without spaces, its
+    """Return the words of a text in lower case, most without punctuation; in Korean and scripts without spaces, its
     characters.
 
     >>> words_of("Come in, Tom!"), words_of("你好")
@@ -240,11 +239,11 @@ def words_of(text: str) -> list[str]:
 class WordEvidence:
     """The evidence of each word, in nats: above zero for the source, below zero for the target."""
 
-    def __init__(self, telling: dict[str, float]) -> None:
-        self._telling = telling
+    def __init__(self, nats: dict[str, float]) -> None:
+        self._nats = nats
 
     def verdict(self, source: Words, target: Words) -> str | None:
-        """What looks wrong with the languages of a row, or None.
+        """Return what looks wrong with the languages of a row, or None.
 
         >>> WordEvidence({"the": 3.0, "dog": 3.0, "il": -3.0, "cane": -3.0}).verdict(["il", "cane"], ["the", "dog"])
         'rows whose sides look exchanged'
@@ -255,8 +254,8 @@ class WordEvidence:
         return ONE_LANGUAGE if min(leans) >= CLEAR or max(leans) <= -CLEAR else None
 
     def lean(self, words: Words) -> float:
-        """By how many nats the words are more probable on the source side."""
-        return sum(filter(None, map(self._telling.get, words[:LONGEST])))
+        """Return the nats by which the words are more probable on the source side."""
+        return sum(filter(None, map(self._nats.get, words[:LONGEST])))
 
 
 def learn_evidence(rows: Sequence[Sequence[Words]], exchanged: Sequence[bool | None] | None = None) -> WordEvidence:
@@ -266,24 +265,24 @@ def learn_evidence(rows: Sequence[Sequence[Words]], exchanged: Sequence[bool | N
     nothing is known and many rows are exchanged, each word is weak evidence at first, and stronger in each round.
     """
     looks_exchanged: Sequence[bool | None] = exchanged or [False] * len(rows)
-    telling: dict[str, float] = {}
+    nats: dict[str, float] = {}
     for _ in range(_ROUNDS):
         counts = Counter[str](), Counter[str]()
         for (source, target), is_exchanged in zip(rows, looks_exchanged, strict=True):
             if is_exchanged is not None:
                 counts[is_exchanged].update(source)
                 counts[not is_exchanged].update(target)
-        telling = _log_ratios(*counts)
-        evidence = WordEvidence(telling)
+        nats = _log_ratios(*counts)
+        evidence = WordEvidence(nats)
         looks_exchanged = [evidence.lean(source) - evidence.lean(target) < -1 for source, target in rows]
-    return WordEvidence({word: value for word, value in telling.items() if abs(value) > 1})
+    return WordEvidence({word: value for word, value in nats.items() if abs(value) > 1})
 
 
 def _log_ratios(source: Counter[str], target: Counter[str]) -> dict[str, float]:
-    """By how many nats each word is more probable on the source side."""
+    """Return the nats by which each word is more probable on the source side."""
     balance = math.log((target.total() + 1) / (source.total() + 1))
     return {
         word: max(-3.0, min(3.0, math.log((source[word] + 0.5) / (target[word] + 0.5)) + balance))
         for word in source.keys() | target.keys()
-        if source[word] + target[word] >= _SEEN
+        if source[word] + target[word] >= _LEAST_OFTEN
     }

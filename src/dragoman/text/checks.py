@@ -1,7 +1,7 @@
-"""What is mended in a pair, and the rules that it may break. Each repair and each rule has a name in the report.
+"""Repairs of a pair, and the rules that it may break. Each repair and each rule has a name in the report.
 
-`mend` puts line ends and spaces around a side right. `fault` judges one pair and never
-changes its text; `alignment` judges many together, and `prepare_pairs` drops duplicates.
+`repair` corrects the line ends and the spaces around a side. `fault` judges one pair and never changes its text;
+`alignment` judges many together, and `prepare_pairs` drops duplicates.
 """
 
 import html
@@ -29,17 +29,17 @@ OTHER_LANGUAGE = "a side in another language than its column"
 # Shorter sides count as this long, because "No." for "Assolutamente no." is a fair translation.
 SHORT_CHARACTERS = 20
 
-# Invisible characters that betray damaged text: control characters, carriage returns (those at line ends are gone), the
-# Unicode line separators, byte order marks inside a text. Tab and line feed are text.
+# Invisible characters that show that a text is damaged: control characters, carriage returns (those at line ends are
+# gone), the Unicode line separators, byte order marks inside a text. Tab and line feed are text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
-# What spreadsheets show in the place of a value, in their many languages: #N/A, #REF!, #¿NOMBRE?, Err:502.
+# Errors that spreadsheets show in place of a value, in their many languages: #N/A, #REF!, #¿NOMBRE?, Err:502.
 _SPREADSHEET = re.compile(r"#(?:N/\w|Н/Д|NV|GETTING_DATA|[¡¿]?(?=[^a-z]+$)\w[\w/]*[!?])|Err:\d{3}|#{3,}")
 
 
 class CheckSettings(Settings):
-    """Which pairs are dropped from the training text. Test and dev sets that are given keep every pair."""
+    """Rules by which pairs are dropped from the training text. Separate dev and test sets keep every pair."""
 
     max_words: int | None = Field(default=250, ge=1)
     """The longest side kept, in words between spaces; left out for no limit."""
@@ -58,7 +58,7 @@ class CheckSettings(Settings):
 
 
 def fault(source: str, target: str, checks: CheckSettings) -> str | None:
-    """The first rule that a pair breaks, or None.
+    """Return the first rule that a pair breaks, or None.
 
     >>> fault("Good morning.", " ", CheckSettings())
     'empty side'
@@ -100,8 +100,8 @@ _BREAKS = re.compile(r"\s*\n\s*")
 _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 
 
-def mend(text: str, repairs: Counter[str]) -> str:
-    """The text with plain line ends and no spaces around it."""
+def repair(text: str, repairs: Counter[str]) -> str:
+    """Return the text with plain line ends and no spaces around it."""
     if "\r\n" in text:
         repairs[CARRIAGE_RETURNS] += text.count("\r\n")
         text = text.replace("\r\n", "\n")
@@ -115,7 +115,7 @@ def mend(text: str, repairs: Counter[str]) -> str:
 
 
 def has_entity(text: str) -> bool:
-    """Whether a text holds an HTML entity.
+    """Return True if a text holds an HTML entity.
 
     >>> has_entity("Rock &amp; Roll"), has_entity("AT&T; &copy 2020")
     (True, False)

@@ -24,9 +24,9 @@ class Naming(NamedTuple):
     """
 
     first_column: str | None = None
-    """Of the source, or of labelled text."""
+    """The column of the source, or of labelled text."""
     second_column: str | None = None
-    """Of the target, or of the label."""
+    """The column of the target, or of the label."""
     source_language: str | None = None
     target_language: str | None = None
     header: bool | None = None
@@ -94,8 +94,8 @@ def chosen_columns(names: Sequence[str], positions: Sequence[int | None], naming
     """Return the columns that the user chose; raise DataError if they are the same one."""
     first, second = (position or 0 for position in positions)
     if first == second:
-        one, other = naming.roles
-        raise DataError(f"{where}: data.{one}_column and data.{other}_column are the same column, {names[first]!r}")
+        roles = " and ".join(f"data.{role}_column" for role in naming.roles)
+        raise DataError(f"{where}: {roles} are the same column, {names[first]!r}")
     return Columns.at(names, (first, second), "as given")
 
 
@@ -107,17 +107,17 @@ def position_of(name: str, names: Sequence[str], where: str) -> int:
         DataError: there is none, or several in another case.
     """
     for positions in (
-        [position for position, other in enumerate(names) if other == name],
+        [at for at, known in enumerate(names) if known == name],
         [int(name) - 1] if name.isdecimal() and 1 <= int(name) <= len(names) else [],
-        [position for position, other in enumerate(names) if other.casefold() == name.casefold()],
-        [position for position, other in enumerate(names) if other.casefold().startswith(f"{name.casefold()}-")],
+        [at for at, known in enumerate(names) if known.casefold() == name.casefold()],
+        [at for at, known in enumerate(names) if known.casefold().startswith(f"{name.casefold()}-")],
     ):
         if len(positions) > 1:
             numbers = " and ".join(str(position + 1) for position in positions)
             raise DataError(f"{where}: columns {numbers} are both called {name!r}; name one by its number")
         if positions:
             return positions[0]
-    lowered = {other.casefold(): other for other in names}
+    lowered = {known.casefold(): known for known in names}
     near = get_close_matches(name.casefold(), lowered, n=1)
     meant = f"; did you mean {lowered[near[0]]!r}?" if near else ""
     raise DataError(f"{where} has no column {name!r}{meant}; columns{listed(names)}")

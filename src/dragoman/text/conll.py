@@ -71,7 +71,7 @@ def open_words(path: Path, settings: DataSettings) -> Source:
 
 
 def are_tagged_words(lines: Sequence[str]) -> bool:
-    """Return True if lines are CoNLL columns: single words, equally many on each line, with blank lines between
+    """Return True if lines are CoNLL columns: single words, the same number on each line, with blank lines between
     sentences, and few different ones in the last column.
     """
     lines = [line for line in lines if not line.startswith("# ")]
@@ -117,9 +117,9 @@ def _is_remark(line: str) -> bool:
 
 
 def _positions(path: Path, names: Sequence[str], settings: DataSettings) -> tuple[int, int]:
-    usual = ("form", "upos") if "form" in names else (names[0], names[-1])
-    given = settings.text_column, settings.label_column
-    word, label = (position_of(name or known, names, str(path)) for name, known in zip(given, usual, strict=True))
+    default = ("form", "upos") if "form" in names else (names[0], names[-1])
+    chosen = settings.text_column, settings.label_column
+    word, label = (position_of(name or known, names, str(path)) for name, known in zip(chosen, default, strict=True))
     if word == label:
         raise DataError(f"{path}: the word and the label are the same column, {word + 1}; give data.label_column")
     return word, label

@@ -1,4 +1,4 @@
-"""Which language a text is in, by py3langid. It knows how typical short pieces of text are of each of 139 languages."""
+"""Detection of the language of a text, by py3langid, which knows 139 languages by typical short pieces of text."""
 
 import math
 from collections import Counter, defaultdict
@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 from dragoman.languages import UNKNOWN_LANGUAGE
 
 _LEAST_ROWS, _LEAST_WORDS = 20, 4  # fewer clear rows say nothing of a column; rows of fewer words are not judged
-_FEWEST, _SMALLEST_SHARE = 5, 0.2  # of the rows must show which two languages a text is in
-_CHARACTERS, _FEW_CHARACTERS = 500, 50  # of a text, from the first, are looked at; the few tell two languages apart
+_FEWEST, _SMALLEST_SHARE = 5, 0.2  # rows that must show which two languages a text is in
+_CHARACTERS, _FEW_CHARACTERS = 500, 50  # looked at, from the first; the few are enough to distinguish two languages
 _LOADING = Lock()
 
 
 class Guess(NamedTuple):
-    """A language, by the tag that the detector was given, and the probability that a text is in it."""
+    """A language, by its tag in the detector, and the probability that a text is in it."""
 
     language: str
     confidence: float
 
 
 class LanguageDetector:
-    """Tells in which of its languages a text is, or that the text is in another one.
+    """A detector that finds which of its languages a text is in, or that the text is in another one.
 
     Before it reads a text, each of its languages is as probable as all others together. These are the languages with a
     code of two letters: dialects have three, and are too easily found in the language that they belong to. A language
@@ -35,7 +35,7 @@ class LanguageDetector:
         self.languages = tuple(language for language in languages if language != UNKNOWN_LANGUAGE)
 
     def guesses(self, text: str) -> list[Guess]:
-        """The languages of the detector, the most probable first; none for a text without letters.
+        """Return the languages of the detector, the most probable first; none for a text without letters.
 
         >>> [guess.language for guess in LanguageDetector(["it", "en-GB"]).guesses("Where is the station?")]
         ['en-GB', 'it']
@@ -44,12 +44,12 @@ class LanguageDetector:
             return []
         own, others = self._weights(text)
         total = sum(own.values()) + sum(others.values())
-        found = [Guess(language, own[label] / total) for language, label in self._labels.items()]
-        return sorted(found, key=lambda guess: -guess.confidence)
+        guesses = [Guess(language, own[label] / total) for language, label in self._labels.items()]
+        return sorted(guesses, key=lambda guess: -guess.confidence)
 
     def other(self, text: str) -> str | None:
-        """The code of another language, if a text is more probably in it than in all of the detector's together, and
-        is more than names.
+        """Return the code of another language, if a text is more probably in it than in all of the detector's together,
+        and is more than names.
 
         >>> detector = LanguageDetector(["en", "it"])
         >>> [detector.other(text) for text in ("Wo ist der Bahnhof?", "Dov'è la stazione?", "OK")]
@@ -67,7 +67,7 @@ class LanguageDetector:
         return {language: label for language in self.languages if (label := _label(language))}
 
     def _weights(self, text: str) -> tuple[dict[str, float], dict[str, float]]:
-        """How probable the languages of the detector are, and the others, up to one factor."""
+        """Return the probabilities of the detector's languages, and of the others, up to one factor."""
         ranked = dict(_library().rank(text[:_CHARACTERS]))
         own = {label: ranked.pop(label) for label in set(self._labels.values())}
         others = {label: weight for label, weight in ranked.items() if len(label) == 2}
@@ -75,12 +75,12 @@ class LanguageDetector:
 
 
 class ColumnLanguage:
-    """The language of a column: that of the rows it learns from, if they agree and are not `told` to be in another one.
-    Its verdict on a row depends on no others.
+    """The language of a column: that of the rows it learns from, if they agree with each other and with its `tag`, if
+    that is known. Its verdict on a row depends on no others.
     """
 
-    def __init__(self, told: str) -> None:
-        self._told = told
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
         self._clear = Counter[str]()
         self._words = defaultdict[str, set[str]](set)
 
@@ -93,12 +93,12 @@ class ColumnLanguage:
     def name(self) -> str | None:
         """The name that py3langid has for the language; None if the rows say nothing clear."""
         (name, most), (_, second) = [*self._clear.most_common(2), ("", 0), ("", 0)][:2]
-        agrees = most >= max(_LEAST_ROWS, 2 * second) and (self._told == UNKNOWN_LANGUAGE or _label(self._told) == name)
+        agrees = most >= max(_LEAST_ROWS, 2 * second) and (self._tag == UNKNOWN_LANGUAGE or _label(self._tag) == name)
         return name if agrees else None
 
     def lacks(self, text: str, words: Sequence[str]) -> bool:
-        """Whether a text is in another language. Half of its `words`, known from the rows that were learnt from, tell
-        the contrary fast.
+        """Return True if a text is in another language. It is not, and this is fast, if half of its `words` are known
+        from the rows that were learned from.
         """
         if self.name is None or len(words) < _LEAST_WORDS:
             return False
@@ -118,8 +118,8 @@ def find_direction(named: Direction, rows: Sequence[tuple[Guess, Guess]]) -> tup
     """
     sides = [(source.language, target.language) for source, target in rows]
     counts = Counter(pair for pair in sides if pair[0] != pair[1])
-    found = max(counts, key=lambda pair: counts[pair] + counts[pair[1], pair[0]], default=("", ""))
-    ways, (first, second) = [found, (found[1], found[0])], (labels := [_label(language) for language in named])
+    most = max(counts, key=lambda pair: counts[pair] + counts[pair[1], pair[0]], default=("", ""))
+    ways, (first, second) = [most, (most[1], most[0])], (labels := [_label(language) for language in named])
     if sum(counts[way] for way in ways) < max(_FEWEST, _SMALLEST_SHARE * len(rows)):
         return (first, second) if first and second and first != second else None, [False] * len(rows)
     direction, back = sorted(ways, key=lambda way: (sum(map(eq, way, labels)), counts[way]), reverse=True)
@@ -127,7 +127,7 @@ def find_direction(named: Direction, rows: Sequence[tuple[Guess, Guess]]) -> tup
 
 
 def lean(text: str, languages: Direction) -> float:
-    """Return by how many nats a text is likelier in the first of two languages."""
+    """Return the nats by which a text is likelier in the first of two languages."""
     weights = dict(_library().rank(text[:_FEW_CHARACTERS]))
     first, second = (max(weights[language], 1e-9) for language in languages)
     return math.log(first / second)
@@ -140,7 +140,7 @@ def best_guess(text: str) -> Guess:
 
 
 def prepare() -> None:
-    """Begins to load py3langid, which takes half a second, beside whatever the program does next."""
+    """Begin to load py3langid in another thread, which takes half a second."""
     Thread(target=_library, name="languages", daemon=True).start()
 
 
@@ -158,9 +158,9 @@ def _loaded() -> Any:
 
 @cache
 def _label(language: str) -> str | None:
-    """The name that py3langid has for a language, such as `no` for `nb-NO`."""
+    """Return the name that py3langid has for a language, such as `no` for `nb-NO`."""
     from langcodes import closest_match
 
     code, labels = language.partition("-")[0].lower(), _library().labels
-    found = code if code in labels else closest_match(code, labels, max_distance=1)[0]
-    return found if found in labels else None
+    label = code if code in labels else closest_match(code, labels, max_distance=1)[0]
+    return label if label in labels else None

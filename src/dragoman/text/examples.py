@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.formats.rows import Table
-from dragoman.text.checks import mend
+from dragoman.text.checks import repair
 from dragoman.text.columns import Naming, position_of
 from dragoman.text.conll import are_tagged_words, open_words
 from dragoman.text.header import judge_label_header
@@ -101,4 +101,4 @@ def _example(path: Path, number: int, text: str, label: str, depth: int | None, 
     label = shortened(label.strip(), depth)
     if not label:
         raise DataError(f"{path}:{number} has no label; every row needs a text and a label: mend the row, or remove it")
-    return Example((mend(text, repairs),), (label,), path.name, (number,))
+    return Example((repair(text, repairs),), (label,), path.name, (number,))

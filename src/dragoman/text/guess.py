@@ -1,4 +1,4 @@
-"""Which task the form of some text suggests. What trains a translator is never taken for anything else."""
+"""Guesses a task from the form of some text. Text that trains a translator is never taken for anything else."""
 
 import re
 from collections import Counter
@@ -24,36 +24,36 @@ from dragoman.text.tables import TextFile
 
 TASKS = ("classify", "tag", "language_model")
 
-Guess = tuple[str, str]
+GuessedTask = tuple[str, str]
 """A task, and the reason in words."""
 
 _LABEL = re.compile(r"[\w:./+-]*\w")
 
 
-def guess_task(settings: DataSettings) -> Guess | None:
-    """`classify`, `tag` or `language_model`, and the reason; None for parallel text, or where nothing can be said."""
+def guess_task(settings: DataSettings) -> GuessedTask | None:
+    """Return `classify`, `tag` or `language_model`, and the reason; None for parallel text, or if nothing is clear."""
     if not isinstance(settings.path, str) or settings.path == PHRASEBOOK:
         return None
     if settings.source_column or settings.target_column:
         return None
     try:
-        return _of_address(settings)
+        return _guess_address(settings)
     except (DataError, CheckpointError, OSError):
         if settings.path.startswith(HUB):
             raise  # it took long, and reading it again would take as long
-        return None  # whoever reads the text will complain
+        return None  # reading the text will raise it again
 
 
-def _of_address(settings: DataSettings) -> Guess | None:
+def _guess_address(settings: DataSettings) -> GuessedTask | None:
     path = Path(str(settings.inside(settings.path)))
     if (path / REPORT).is_file():
         task = read_object(path / REPORT).get("task")
         return (task, f"{path} was prepared for it") if task in TASKS else None
     address = sets_of(settings, files_in)["train"]
-    return _of_file(Path(str((matching(address) or [address])[0])), settings)
+    return _guess_file(Path(str((matching(address) or [address])[0])), settings)
 
 
-def _of_file(path: Path, settings: DataSettings) -> Guess | None:
+def _guess_file(path: Path, settings: DataSettings) -> GuessedTask | None:
     file = TextFile.at(path, settings.format, settings.encoding_errors, settings.quoted)
     if without_packing(path).suffix.lower() == ".conllu":
         return "tag", f"{path.name} is CoNLL-U"
@@ -62,12 +62,12 @@ def _of_file(path: Path, settings: DataSettings) -> Guess | None:
         if are_tagged_words(lines):
             return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
         if file.format == "plain":
-            return _of_lines(path, lines)
-    return _of_table(path, file.table(), settings)
+            return _guess_lines(path, lines)
+    return _guess_table(path, file.table(), settings)
 
 
-def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
-    """A column of texts, and one of few different, short values. If another one holds phrases, they may be parallel."""
+def _guess_table(path: Path, table: Table, settings: DataSettings) -> GuessedTask | None:
+    """Find a column of texts, and one of few different, short values. Another one of phrases may be parallel text."""
     if table.has_records and len(lists_in(table.first_record()[1])) > 1:
         return "tag", f"each row of {path.name} holds two lists, of words and labels"
     if not table.has_records and names_words(next(table.rows(Counter()), (0, []))[1]):
@@ -101,8 +101,8 @@ def _are_labels(column: Statistics, is_named: bool) -> bool:
     return is_named or column.distinct <= max(3, MOST_LABELS * column.rows)
 
 
-def _of_lines(path: Path, lines: Sequence[str]) -> Guess | None:
-    """Lines that begin with their label, or running text."""
+def _guess_lines(path: Path, lines: Sequence[str]) -> GuessedTask | None:
+    """Find lines that begin with their label, or running text."""
     rows = [line.split(maxsplit=1) for line in lines if line.strip()]
     counts = Counter(row[0] for row in rows)
     if (

@@ -190,7 +190,7 @@ def _judge(rules: Sequence[_Rule], first: Sequence[str], rows: Sequence[Sequence
 
 
 def _whole(rows: Sequence[Sequence[str]], first: Sequence[str]) -> list[Sequence[str]]:
-    """Return the rows with as many cells as the first."""
+    """Return the rows that have the same number of cells as the first."""
     return [row for row in rows if len(row) == len(first)]
 
 

@@ -1,4 +1,4 @@
-"""The files that settings name: those of the training text, as `train`, and those of the sets beside it."""
+"""The files that settings name: those of the training text, as `train`, and of separate dev and test sets."""
 
 import glob
 import logging
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterator[dict[str, Reading]]:
-    """Opens the pairs of the training text and of the sets beside it. `naming` may know more about the columns than the
+    """Open the pairs of the training text and of separate sets. `naming` may know more about the columns than the
     settings do.
     """
     with ExitStack() as stack:
@@ -36,32 +36,32 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
             write_phrasebook(folder)
             addresses = {name: str(folder / name) for name in ("train", "dev", "test", "new_patterns")}
-            addresses = _with_sets_beside(settings, addresses)
+            addresses = _with_separate_sets(settings, addresses)
         else:
             addresses = addresses_of(settings)
         _refuse_missing(settings, addresses)
         known = naming or settings.naming
         train = open_pairs(addresses.pop("train"), known, settings.format, settings.encoding_errors)
-        beside = known.for_other_sets(train.languages, train.columns[:2])
+        other_sets = known.for_other_sets(train.languages, train.columns[:2])
         others = {
-            name: open_pairs(address, beside, encoding_errors=settings.encoding_errors)
+            name: open_pairs(address, other_sets, encoding_errors=settings.encoding_errors)
             for name, address in addresses.items()
         }
         yield {"train": train, **others}
 
 
 def addresses_of(settings: DataSettings) -> dict[str, Address]:
-    """Where the pairs of the training text lie, and those of the sets beside it."""
-    return _with_sets_beside(settings, sets_of(settings, _pairs_in))
+    """Return the addresses of the pairs of the training text and of separate sets."""
+    return _with_separate_sets(settings, sets_of(settings, _pairs_in))
 
 
 def files_of(settings: DataSettings) -> dict[str, list[Path]]:
-    """The files of labelled or running text.
+    """Return the files of labelled or running text, by the name of the set.
 
     Raises:
         DataError: an address names the two files of parallel text, or none that exists.
     """
-    addresses = _with_sets_beside(settings, sets_of(settings, files_in))
+    addresses = _with_separate_sets(settings, sets_of(settings, files_in))
     for name, address in addresses.items():
         if isinstance(address, tuple):
             raise DataError(
@@ -74,7 +74,7 @@ def files_of(settings: DataSettings) -> dict[str, list[Path]]:
 
 
 def files_in(folder: Path) -> dict[str, Address]:
-    """The files of a folder, or of `data` inside it, that are named for a set: `train.csv`, `stsa.binary.dev`,
+    """Return the files of a folder, or of `data` inside it, that are named for a set: `train.csv`, `stsa.binary.dev`,
     `en_ewt-ud-test.conllu`; or numbered parts of it, as in `train-00000-of-00002.parquet`.
 
     Raises:
@@ -124,25 +124,25 @@ def _splits_in(address: str) -> dict[str, Address]:
             f"{address} has no split for training, only {', '.join(splits)}; name one: {address}#{splits[0]}"
         )
     if unused := ", ".join(split for split in splits if split not in used):
-        _say_once(f"{address}: splits that are not used: {unused}")
+        _log_once(f"{address}: splits that are not used: {unused}")
     return sets
 
 
 @cache
-def _say_once(note: str) -> None:
+def _log_once(note: str) -> None:
     log.info("%s", note)
 
 
 def sets_of(settings: DataSettings, sets_in: Callable[[Path], dict[str, Address]]) -> dict[str, Address]:
-    """The address of the training text, and of the sets that a folder or a data set of the hub holds."""
+    """Return the addresses of the training text, and of the sets that a folder or a data set of the hub holds."""
     path = settings.inside(settings.path)
     if isinstance(path, str) and path.startswith(HUB):
         return _splits_in(path)
     return sets_in(Path(path)) if isinstance(path, str) and Path(path).is_dir() else {"train": path}
 
 
-def _with_sets_beside(settings: DataSettings, addresses: Mapping[str, Address]) -> dict[str, Address]:
-    """With the dev and test sets that are given, and without those to be split off."""
+def _with_separate_sets(settings: DataSettings, addresses: Mapping[str, Address]) -> dict[str, Address]:
+    """Add the separate dev and test sets, and remove those to be split off."""
     sets = dict(addresses)
     for name, address in (("dev", settings.dev_path), ("test", settings.test_path)):
         if address is not None:
@@ -153,7 +153,7 @@ def _with_sets_beside(settings: DataSettings, addresses: Mapping[str, Address]) 
 
 
 def _pairs_in(folder: Path) -> dict[str, Address]:
-    """The sets of a folder of prepared pairs, or those that files are named for, as in `dev.tsv`."""
+    """Return the sets of a folder of prepared pairs, or those that files are named for, as in `dev.tsv`."""
     if (folder / REPORT).is_file():
         splits = [name for name, split in read_report(folder).splits.items() if split.pairs]
         shards = {name: str(Path(glob.escape(str(folder)), shards_of(name))) for name in splits}
@@ -166,7 +166,7 @@ def _pairs_in(folder: Path) -> dict[str, Address]:
 
 
 def _refuse_missing(settings: DataSettings, addresses: Mapping[str, Address]) -> None:
-    """Refuses missing pairs, and says where they can be had, if `origin` does."""
+    """Refuse missing pairs, and name the `origin` of the text in the message, if it is known."""
     for address in addresses.values():
         for name in [address] if isinstance(address, str) else address:
             is_elsewhere = name.startswith(HUB) or is_pattern(name)

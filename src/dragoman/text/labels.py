@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Task = Literal["classify", "tag"]
-"""Whether a text has one label, or each of its words has one."""
+"""`classify` if a text has one label, `tag` if each of its words has one."""
 
 OUTSIDE = "O"
 """The BIO label of a word that belongs to no entity."""
@@ -31,7 +31,7 @@ class Example(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """Where it stood, as in corpus.csv:17."""
+        """The place of the first part, as in corpus.csv:17."""
         return self.place(0)
 
     def place(self, part: int) -> str:
@@ -40,20 +40,20 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """Examples that can be read, as often as wanted."""
+    """Examples that can be read any number of times."""
 
     name: str
     reason: str
-    """How it is read, and why so."""
+    """The way in which it is read, and why."""
     read: Callable[[Counter[str]], Iterator[Example]]
-    """Yields the examples, and counts what is mended."""
+    """Yields the examples, and counts repairs."""
     columns: tuple[str, str] | None = None
     """The names of the columns of the text and the label, or their numbers from 1."""
 
 
 def shortened(label: str, depth: int | None) -> str:
-    """The first `depth` parts of a label, between colons. It is shown on one line, so line breaks become spaces. Equal
-    labels are one string, which saves a third of the memory of tagged text.
+    """Return the first `depth` parts of a label, between colons. It is shown on one line, so line breaks become spaces.
+    Equal labels are one string, which saves a third of the memory of tagged text.
 
     >>> shortened("NUM:dist", 1), shortened("very\\ngood", None)
     ('NUM', 'very good')
@@ -63,8 +63,8 @@ def shortened(label: str, depth: int | None) -> str:
 
 
 def is_bio(labels: Collection[str]) -> bool:
-    """Whether labels mark entities in the BIO scheme: B-type at the beginning of one, I-type inside, O outside (IOB2,
-    Tjong Kim Sang and Veenstra 1999).
+    """Return True if labels mark entities in the BIO scheme: B-type at the beginning of an entity, I-type inside, O
+    outside (IOB2, Tjong Kim Sang and Veenstra 1999).
 
     >>> is_bio({"O", "B-person", "I-person"}), is_bio({"O", "B-"})
     (True, False)
@@ -73,8 +73,8 @@ def is_bio(labels: Collection[str]) -> bool:
 
 
 def begun(labels: Sequence[str]) -> tuple[str, ...]:
-    """BIO labels whose entities all begin with B-, as in IOB2. One that begins with I- is a mistake, or of the older
-    scheme IOB1 (Ramshaw and Marcus 1995).
+    """Return BIO labels whose entities all begin with B-, as in IOB2. An entity that begins with I- is a mistake, or of
+    the older scheme IOB1 (Ramshaw and Marcus 1995).
 
     >>> begun(["I-person", "B-person", "I-person", "O"])
     ('B-person', 'B-person', 'I-person', 'O')

@@ -101,7 +101,7 @@ def languages_of(columns: Columns, naming: Naming, file_name: str) -> PairLangua
     >>> languages_of(Columns("English", "Italiano", ""), Naming(), "x.csv").named
     ('en', 'it')
     """
-    named = (_language_beside(columns.first, columns.second), _language_beside(columns.second, columns.first))
+    named = (_language_next_to(columns.first, columns.second), _language_next_to(columns.second, columns.first))
     reason = f"from the names {columns.first} and {columns.second}" if any(named) else ""
     if not any(named) and (of_file := languages_in(file_name)):
         are_numbers = columns.first.isdecimal() and columns.second.isdecimal()
@@ -152,9 +152,9 @@ def check_languages(
     )
 
 
-def _language_beside(name: str, other: str) -> str | None:
+def _language_next_to(name: str, neighbour: str) -> str | None:
     """Return the language of a name next to another; "mt" next to a source is a machine's translation, not Maltese."""
-    return None if name.lower() in OUTPUTS and side_of(other) == SOURCE else language_of(name)
+    return None if name.lower() in OUTPUTS and side_of(neighbour) == SOURCE else language_of(name)
 
 
 def _completed(chosen: Sequence[int | None], names: Sequence[str], where: str) -> list[int]:
@@ -200,7 +200,7 @@ class _Pair(NamedTuple):
     expected: Sequence[str | None]
     """The languages by the user or the model."""
     wanted: Sequence[str | None]
-    """Those, or else the languages in the name of the file."""
+    """The expected languages, or else those in the name of the file."""
     has_no_others: bool
     """True if the table has only these two columns."""
 
@@ -215,7 +215,7 @@ class _Pair(NamedTuple):
     def fits(self, languages: Sequence[str | None]) -> int:
         """Return how many of the two languages are these, whatever their region or script."""
         pairs = zip(self.languages, languages, strict=True)
-        return sum(bool(one and other and same_language(one, other)) for one, other in pairs)
+        return sum(bool(own and wanted and same_language(own, wanted)) for own, wanted in pairs)
 
     @property
     def evidence(self) -> Evidence:
@@ -223,7 +223,7 @@ class _Pair(NamedTuple):
 
     @property
     def weight(self) -> tuple[int, ...]:
-        """What decides between pairs with the same evidence: first the wanted languages, then names of one word."""
+        """Decides between pairs with the same evidence: first by the wanted languages, then by names of one word."""
         exact = sum(
             language is not None and language == code
             for language, code in zip(self.languages, self.wanted, strict=True)
@@ -233,8 +233,8 @@ class _Pair(NamedTuple):
     @property
     def may_have_other_side(self) -> bool:
         """True if the column that is not named for a side may be the other side."""
-        other = self.target if self.source.side else self.source
-        return bool(other.language) or role_of(other.name) == TEXT or self.has_no_others
+        column = self.target if self.source.side else self.source
+        return bool(column.language) or role_of(column.name) == TEXT or self.has_no_others
 
 
 _RULES: tuple[tuple[Callable[[_Pair], object], Evidence], ...] = (

@@ -66,8 +66,8 @@ def report_input(reading: Reading, rows: int, sha256: dict[str, str]) -> InputRe
 def report_splits(splits: Mapping[str, WrittenSplit], origins: Mapping[str, str]) -> dict[str, SplitReport]:
     """Report on each set, and on the sentences that are in two of them."""
 
-    def leaks_from(other: str, name: str) -> Leaks:
-        source, target = shared_sentences(splits[other].sentences, splits[name].sentences)
+    def leaks_from(other_name: str, name: str) -> Leaks:
+        source, target = shared_sentences(splits[other_name].sentences, splits[name].sentences)
         places = np.flatnonzero(source | target)
         first = splits[name].origin(int(places[0])) if len(places) else None
         return Leaks(sources=int(source.sum()), targets=int(target.sum()), either=len(places), first=first)

@@ -27,7 +27,7 @@ from dragoman.text.checks import (
     fault,
     has_entity,
     is_misread,
-    mend,
+    repair,
 )
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import Longest, Tally
@@ -155,8 +155,10 @@ class PairSet:
         """Return True for each pair with a text whose many partners do not resemble each other."""
         # read in any order, which takes half the time
         columns = (np.ascontiguousarray(self.keys()[name].T) for name in ("keys", "words", "lengths"))
-        (source, target), (source_words, target_words), (one, other) = columns
-        return repeating(source, target, target_words, one, other) | repeating(target, source, source_words, other, one)
+        (sources, targets), (source_words, target_words), (source_lengths, target_lengths) = columns
+        return repeating(sources, targets, target_words, source_lengths, target_lengths) | repeating(
+            targets, sources, source_words, target_lengths, source_lengths
+        )
 
     def tally(self, kind: str, chosen: np.ndarray) -> dict[str, Tally]:
         """Count the pairs that are `chosen`, by True, as a kind, unless there are none."""
@@ -175,15 +177,15 @@ class PairSet:
     def _add(self, pair: Pair, lines: IO[bytes], keys: IO[bytes], detector: AlignmentDetector) -> None:
         self.observed.rows += 1
         origin = pair.origin
-        source = mend(pair.source, self.observed.repairs)
-        target = mend(pair.target, self.observed.repairs)
+        source = repair(pair.source, self.observed.repairs)
+        target = repair(pair.target, self.observed.repairs)
         words = words_of(source), words_of(target)
         reason = pair.fault or fault(source, target, self._checks)
         if sorted((source, target)) == self._header:
             reason = HEADER
         verdict = None if reason else self._side_languages.verdict(source, target, *words)
         straight = (target, source, words[::-1]) if verdict == EXCHANGED else (source, target, words)
-        detector.see(*straight, origin)
+        detector.add(*straight, origin)
         if verdict == OTHER_LANGUAGE and self._checks.drop_other_languages:
             reason = OTHER_LANGUAGE
         elif verdict == EXCHANGED and self._exchanged == "drop":

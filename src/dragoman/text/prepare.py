@@ -1,8 +1,8 @@
-"""Text becomes a folder of prepared text: `train`, `dev` and `test`, and a report, `data.json`.
+"""Prepares text in a folder: `train`, `dev` and `test`, and a report, `data.json`.
 
-There is one way for pairs, labelled texts and running text. They are read (`inputs`, `readers`, `examples`), checked
-(`checks`), split without leaks (`split`) and written with a report (`report`); what differs between them stands in
-`prepare_pairs`, `prepare_labelled` and `prepare_running`. A folder made from the same text before is used as it is.
+Pairs, labelled texts and running text take the same steps. They are read (`inputs`, `readers`, `examples`), checked
+(`checks`), split without leaks (`split`) and written with a report (`report`); their differences are in
+`prepare_pairs`, `prepare_labelled` and `prepare_running`. A folder that was made from the same text is used as it is.
 """
 
 import logging
@@ -27,8 +27,8 @@ from dragoman.text.report import REPORT, DataReport, LabelledReport, TextReport
 from dragoman.text.settings import DataSettings
 
 Text = PairText | LabelledText | RunningText
-"""Text that settings name. Each kind can `fill` a new folder, and say by `identity` and `changes` whether the report
-in a folder is on this text."""
+"""Text that settings name. Each kind can `fill` a new folder; by `identity` and `changes`, the report in a folder is
+compared with the text."""
 
 log = logging.getLogger(__name__)
 
@@ -36,18 +36,17 @@ log = logging.getLogger(__name__)
 def prepare_data(
     data: DataSettings | Address, folder: Path | str, progress: Progress | bool = True, **settings: Any
 ) -> DataReport:
-    """Reads, checks and splits parallel text into `folder`. A folder made from the same text before is used as it is.
+    """Read, check and split parallel text into `folder`. A folder that was made from the same text is used as it is.
 
     `data` is the address of the text, with the `settings` that differ from the defaults, as in `source_language="en"`;
     or both together.
 
-    Prepared data given as text is copied. Each line of a split is a JSON list of source and target. Sets that are given
-    beside the training text keep every pair in order, so that other files stay aligned with them; their faults are only
-    counted.
+    If the text is prepared data, it is copied. Each line of a split is a JSON list of source and target. Separate dev
+    and test sets keep every pair in order, so that other files stay aligned with them; their faults are only counted.
 
     Raises:
         DataError: the text cannot be read or used, or `folder` was made from other text.
-        DiskFull: nothing is left behind.
+        DiskFull: the disk is full; the new folder is removed.
     """
     if isinstance(data, DataSettings):
         chosen = data.but(**settings)
@@ -60,28 +59,28 @@ def prepare_data(
 def prepare_labelled(
     settings: DataSettings, task: Task, folder: Path | str, progress: Progress | bool = True
 ) -> LabelledReport:
-    """Prepares texts with a label each, or with a label for each word. Dev and test sets that are given keep every
-    example; those that are not are held out of the training text.
+    """Prepare texts with a label each, or with a label for each word. Separate dev and test sets keep every example;
+    without them, some are held out of the training text.
 
     Raises:
         DataError: the text cannot be read or is not labelled, or `folder` was made from other text.
-        DiskFull: nothing is left behind.
+        DiskFull: the disk is full; the new folder is removed.
     """
     return _prepare(LabelledText.read(settings, task, as_progress(progress)), Path(folder))
 
 
 def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress | bool = True) -> TextReport:
-    """Prepares running text: holds out its end for dev and test unless they are given.
+    """Prepare running text, and hold out its end for dev and test unless they are separate.
 
     Raises:
         DataError: the text cannot be read or is too short, or `folder` was made from other text.
-        DiskFull: nothing is left behind.
+        DiskFull: the disk is full; the new folder is removed.
     """
     return _prepare(RunningText(settings, as_progress(progress)), Path(folder))
 
 
 def is_made_from(folder: Path, settings: DataSettings, task: str) -> bool:
-    """Whether a folder was prepared from the text that `settings` name, by the same rules."""
+    """Return True if a folder was prepared from the text that `settings` name, by the same rules."""
     with _opened(settings, task) as text:
         return text.read_report(folder).identity == text.identity
 
@@ -109,7 +108,7 @@ def _prepare(text: Text, folder: Path) -> Any:
 
 
 def announce(report: DataReport | LabelledReport | TextReport) -> None:
-    """Logs what was dropped, and the warnings."""
+    """Log what was dropped, and the warnings."""
     for note in report.notes():
         log.info("%s", note)
     for warning in report.warnings:
@@ -117,7 +116,7 @@ def announce(report: DataReport | LabelledReport | TextReport) -> None:
 
 
 def _reused(text: Text, folder: Path) -> Any:
-    """The report of a folder made before, if it is whole and was made from the same text."""
+    """Return the report of an existing folder; raise DataError if it was made from other text, or is damaged."""
     report: Any = text.read_report(folder)
     if report.identity != text.identity:
         changes = "; ".join(text.changes(report))
@@ -133,12 +132,12 @@ def _reused(text: Text, folder: Path) -> Any:
 
 @contextmanager
 def _no_parents_left(folder: Path) -> Iterator[None]:
-    """Removes the folders that were made to hold this one if the text is refused."""
+    """Remove the folders that were made to hold this one if the text is refused."""
     missing = [parent for parent in folder.parents if not parent.exists()]
     try:
         yield
     except DataError:
         for parent in missing:
-            with suppress(OSError):  # somebody else keeps something there
+            with suppress(OSError):  # it holds other files
                 parent.rmdir()
         raise

@@ -1,4 +1,4 @@
-"""Labelled text on its way into a folder: read into memory, checked, and split by label with equal texts together.
+"""Prepares labelled text: reads it into memory, checks it, and splits it by label with equal texts together.
 
 A line is `["text", "label"]` for a classifier, `[["word", …], ["label", …]]` for a tagger. Memory holds about 0.4 kB a
 text with one label, and 0.11 kB a tagged word.
@@ -21,7 +21,7 @@ from dragoman.text.examples import open_source
 from dragoman.text.inputs import files_of
 from dragoman.text.labels import Example, Task, begun, is_bio
 from dragoman.text.phrasebook import Sentence, read_phrasebook
-from dragoman.text.report import Found, LabelledReport, LabelledSplit, read_labelled_report
+from dragoman.text.report import ExampleTally, LabelledReport, LabelledSplit, read_labelled_report
 from dragoman.text.settings import PHRASEBOOK, DataSettings
 from dragoman.text.split import held_out_sizes, hold_out, one_form, refuse_too_few, sentence_key
 
@@ -47,7 +47,7 @@ Splits = Mapping[str, Sequence[Example]]
 
 
 class LabelledText:
-    """The examples of the training text, as `train`, and of the sets beside it, in memory."""
+    """The examples of the training text, as `train`, and of separate sets, in memory."""
 
     read_report = staticmethod(read_labelled_report)
 
@@ -57,12 +57,12 @@ class LabelledText:
         self.examples: dict[str, list[Example]] = {}
         self._names: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
-        """How each set was read, and why so."""
+        """The way in which each set was read, and why."""
         self._repairs = Counter[str]()
 
     @classmethod
     def read(cls, settings: DataSettings, task: Task, progress: Progress) -> Self:
-        """Reads all examples."""
+        """Read all examples."""
         text = cls(settings, task)
         if settings.path == PHRASEBOOK:
             text.examples, text._reasons = _phrasebook(settings, task), {"train": "the built-in phrasebook"}
@@ -87,7 +87,7 @@ class LabelledText:
         return [] if report.task == self._task else [f"it is for the task {report.task}"]
 
     def fill(self, folder: Path) -> LabelledReport:
-        """Writes the splits into a new folder."""
+        """Write the splits into a new folder."""
         splits, origins, findings = self._split()
         labels = dict(sorted(Counter(label for example in splits["train"] for label in example.labels).items()))
         more, warnings = _judge(splits, labels)
@@ -125,11 +125,11 @@ class LabelledText:
                 self._reasons[name] = f"the labels of {source.name} are hidden ({HIDDEN}), so it is not used"
                 continue
             self.examples[name], self._names[name], self._reasons[name] = examples, source.name, source.reason
-        if self._task == "tag" and is_bio({label for each in self.examples["train"] for label in each.labels}):
+        if self._task == "tag" and is_bio({label for example in self.examples["train"] for label in example.labels}):
             self._begin_entities()
 
     def _begin_entities(self) -> None:
-        """Gives each entity of all sets its B-, because so they are predicted and scored."""
+        """Let each entity of all sets begin with B-, because entities are predicted and scored in this form."""
         for name, examples in self.examples.items():
             self.examples[name] = [example._replace(labels=begun(example.labels)) for example in examples]
             count = sum(
@@ -138,16 +138,16 @@ class LabelledText:
             if count:
                 self._reasons[name] += f"; {count:,} labels I-… that begin an entity became B-…"
 
-    def _split(self) -> tuple[dict[str, Sequence[Example]], dict[str, str], dict[str, Found]]:
-        """The splits, where each is from, and what was dropped on the way."""
+    def _split(self) -> tuple[dict[str, Sequence[Example]], dict[str, str], dict[str, ExampleTally]]:
+        """Return the splits, their origins, and the examples that were dropped or noted."""
         settings = self._settings
-        beside = {name: examples for name, examples in self.examples.items() if name != "train"}
+        separate = {name: examples for name, examples in self.examples.items() if name != "train"}
         train, findings = self._cleaned()
-        asked = {name: getattr(settings, f"{name}_size") for name in ("test", "dev") if name not in beside}
+        asked = {name: getattr(settings, f"{name}_size") for name in ("test", "dev") if name not in separate}
         wanted, reason = held_out_sizes(asked, len(train), HELD_OUT, "examples")
         refuse_too_few(f"{settings.path} leaves {len(train):,} different examples", len(train), wanted)
         _refuse_one_label(settings, self._task, train)
-        keys = {sentence_key(example.text) for examples in beside.values() for example in examples} if wanted else ()
+        keys = {sentence_key(example.text) for examples in separate.values() for example in examples} if wanted else ()
         sides = hold_out(train, wanted, settings.seed, keys)
         for name, size in wanted.items():
             if size and name not in sides:
@@ -158,36 +158,36 @@ class LabelledText:
                 )
         held_out = f"held out of the training text with seed {settings.seed}, by label, equal texts together: {reason}"
         origins = {"train": "the rest" if wanted else "given", **dict.fromkeys(wanted, held_out)}
-        origins |= {name: f"given: {self._names[name]}" if self._names else "given" for name in beside}
+        origins |= {name: f"given: {self._names[name]}" if self._names else "given" for name in separate}
         splits: dict[str, Sequence[Example]] = {
             name: [example for example, side in zip(train, sides, strict=True) if side == name]
             for name in ("train", *wanted)
         }
-        splits |= beside
+        splits |= separate
         return {name: splits[name] for name in ("train", "dev", "test", *splits)}, origins, findings
 
-    def _cleaned(self) -> tuple[list[Example], dict[str, Found]]:
-        """Training examples without empty texts and, if asked for, without duplicates; and what was found."""
+    def _cleaned(self) -> tuple[list[Example], dict[str, ExampleTally]]:
+        """Return the training examples without empty texts and, if set, without duplicates; and the findings."""
         drop_duplicates = self._settings.checks.drop_duplicates
         train = [example for example in self.examples["train"] if example.text.strip()]
         empty = {
             name: [example.origin for example in examples if not example.text.strip()]
             for name, examples in self.examples.items()
         }
-        seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
-        kept, again = [], []
+        known: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+        kept, repeated = [], []
         for example in train:
-            if example[:2] in seen:
-                again.append(example.origin)
-            if example[:2] not in seen or not drop_duplicates:
+            if example[:2] in known:
+                repeated.append(example.origin)
+            if example[:2] not in known or not drop_duplicates:
                 kept.append(example)
-            seen.add(example[:2])
+            known.add(example[:2])
         places = {
             EMPTY: empty.pop("train"),
             KEPT_EMPTY: [origin for origins in empty.values() for origin in origins],
-            DUPLICATES_DROPPED if drop_duplicates else DUPLICATES: again,
+            DUPLICATES_DROPPED if drop_duplicates else DUPLICATES: repeated,
         }
-        return kept, _found(places)
+        return kept, _tallies(places)
 
     def _write(self, folder: Path, name: str, split: Sequence[Example], origin: str) -> LabelledSplit:
         path, is_tagged = split_of(folder, name), self._task == "tag"
@@ -200,7 +200,7 @@ class LabelledText:
 
 
 def are_hidden(examples: Sequence[Example]) -> bool:
-    """Whether the labels of a set are kept secret, as in the tests of GLUE."""
+    """Return True if the labels of a set are kept secret, as in the tests of GLUE."""
     return {label for example in examples for label in example.labels} == {HIDDEN}
 
 
@@ -213,7 +213,7 @@ def _phrasebook(settings: DataSettings, task: Task) -> dict[str, list[Example]]:
 
 
 def _labelled(sentence: Sentence, task: Task) -> Example:
-    """The topic of a sentence of the phrasebook, or the part of speech of each of its words."""
+    """Label a sentence of the phrasebook with its topic, or each of its words with its part of speech."""
     file, _, line = sentence.origin.rpartition(":")
     number = int(line.partition(".")[0])
     if task == "classify":
@@ -223,7 +223,7 @@ def _labelled(sentence: Sentence, task: Task) -> Example:
 
 
 def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
-    """Refuses training text that no classifier or tagger can learn from, and what is no labelled text."""
+    """Refuse training text that no classifier or tagger can learn from, and text without labels."""
     name, advice = settings.path, _advice(task)
     for example in examples:
         for at, label in enumerate(example.labels):
@@ -262,24 +262,24 @@ def _advice(task: Task) -> str:
     return "say which columns hold them: --set data.text_column=NAME --set data.label_column=NAME"
 
 
-def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Found], list[str]]:
-    """Contradictions, leaks and unknown labels in splits as they are written, and those that a user should act on as
-    sentences; `labels` are those of training.
+def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, ExampleTally], list[str]]:
+    """Return the contradictions, leaks and unknown labels in the final splits, and warnings about them; `labels` are
+    those of training.
     """
     keys = {name: [sentence_key(example.text) for example in split] for name, split in splits.items()}
     places = {CONFLICTS: _conflicting(splits["train"], keys["train"])}
     warnings = []
     for name, split in splits.items():
-        for other in ("train", "dev"):
-            if name == "train" or other == name:
+        for earlier in ("train", "dev"):
+            if name == "train" or earlier == name:
                 continue
-            known = set(keys[other])
+            known = set(keys[earlier])
             shared = [example.origin for example, key in zip(split, keys[name], strict=True) if key in known]
-            places[f"{name} texts that stand in {other} too"] = shared
+            places[f"{name} texts that stand in {earlier} too"] = shared
             if shared:
-                why = "" if other == "train" else "the best checkpoint is chosen on dev, so "
+                why = "" if earlier == "train" else "the best checkpoint is chosen on dev, so "
                 warnings.append(
-                    f"{len(shared):,} of {len(split):,} {name} texts stand in {other} too (first at {shared[0]}): "
+                    f"{len(shared):,} of {len(split):,} {name} texts stand in {earlier} too (first at {shared[0]}): "
                     f"{why}a score on them flatters"
                 )
         unknown = [example.origin for example in split if not labels.keys() >= set(example.labels)]
@@ -289,16 +289,17 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Found],
                 f"{len(unknown):,} of {len(split):,} {name} examples have a label that train lacks (first at "
                 f"{unknown[0]}): they can't be predicted, and count as wrong"
             )
-    warnings += _alike(splits)
+    warnings += _nearly_equal(splits)
     if conflicts := places[CONFLICTS]:
         warnings.append(
             f"{len(conflicts):,} training examples have a text that stands in train with another label too (first at "
             f"{conflicts[0]})"
         )
-    return _found(places), warnings
+    return _tallies(places), warnings
 
 
-def _alike(splits: Splits) -> Iterator[str]:
+def _nearly_equal(splits: Splits) -> Iterator[str]:
+    """Yield warnings about labels that differ only in case or spaces."""
     counts, first = Counter[str](), dict[str, str]()
     for example in (example for split in splits.values() for example in split):
         counts.update(example.labels)
@@ -315,12 +316,14 @@ def _alike(splits: Splits) -> Iterator[str]:
             yield f"labels that differ only in case or spaces: {named}; write them alike if they mean one thing"
 
 
-def _found(places: Mapping[str, Sequence[str]]) -> dict[str, Found]:
-    return {kind: Found(count=len(where), first=where[0]) for kind, where in places.items() if where}
+def _tallies(places: Mapping[str, Sequence[str]]) -> dict[str, ExampleTally]:
+    return {kind: ExampleTally(count=len(where), first=where[0]) for kind, where in places.items() if where}
 
 
 def _conflicting(train: Sequence[Example], keys: Sequence[int]) -> list[str]:
-    """Where equal texts have other labels. Words are compared exactly, because case and marks decide their labels."""
+    """Return the places of equal texts with different labels. Words are compared exactly, because case and marks decide
+    their labels.
+    """
     texts = [example.parts if len(example.parts) > 1 else key for example, key in zip(train, keys, strict=True)]
     labels: dict[object, set[tuple[str, ...]]] = {}
     for example, text in zip(train, texts, strict=True):

@@ -1,6 +1,6 @@
-"""Parallel text on its way into a folder: each input is streamed once into a `PairSet`, split, and reported on.
+"""Prepares parallel text: streams each input once into a `PairSet`, splits it, and reports on it.
 
-The split follows from the keys of the pairs. Then the lines of the training text are dealt out to its sets.
+The split follows from the keys of the pairs. Then the lines of the training text are distributed to its sets.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Running text on its way into a folder: copied piece by piece, then its end is cut off for dev and test.
+"""Prepares running text: copies it piece by piece, then cuts off its end for dev and test.
 
 Nothing is dropped but byte order marks and the carriage returns before line ends; a last line without `\\n` gets one.
 """
@@ -34,15 +34,15 @@ LEAST_CHARACTERS = 1_000
 LEAST_HELD_OUT = 50
 """Fewer characters of dev or test text are refused; white space at both ends is not counted."""
 FURTHEST = 2
-"""How far before its place a cut may move to find the end of a line or a word: so many times the size of the part."""
+"""The furthest that a cut may move back to find the end of a line or a word, as a multiple of the size of the part."""
 _BLOCK = 1 << 20
 """Bytes that are read at a time."""
 _FURTHEST_BYTES = 1 << 24
-"""The most bytes before its place in which a cut looks for the end of a line or a word."""
+"""The most bytes that a cut may move back."""
 
 
 class RunningText:
-    """The training text, as `train`, and the texts beside it. Memory holds a piece of the text at a time."""
+    """The training text, as `train`, and separate ones. Memory holds a piece of the text at a time."""
 
     read_report = staticmethod(read_text_report)
 
@@ -58,7 +58,7 @@ class RunningText:
         return []
 
     def fill(self, folder: Path) -> TextReport:
-        """Writes the splits into a new folder."""
+        """Write the splits into a new folder."""
         characters = Counter[str]()
         identity = self._copy(folder, characters)
         origins = dict.fromkeys(characters, "given") | {name: f"given: {text}" for name, text in self._names.items()}
@@ -77,7 +77,7 @@ class RunningText:
         )
 
     def _sets(self) -> Iterator[tuple[str, Iterator[str]]]:
-        """Each text that is named, in pieces; of the phrasebook, the English sentences of a set."""
+        """Yield the name of each set and its text in pieces; for the phrasebook, the English sentences."""
         settings = self._settings
         if settings.path == PHRASEBOOK:
             for name in ("dev", "test"):
@@ -92,8 +92,8 @@ class RunningText:
             yield name, chain.from_iterable(_pieces(file, settings) for file in files)
 
     def _read(self, take: Callable[[str, str], None]) -> str:
-        """Hands on the texts, piece by piece, each with the name of its set. Returns their identity: the SHA-256 of a
-        JSON list of names and texts, which is hashed as it is written.
+        """Pass on each piece of the texts with the name of its set. Return the SHA-256 of a JSON list of these,
+        which is hashed piece by piece.
         """
         digest = hashlib.sha256(b"[")
         with self._progress.track("read the text", unit="lines") as advance:
@@ -128,17 +128,17 @@ class RunningText:
             )
         for name in ("dev", "test"):
             if (count := sum(len(piece.strip()) for piece in read_text(folder, name))) < LEAST_HELD_OUT:
-                given = self._names.get(name)
-                whole = given or f"the end of {_named(settings.path)}"
+                separate = self._names.get(name)
+                whole = separate or f"the end of {_named(settings.path)}"
                 raise DataError(
                     f"{whole} is too short to be the {name} text: without white space at its ends it has {count:,} "
                     f"characters, and a language model is measured on at least {LEAST_HELD_OUT}; name a longer text "
-                    f"with data.{name}_path" + (", or leave it out" if given else "")
+                    f"with data.{name}_path" + (", or leave it out" if separate else "")
                 )
 
 
 def _hold_out(folder: Path, characters: Counter[str]) -> dict[str, str]:
-    """Cuts missing test and dev texts off the end of the training text; returns where they are from."""
+    """Cut missing test and dev texts off the end of the training text; return their origins."""
     origins: dict[str, str] = {}
     size = int(HELD_OUT * text_of(folder, "train").stat().st_size)
     for name in ("test", "dev"):
@@ -150,7 +150,7 @@ def _hold_out(folder: Path, characters: Counter[str]) -> dict[str, str]:
 
 
 def _pieces(file: Path, settings: DataSettings) -> Iterator[str]:
-    """A text in pieces: a file, or the column of texts in a data set of the hub or in Parquet."""
+    """Yield a text in pieces: a file, or the column of texts in a data set of the hub or in Parquet."""
     if not (file.as_posix().startswith(HUB) or file.suffix.lower() == ".parquet"):
         _refuse_table(file)
         yield from read_running(file, settings.encoding_errors)
@@ -175,9 +175,9 @@ def _refuse_table(file: Path) -> None:
 
 
 def _cut(folder: Path, size: int, name: str) -> int:
-    """Moves the end of the training text, `size` bytes or more, to the text called `name`; returns how many characters
-    were moved. The cut lies after the last line end before that place, or else after the last space, but at most
-    `FURTHEST` times `size`, or 16 MiB, before it.
+    """Move the end of the training text, `size` bytes or more, to the text called `name`; return the number of
+    characters that were moved. The cut is after the last line end before that place, or else after the last space, but
+    at most `FURTHEST` times `size`, or 16 MiB, before it.
     """
     path = text_of(folder, "train")
     with open(path, "r+b") as whole, open(text_of(folder, name), "wb") as rest:

@@ -16,18 +16,18 @@ T = TypeVar("T")
 
 
 def read_split(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
-    """The pairs of one split of prepared data, in order."""
+    """Yield the pairs of one split of prepared data, in order."""
     return chain.from_iterable(map(read_pairs, parts_of(Path(folder), name) or [_file_of(Path(folder), name)]))
 
 
 def parts_of(folder: Path, name: str) -> list[Path]:
-    """The file of one split of prepared pairs, or the shards that a cluster wrote; none if there is no such split."""
+    """Return the file of one split of prepared pairs, or the shards that a cluster wrote; none without such a split."""
     whole = split_of(folder, name)
     return [whole] if whole.is_file() else sorted(folder.glob(shards_of(name)))
 
 
 def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
-    """The pairs of a file of JSON lines, each a list of source and target, as prepared data holds them.
+    """Yield the pairs of a file of JSON lines, each a list of source and target, as in prepared data.
 
     Raises:
         DataError: the file cannot be read, or a line is no such list.
@@ -36,7 +36,7 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def read_examples(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
-    """The texts of one split and the label of each, in order.
+    """Yield the texts of one split and the label of each, in order.
 
     Raises:
         DataError: the folder has no such split, or a line of it is damaged.
@@ -45,7 +45,7 @@ def read_examples(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
 
 
 def read_tagged(folder: Path | str, name: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The sentences of one split, each as its words and the label of each word, in order.
+    """Yield the sentences of one split, each as its words and the label of each word, in order.
 
     Raises:
         DataError: the folder has no such split, or a line of it is damaged.
@@ -54,14 +54,14 @@ def read_tagged(folder: Path | str, name: str) -> Iterator[tuple[list[str], list
 
 
 def read_text(folder: Path | str, name: str) -> Iterator[str]:
-    """One part of prepared running text, `train`, `dev` or `test`, in pieces."""
+    """Yield one part of prepared running text, `train`, `dev` or `test`, in pieces."""
     with open(text_of(Path(folder), name), encoding="utf-8", newline="") as file:
         while piece := file.read(_BLOCK):
             yield piece
 
 
 def read_text_lines(folder: Path | str, name: str) -> Iterator[str]:
-    """The lines of one part of prepared running text."""
+    """Yield the lines of one part of prepared running text."""
     with open(text_of(Path(folder), name), encoding="utf-8", newline="\n") as file:
         yield from file
 
@@ -90,13 +90,13 @@ def evenly_spaced_from_first(items: Sequence[T], wanted: int) -> list[T]:
 def _file_of(folder: Path, name: str) -> Path:
     path = split_of(folder, name)
     if not path.is_file():
-        known = [other for other in ("train", "dev", "test", "new_patterns") if split_of(folder, other).is_file()]
-        raise DataError(f"{folder} has no {name} set; it has {', '.join(known) or 'none'}")
+        sets = [known for known in ("train", "dev", "test", "new_patterns") if split_of(folder, known).is_file()]
+        raise DataError(f"{folder} has no {name} set; it has {', '.join(sets) or 'none'}")
     return path
 
 
 def _lines(path: Path, what: str, fits: Callable[[Any], bool]) -> Iterator[Any]:
-    """The content of each line, which is a list of two that `fits`."""
+    """Yield the content of each line, which must be a list of two that `fits`."""
     try:
         file = path.open("rb")
     except OSError as error:

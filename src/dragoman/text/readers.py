@@ -1,8 +1,8 @@
-"""Parallel text in, as `Pair`s: two aligned files, a table, a memory or a catalogue, or the Hugging Face hub.
+"""Reads parallel text as `Pair`s: two aligned files, a table, a memory or a catalogue, or the Hugging Face hub.
 
-`open_pairs` finds out what an address is and which columns hold the pair, and says why. Iterating over the `Reading`
-that it returns streams the pairs in bounded memory, as often as wanted. `checks` judges them. Rows that do not fit are
-counted, and too many of them are an error.
+`open_pairs` finds out what an address is and which columns hold the pair, and gives the reasons. Iterating over the
+`Reading` that it returns streams the pairs in bounded memory, any number of times. `checks` judges them. Rows that do
+not fit are counted, and too many of them are an error.
 """
 
 from collections import Counter
@@ -46,18 +46,18 @@ ROWS = 300
 
 
 class Pair(NamedTuple):
-    """A sentence, its translation, and where they stood (`corpus.csv:17`)."""
+    """A sentence, its translation, and their place (`corpus.csv:17`)."""
 
     source: str
     target: str
     origin: str
     fault: str = ""
-    """Why a row gave no pair; then both sides are empty."""
+    """The reason if a row gave no pair; then both sides are empty."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Pairs that can be read, as often as wanted, and what was chosen to read them."""
+    """Pairs that can be read any number of times, and the choices by which they are read."""
 
     name: str
     files: tuple[Path, ...]
@@ -66,14 +66,14 @@ class Reading:
     columns: Columns
     languages: tuple[str, str]
     reasons: Mapping[str, str]
-    """Why this format, these columns, these languages."""
+    """The reasons for the format, the columns, and the languages."""
     named: tuple[str | None, str | None]
     """The languages in the names of columns or files, whatever else is known."""
     doubts: tuple[str, ...]
     """Warnings about what may have been read wrongly."""
     pairs: Callable[[Counter[str]], Iterator[Pair]]
     repairs: Counter[str] = field(default_factory=Counter)
-    """How often the latest pass over the pairs mended something, by kind."""
+    """The number of repairs in the latest pass over the pairs, by kind."""
 
     def __iter__(self) -> Iterator[Pair]:
         self.repairs.clear()
@@ -89,13 +89,13 @@ def open_pairs(
     """Find out how to read `address`, from its name and its first rows.
 
     Raises:
-        DataError: nothing readable is there, or nothing tells which columns are the pair.
+        DataError: nothing readable is there, or the columns of the pair are unclear.
     """
     return _open(address, _Options(naming, format, encoding_errors))
 
 
 class _Options(NamedTuple):
-    """What is known about some text before it is opened."""
+    """Facts about some text that are known before it is opened."""
 
     naming: Naming
     format: Format | None
@@ -224,7 +224,7 @@ def _open_aligned(paths: tuple[Path, Path], reason: str, options: _Options) -> R
 
 
 def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
-    """Opens a table of cells, whose first row may be a header, or of JSON objects or lists of two texts."""
+    """Open a table of cells, whose first row may be a header, or of JSON objects or lists of two texts."""
     named = name_columns(table, lambda first, rows: judge_header(first, rows, naming), ROWS, True)
     names, header, measured = named.names, named.header, named.measured()
     texts = sum(not column.are_no_texts for column in measured)
@@ -277,13 +277,13 @@ def _reading(
     pairs: Callable[[Counter[str]], Iterator[Pair]],
     sample: Sequence[str],
 ) -> Reading:
-    """The reading of a table's `pairs` from the chosen columns; `hint` is a name that may tell the languages."""
+    """Return the reading of a table's `pairs` from the chosen columns; `hint` is a name that may give the languages."""
     chosen = languages_of(columns, naming, hint)
     check_languages(names, columns, chosen, naming, table.name)
     doubts = [
-        f"{table.name}: the {side} is {name!r}, which names {told}, but it is called {given} (data.{side}_language)"
-        for side, name, told, given in zip(naming.roles, columns[:2], chosen.named, naming.languages, strict=True)
-        if differing([told], [given])
+        f"{table.name}: the {side} is {name!r}, which names {named}, but it is called {by_user} (data.{side}_language)"
+        for side, name, named, by_user in zip(naming.roles, columns[:2], chosen.named, naming.languages, strict=True)
+        if differing([named], [by_user])
     ]
     if mark := subword_mark(sample):
         doubts.append(
@@ -304,13 +304,13 @@ def _reading(
 
 
 def subword_mark(texts: Sequence[str]) -> str | None:
-    """The mark with which other tools cut words of these texts into subwords; None if they are not cut.
+    """Return the mark with which other tools cut words of these texts into subwords; None if they are not cut.
 
     >>> subword_mark(["The do@@ g sle@@ eps."]), subword_mark(["▁The ▁dog ▁sleep s ."]), subword_mark(["The dog."])
     ('@@', '▁', None)
     """
-    found = (mark for mark in _SUBWORD_MARKS if sum(mark in text for text in texts) > len(texts) / 5)
-    return next(map(str.strip, found), None)
+    marks = (mark for mark in _SUBWORD_MARKS if sum(mark in text for text in texts) > len(texts) / 5)
+    return next(map(str.strip, marks), None)
 
 
 def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Pair]:
@@ -329,8 +329,8 @@ def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, re
 
 
 def _pairs(named: NamedTable, positions: tuple[int, int], repairs: Counter[str]) -> Iterator[Pair]:
-    """The pairs of a table. Rows that give none are counted; a table with too many of them is refused, because it is
-    not what it was taken for.
+    """Yield the pairs of a table. Rows that give none are counted; a table with too many of them is refused, because it
+    is read wrongly.
     """
     table, complaints = named.table, list[str]()
     name, fault = stored_in(Path(table.name)).name, KEYLESS if table.has_records else RAGGED

@@ -1,7 +1,7 @@
-"""The reports on prepared text: what was read and how, what was dropped and why, what the splits hold.
+"""Reports on prepared text: what was read and how, what was dropped and why, what the splits hold.
 
-A report is `data.json` in the folder of the text. There is one of pairs, one of labelled text, one of running text;
-`report_rows` makes a table of that of pairs.
+A report is `data.json` in the folder of the text. There is one for pairs, one for labelled text, one for running text;
+`report_rows` makes a table of the report on pairs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,17 +17,17 @@ from dragoman.text.labels import Task
 
 REPORT = "data.json"
 FORMAT_NUMBER = 3
-"""Of the report on pairs."""
+"""The format of the report on pairs."""
 LABELLED_FORMAT = TEXT_FORMAT = 1
 
 
 class Tally(Settings):
-    """How many pairs had something in common, and where the first stood."""
+    """A number of pairs with something in common, and the place of the first."""
 
     pairs: int
     first: str
     lines: tuple[str, ...] = ()
-    """Where all of them stood, if that is kept."""
+    """The places of all of them, for kinds that are listed."""
 
 
 class Longest(Settings):
@@ -40,7 +40,7 @@ class Longest(Settings):
 
 
 class InputReport(Settings):
-    """One input: what it is, how it was read and why."""
+    """An input: its name, how it was read, and why."""
 
     name: str
     format: str
@@ -60,16 +60,16 @@ class Leaks(Settings):
     targets: int
     either: int
     first: str | None
-    """Where the first of them stood."""
+    """The place of the first of them."""
 
 
 class SplitReport(Settings):
-    """One split: its size, its file's SHA-256, where it came from, and what leaks into it."""
+    """A split: its size, its file's SHA-256, its origin, and the leaks into it."""
 
     pairs: int
     sha256: str
     origin: str
-    """Given, or held out of the training text, and how."""
+    """`given`, or how it was held out of the training text."""
     leaks: Leaks | None
     """From training; None for training itself."""
     leaks_from_dev: Leaks | None
@@ -77,7 +77,7 @@ class SplitReport(Settings):
 
 
 class DataReport(Settings):
-    """Everything that is known about prepared data."""
+    """The report on prepared pairs: `data.json`."""
 
     __repr__ = brief
 
@@ -93,18 +93,18 @@ class DataReport(Settings):
     dropped: dict[str, Tally]
     """Reason -> pairs dropped from the training input."""
     kept_faults: dict[str, Tally]
-    """The same faults in the held-out sets that were given, which keep every pair."""
+    """Reason -> pairs with the same faults in separate sets, which keep every pair."""
     noted: dict[str, Tally]
-    """What was noted in all inputs and left as it is, by kind."""
+    """Kind -> pairs of all inputs that were noted, and left as they are."""
     repairs: dict[str, int]
-    """How often something was mended, by kind."""
+    """The number of repairs, by kind."""
     warnings: tuple[str, ...]
     longest_source: Longest
     longest_target: Longest
     splits: dict[str, SplitReport]
 
     def notes(self) -> Iterator[str]:
-        """What was dropped, in words."""
+        """Yield what was dropped, in words."""
         yield from _sets(self.splits, "pairs")
         yield from (f"{kind}: {count:,}" for kind, count in self.repairs.items())
         for reason, tally in self.dropped.items():
@@ -112,12 +112,12 @@ class DataReport(Settings):
 
 
 def read_report(folder: Path | str) -> DataReport:
-    """The report in a folder of prepared pairs."""
+    """Return the report in a folder of prepared pairs."""
     return read_json_as(Path(folder) / REPORT, DataReport, FORMAT_NUMBER, number_key="format_number", error=DataError)
 
 
 def report_rows(report: DataReport) -> Iterator[tuple[str, str, str]]:
-    """The report as a table: what, how much, and why or where."""
+    """Yield the report as a table: what, how much, and why or where."""
     train = report.inputs["train"]
     yield "input", train.name, f"{train.format}: {train.reasons['format']}"
     yield "columns", " → ".join(train.columns), train.reasons["columns"]
@@ -133,9 +133,9 @@ def report_rows(report: DataReport) -> Iterator[tuple[str, str, str]]:
         yield f"kept: {kind}", f"{tally.pairs:,}", f"first at {tally.first}"
     for name, split in report.splits.items():
         yield name, f"{split.pairs:,} pairs", split.origin
-        for other, leaks in (("training", split.leaks), ("dev", split.leaks_from_dev)):
+        for place, leaks in (("training", split.leaks), ("dev", split.leaks_from_dev)):
             if leaks:
-                yield f"{name} pairs found in {other}", *_leak_cells(leaks, split.pairs)
+                yield f"{name} pairs found in {place}", *_leak_cells(leaks, split.pairs)
     for side, longest in (("source", report.longest_source), ("target", report.longest_target)):
         yield f"longest {side}", f"{longest.words:,} words, {longest.characters:,} characters", f"at {longest.origin}"
 
@@ -149,25 +149,25 @@ def _leak_cells(leaks: Leaks, pairs: int) -> tuple[str, str]:
 
 
 class LabelledSplit(Settings):
-    """One split: its size, the SHA-256 of its file, and where it came from."""
+    """A split: its size, the SHA-256 of its file, and its origin."""
 
     examples: int = pydantic.Field(ge=0)
     words: int | None
-    """Of all its texts; None where a label belongs to a whole text."""
+    """The words of all its texts; None where a label belongs to a whole text."""
     sha256: str
     origin: str
     """`given`, `the rest`, or how it was held out of the training text."""
 
 
-class Found(Settings):
-    """How many examples have something in common, and where the first stood."""
+class ExampleTally(Settings):
+    """A number of examples with something in common, and the place of the first."""
 
     count: int = pydantic.Field(ge=1)
     first: str
 
 
 class LabelledReport(Settings):
-    """Everything that is known about prepared labelled text: `data.json`."""
+    """The report on prepared labelled text: `data.json`."""
 
     __repr__ = brief
 
@@ -180,32 +180,32 @@ class LabelledReport(Settings):
     """Address of the training text."""
     language: str
     rows: dict[str, int]
-    """Examples read from each set that is given, before any is dropped or held out."""
+    """Examples read from each set, before any is dropped or held out."""
     reasons: dict[str, str]
-    """How each of them was read, and why so."""
+    """The way in which each of them was read, and why."""
     labels: dict[str, int]
     """Label -> texts, or words, that have it in training; sorted by label."""
     splits: dict[str, LabelledSplit]
-    findings: dict[str, Found]
-    """What was found, by kind."""
+    findings: dict[str, ExampleTally]
+    """Kind -> examples with something in common."""
     repairs: dict[str, int]
-    """How often something was mended, by kind."""
+    """The number of repairs, by kind."""
     warnings: tuple[str, ...]
 
     def notes(self) -> Iterator[str]:
-        """How the text was read, and what was found, in words."""
+        """Yield how the text was read, and the findings, in words."""
         yield from _sets(self.splits, "examples")
         yield from (f"{name}: {reason}" for name, reason in self.reasons.items())
-        yield from (f"{kind}: {found.count:,}, first at {found.first}" for kind, found in self.findings.items())
+        yield from (f"{kind}: {tally.count:,}, first at {tally.first}" for kind, tally in self.findings.items())
 
 
 def read_labelled_report(folder: Path | str) -> LabelledReport:
-    """Reads the report on prepared labelled text."""
+    """Return the report in a folder of labelled text."""
     return read_json_as(Path(folder) / REPORT, LabelledReport, LABELLED_FORMAT, error=DataError)
 
 
 class TextSplit(Settings):
-    """One part of the text."""
+    """A split: its size, the SHA-256 of its file, and its origin."""
 
     characters: int = pydantic.Field(ge=0)
     sha256: str
@@ -238,11 +238,11 @@ class TextReport(Settings):
 
 
 def read_text_report(folder: Path | str) -> TextReport:
-    """Reads the report on prepared running text."""
+    """Return the report in a folder of running text."""
     return read_json_as(Path(folder) / REPORT, TextReport, TEXT_FORMAT, error=DataError)
 
 
 def _sets(splits: Mapping[str, SplitReport | LabelledSplit | TextSplit], unit: str) -> Iterator[str]:
-    """All sets and where they are from, in one line, if any was given beside the training text."""
+    """Yield all sets with their origins, in one line, if any was given separately."""
     if any(split.origin.startswith("given:") for name, split in splits.items() if name != "train"):
         yield ", ".join(f"{name} {getattr(split, unit):,} {unit} ({split.origin})" for name, split in splits.items())

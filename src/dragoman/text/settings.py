@@ -1,4 +1,4 @@
-"""Which text is prepared, how it is read, and what is held out of it: `[data]` of a recipe."""
+"""Settings of the text that is prepared, how it is read, and what is held out of it: `[data]` of a recipe."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,13 +26,13 @@ Column = Annotated[str, Field(min_length=1), BeforeValidator(_named)]
 
 
 class ReadingSettings(Settings):
-    """How parallel text is read."""
+    """Settings by which parallel text is read."""
 
     header: bool | None = None
-    """Whether the first row of a TSV or CSV file names the columns; left out, it is judged by what it says."""
+    """If true, the first row of a TSV or CSV file names the columns; left out, it is judged by its words."""
     quoted: bool | None = None
-    """Whether quotes around a cell of a TSV or CSV file belong to the format, as pandas writes them, and not to the
-    text; left out, they do in CSV, and in TSV it is judged by how they stand."""
+    """If true, quotes around a cell of a TSV or CSV file belong to the format, as pandas writes them, and not to the
+    text; left out, they do in CSV, and in TSV it is judged by their places."""
     source_language: LanguageTag | None = None
     """Language code of the source, as in en; left out, it comes from column or file names."""
     target_language: LanguageTag | None = None
@@ -56,13 +56,13 @@ class ReadingSettings(Settings):
 
 
 def reading_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits `dotted.key=value` into those that say how text is read, which begin with `data.`, and the others."""
+    """Split overrides `dotted.key=value` into those about reading text, which begin with `data.`, and the others."""
     reading = [text for text in overrides if text.strip().startswith("data.")]
     return reading, [text for text in overrides if text not in reading]
 
 
 class DataSettings(ReadingSettings):
-    """Which text is read, how, and what is held out of it."""
+    """Settings of the text, how it is read, and what is held out of it."""
 
     path: Address = Field(
         default=PHRASEBOOK,
@@ -72,9 +72,9 @@ class DataSettings(ReadingSettings):
         "phrasebook, which is built in.",
     )
     folder: str | None = None
-    """Where the files of path, dev_path and test_path lie; left out, where their names say."""
+    """Folder of the files of path, dev_path and test_path; left out, their names are used as they are."""
     origin: str | None = None
-    """Where the text can be had, for those who do not have it."""
+    """Source of the text, for those who do not have it."""
     dev_path: Address | None = None
     """A separate set for validation, given like path; left out, one is split off."""
     test_path: Address | None = None
@@ -83,14 +83,14 @@ class DataSettings(ReadingSettings):
     """Pairs or labelled texts split off for validation; left out, 5 % of the pairs or 10 % of the texts, 2,000 at
     most."""
     test_size: int | None = Field(default=None, ge=0)
-    """The same for the test."""
+    """Pairs or labelled texts split off for the test, likewise."""
     seed: int = Field(default=1, ge=0)
     """Decides which pairs or texts are split off."""
     exchanged: Literal["keep", "drop", "swap"] | None = None
     """Training rows whose sides look exchanged: keep counts them, drop leaves them out, swap exchanges their sides;
     left out, they are kept."""
     checks: CheckSettings = CheckSettings()
-    """Which pairs are dropped."""
+    """Rules by which pairs are dropped."""
     text_column: Column | None = None
     """Column of the text that has a label, or of the words that have one each: its name, its key or its number from 1;
     left out, it is guessed. Several, as in question+answer, are joined by ` ||| `."""
@@ -107,7 +107,7 @@ class DataSettings(ReadingSettings):
 
     @property
     def label_naming(self) -> Naming:
-        """What is known about the columns of labelled text."""
+        """Facts about the columns of labelled text."""
         text = next(iter(self.joined_columns), self.text_column)
         return Naming(text, self.label_column, header=self.header, quoted=self.quoted, roles=("text", "label"))
 
@@ -126,7 +126,7 @@ class DataSettings(ReadingSettings):
         return self
 
     def inside(self, address: Address) -> Address:
-        """An address inside `folder`, unless it is of the hub or absolute."""
+        """Return an address inside `folder`, unless it is of the hub or absolute."""
         if self.folder is None or address == PHRASEBOOK:
             return address
         if isinstance(address, str):
@@ -135,12 +135,12 @@ class DataSettings(ReadingSettings):
 
 
 def lasting(settings: DataSettings) -> dict[str, Any]:
-    """The settings that decide the result: all except where the text lies."""
+    """Return the settings that decide the result: all except the places of the text."""
     return flatten(settings.model_dump(mode="json", exclude={"folder", "origin", "path", "dev_path", "test_path"}))
 
 
 def name_on_card(settings: DataSettings, name: str) -> str:
-    """What a model card, which travels with the model, calls the text: its files without the folders they lay in."""
+    """Return the name of the text on a model card, which travels with the model: its files without their folders."""
     if settings.path == PHRASEBOOK:
         return "the built-in phrasebook"
     return name if name.startswith(HUB) else Path(name).name

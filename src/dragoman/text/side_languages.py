@@ -15,7 +15,7 @@ from dragoman.text.alignment import (
     learn_evidence,
     words_of,
 )
-from dragoman.text.checks import OTHER_LANGUAGE, CheckSettings, fault, mend
+from dragoman.text.checks import OTHER_LANGUAGE, CheckSettings, fault, repair
 from dragoman.text.detection import ColumnLanguage, Direction, Guess, best_guess, find_direction, lean
 from dragoman.text.readers import Reading
 
@@ -51,8 +51,8 @@ def learn_side_languages(reading: Reading, checks: CheckSettings) -> SideLanguag
     rows: list[tuple[Words, Words]] = []
     guesses: list[tuple[Guess, Guess]] = []
     known: dict[tuple[Guess, Guess], tuple[Guess, Guess]] = {}
-    mended = ([mend(side, Counter()) for side in (pair.source, pair.target)] for pair in reading)
-    for source, target in islice((sides for sides in mended if not fault(sides[0], sides[1], checks)), LEARN_ROWS):
+    repaired = ([repair(side, Counter()) for side in (pair.source, pair.target)] for pair in reading)
+    for source, target in islice((sides for sides in repaired if not fault(sides[0], sides[1], checks)), LEARN_ROWS):
         source_words, target_words = (tuple(map(intern, words_of(side)[:LONGEST])) for side in (source, target))
         guess = best_guess(source[:ENOUGH]), best_guess(target[:ENOUGH])
         rows.append((source_words, target_words))

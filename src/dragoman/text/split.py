@@ -1,10 +1,10 @@
-"""A split that cannot leak: rows that share a sentence stay on one side of it. Knows nothing of files.
+"""Splits that cannot leak: rows that share a sentence stay in one set. Knows nothing of files.
 
 Sentences are compared as 64-bit keys, in one Unicode form. What is held out depends only on the seed and on content.
 
 Pairs (`assign`) that share a sentence on either side, over any number of steps, form a component, and whole components
-are dealt out. Keys may be mapped from a disk; they are processed in parts, and memory holds about 30 bytes for each
-pair. Labelled texts (`hold_out`) are held out by label as far as counts allow, all that are equal together.
+are assigned to a set. Keys may be mapped from a disk; they are processed in parts, and memory holds about 30 bytes for
+each pair. Labelled texts (`hold_out`) are held out by label as far as counts allow, equal texts together.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ FINAL_PUNCTUATION = " .,;:!?…。！？、，।؟"
 LARGEST_PART = 0.05
 
 MANY, FAR_LONGER, SHORT = 10, 3, 8
-"""A text with this many different partners says nothing if they are this many times as long as usual. Shorter texts
-count as this many characters."""
+"""A text with this many different partners is a placeholder if they are this many times longer than usual. Shorter
+texts count as this many characters."""
 WORDY, LIKENESS = 3, 2
-"""It also says nothing if they have this many words, and in common less than this many times as many as random texts.
-Real partners of a text had 2.5 times as many or more."""
+"""It is also one if they have at least this many words, and share fewer than this many times those that random texts
+share. Real partners of a text shared 2.5 times those, or more."""
 MOST_HELD_OUT = 2_000
 """Rows in a held-out set by default, at most."""
 
@@ -44,7 +44,7 @@ _PART = 2**20
 
 
 def one_form(text: str) -> str:
-    """The text in Unicode's form NFKC: letters with combining accents, ligatures and wide letters become plain ones.
+    """Return the text in Unicode's form NFKC: combining accents, ligatures and wide letters become plain letters.
 
     >>> one_form("perche\u0301"), one_form("\ufb01ne")
     ('perché', 'fine')
@@ -53,7 +53,8 @@ def one_form(text: str) -> str:
 
 
 def sentence_key(text: str) -> int:
-    """64 bits of a sentence, whatever its case, spacing, final punctuation and Unicode form; the same in every process.
+    """Return 64 bits of a sentence, whatever its case, spacing, final punctuation and Unicode form; the same in every
+    process.
 
     >>> sentence_key("Come  in!") == sentence_key("come in.")
     True
@@ -65,13 +66,12 @@ def sentence_key(text: str) -> int:
 
 
 def text_key(text: str) -> int:
-    """A 64-bit hash of the exact text."""
+    """Return a 64-bit hash of the exact text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def held_out_sizes(asked: Mapping[str, int | None], count: int, share: float, unit: str) -> tuple[dict[str, int], str]:
-    """How much to hold out for each set that is not given, and why so much: as asked, or else a share of the text and
-    2,000 at most.
+    """Return the size of each set to hold out, and the reason: as asked, or else a share of the text, 2,000 at most.
 
     >>> held_out_sizes({"dev": None, "test": 50}, 3_741, 0.05, "pairs each")
     ({'dev': 187, 'test': 50}, '5 % of 3,741 pairs each')
@@ -79,7 +79,7 @@ def held_out_sizes(asked: Mapping[str, int | None], count: int, share: float, un
     size, reason = max(1, round(share * count)), f"{100 * share:.0f} % of {count:,} {unit}"
     if size > MOST_HELD_OUT:
         size, reason = MOST_HELD_OUT, f"{MOST_HELD_OUT:,} {unit}: more would narrow the interval of a score little"
-    wanted = {name: size if given is None else given for name, given in asked.items()}
+    wanted = {name: size if by_user is None else by_user for name, by_user in asked.items()}
     return wanted, reason if None in asked.values() else "sizes as given"
 
 
@@ -91,7 +91,7 @@ def refuse_too_few(text: str, count: int, wanted: Mapping[str, int]) -> None:
 
 
 def first_occurrences(keys: Keys) -> np.ndarray:
-    """True where a key occurs for the first time."""
+    """Return True where a key occurs for the first time."""
     first = np.zeros(len(keys), bool)
     for places in _by_value(keys):
         first[places[np.unique(keys[places], return_index=True)[1]]] = True
@@ -99,7 +99,8 @@ def first_occurrences(keys: Keys) -> np.ndarray:
 
 
 def components(sources: Keys, targets: Keys) -> np.ndarray:
-    """A number for each pair, equal for pairs that are linked through shared sentences; 0, 1, 2 … in no stated order.
+    """Return a number for each pair, equal for pairs that are linked through shared sentences; 0, 1, 2 … in no stated
+    order.
 
     Every root of a forest over the sentences takes the smallest root that a pair links it to, then all paths are
     shortened to their root. A few rounds are enough, even for a chain of a million pairs.
@@ -112,20 +113,20 @@ def components(sources: Keys, targets: Keys) -> np.ndarray:
             pass
     del target
     _look_up(source, root)
-    stands = np.zeros(len(root), bool)
+    is_root = np.zeros(len(root), bool)
     for part in _parts(source):
-        stands[part] = True
-    _look_up(source, np.cumsum(stands, dtype=source.dtype) - 1)
+        is_root[part] = True
+    _look_up(source, np.cumsum(is_root, dtype=source.dtype) - 1)
     return source
 
 
 def assign(
-    sources: Keys, targets: Keys, dev: int, test: int, seed: int, given: Sequence[tuple[Keys, Keys]] = ()
+    sources: Keys, targets: Keys, dev: int, test: int, seed: int, separate: Sequence[tuple[Keys, Keys]] = ()
 ) -> np.ndarray:
-    """TRAIN, DEV or TEST for each pair; components stay whole. Held-out sets come out smaller if no component fits.
+    """Return TRAIN, DEV or TEST for each pair; components stay whole. Held-out sets are smaller if no component fits.
 
-    A component that shares a sentence with one of the sets that are `given` beside the text stays in training, because
-    dev and test may not overlap. The order of the pairs does not matter.
+    A component that shares a sentence with one of the `separate` sets stays in training, because dev and test may not
+    overlap. The order of the pairs does not matter.
     """
     label = components(sources, targets)
     count = int(label.max(initial=-1)) + 1
@@ -135,7 +136,7 @@ def assign(
         np.minimum.at(key, part, keys)
     assert int(sizes.sum()) == len(label), "every pair is in one component"
     _mix(key, seed)
-    free = _apart_from(given, sources, targets, label, count)
+    free = _apart_from(separate, sources, targets, label, count)
     side = np.full(len(sizes), TRAIN, np.uint8)
     for name, wanted in ((TEST, test), (DEV, dev)):
         for largest in (max(1, int(LARGEST_PART * wanted)), wanted):
@@ -145,11 +146,11 @@ def assign(
     return np.concatenate([side[part] for part in _parts(label)]) if len(label) else side
 
 
-def shared_sentences(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> tuple[np.ndarray, np.ndarray]:
-    """True for each pair of a held-out set whose source stands among the sources of another set, and the same for the
-    targets. Both sets are given by the keys of their sources and targets.
+def shared_sentences(known: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> tuple[np.ndarray, np.ndarray]:
+    """Return True for each pair of a held-out set whose source is a source of another set, and True for each whose
+    target is a target of it. Both sets are given by the keys of their sources and targets.
     """
-    source, target = (_is_among(mine, theirs) for mine, theirs in zip(held_out, other, strict=True))
+    source, target = (_is_among(own, others) for own, others in zip(held_out, known, strict=True))
     return source, target
 
 
@@ -162,10 +163,10 @@ def repeating(keys: Keys, others: Keys, words: Keys, lengths: np.ndarray, other_
     """Return True for each pair with a text that has many different partners, which are far longer than texts of its
     length have elsewhere, or do not resemble each other, by `words`, their `words_key`.
     """
-    found = np.zeros(len(keys), bool)
+    is_placeholder = np.zeros(len(keys), bool)
     usual = other_lengths.sum() / max(1, lengths.sum())
     frequency = _bits(words[:: len(words) // _PART + 1]).sum(axis=0, dtype=np.float64)
-    chance = (frequency**2).sum() / max(1, frequency.sum()) ** 2
+    random = (frequency**2).sum() / max(1, frequency.sum()) ** 2
     for places in _by_value(keys):
         _, number, counts = np.unique(keys[places], return_inverse=True, return_counts=True)
         in_order, ends = places[np.argsort(number, kind="stable")], counts.cumsum()
@@ -174,17 +175,17 @@ def repeating(keys: Keys, others: Keys, words: Keys, lengths: np.ndarray, other_
             different = rows[np.unique(others[rows], return_index=True)[1]]
             if len(different) >= MANY and lengths[rows[0]]:
                 far_longer = np.median(other_lengths[rows]) >= FAR_LONGER * usual * max(SHORT, lengths[rows[0]])
-                found[rows] = far_longer or _are_unlike(_bits(words[different]), chance)
-    return found
+                is_placeholder[rows] = far_longer or _are_unlike(_bits(words[different]), random)
+    return is_placeholder
 
 
-def _are_unlike(texts: np.ndarray, chance: float) -> bool:
-    """Return True if texts have less than half of their bits in common, and hardly more than by chance, with which two
-    bits of texts are equal.
+def _are_unlike(texts: np.ndarray, random: float) -> bool:
+    """Return True if texts share less than half of their bits, and hardly more than random ones, of which two bits are
+    equal with this probability.
     """
     mean = texts.mean(axis=0)
     common, bits = (mean * (len(texts) * mean - 1)).sum() / (len(texts) - 1), mean.sum()
-    return bits >= WORDY and common < min(bits / 2, LIKENESS * chance * bits**2)
+    return bits >= WORDY and common < min(bits / 2, LIKENESS * random * bits**2)
 
 
 def _bits(keys: Keys) -> np.ndarray:
@@ -192,7 +193,7 @@ def _bits(keys: Keys) -> np.ndarray:
 
 
 def _by_value(keys: Keys) -> Iterator[np.ndarray]:
-    """The positions of all keys, those of the smallest keys first, in parts small enough to sort in little memory."""
+    """Yield the positions of all keys, those of the smallest keys first, in parts that are sorted in little memory."""
     bits = min(8, (len(keys) // _PART).bit_length())
     if not bits:
         yield np.arange(len(keys))
@@ -207,8 +208,8 @@ def _parts(keys: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _numbered(keys: Keys) -> tuple[np.ndarray, int]:
-    """A number for each key, equal for equal keys, from 0 without a gap; and how many numbers there are."""
-    numbers = np.empty(len(keys), np.int32 if 2 * len(keys) < 2**31 else np.int64)  # room for both sides
+    """Return a number for each key, equal for equal keys, from 0 without a gap; and the count of the numbers."""
+    numbers = np.empty(len(keys), np.int32 if 2 * len(keys) < 2**31 else np.int64)  # large enough for both sides
     count = 0
     for places in _by_value(keys):
         values, number = np.unique(keys[places], return_inverse=True)
@@ -218,19 +219,19 @@ def _numbered(keys: Keys) -> tuple[np.ndarray, int]:
 
 
 def _link(root: np.ndarray, source: np.ndarray, target: np.ndarray) -> bool:
-    """Gives each root the smallest root that a pair links it to; returns whether any changed."""
+    """Give each root the smallest root that a pair links it to; return True if any changed."""
     changed = False
     for sources, targets in zip(_parts(source), _parts(target), strict=True):
-        one, other = root[sources], root[targets]
-        apart = one != other
+        source_roots, target_roots = root[sources], root[targets]
+        apart = source_roots != target_roots
         if apart.any():
-            one, other, changed = one[apart], other[apart], True
-            np.minimum.at(root, np.maximum(one, other), np.minimum(one, other))
+            source_roots, target_roots, changed = source_roots[apart], target_roots[apart], True
+            np.minimum.at(root, np.maximum(source_roots, target_roots), np.minimum(source_roots, target_roots))
     return changed
 
 
 def _look_up(numbers: np.ndarray, table: np.ndarray) -> bool:
-    """Replaces each number by its entry in the table; returns whether any changed. Numbers may be the table itself."""
+    """Replace each number by its entry in the table; return True if any changed. Numbers may be the table itself."""
     changed = False
     for part in _parts(numbers):
         entries = table[part]
@@ -240,14 +241,14 @@ def _look_up(numbers: np.ndarray, table: np.ndarray) -> bool:
 
 
 def _in_order(key: Keys, free: np.ndarray) -> Iterator[int]:
-    """The numbers of free components in the order of their keys; only as many are sorted as are taken."""
+    """Yield the numbers of free components in the order of their keys, and sort only those that are taken."""
     for places in _by_value(key):
         places = places[free[places]]
         yield from places[np.argsort(key[places], kind="stable")].tolist()
 
 
 def _fill(candidates: Iterable[int], sizes: np.ndarray, wanted: int) -> list[int]:
-    """The candidates that are taken: in order, each if it still fits."""
+    """Return the candidates that are taken: in order, each if it still fits."""
     taken: list[int] = []
     for candidate in candidates:
         if wanted <= 0:
@@ -259,28 +260,28 @@ def _fill(candidates: Iterable[int], sizes: np.ndarray, wanted: int) -> list[int
 
 
 def _apart_from(
-    given: Sequence[tuple[Keys, Keys]], sources: Keys, targets: Keys, label: np.ndarray, count: int
+    separate: Sequence[tuple[Keys, Keys]], sources: Keys, targets: Keys, label: np.ndarray, count: int
 ) -> np.ndarray:
-    """True for each of `count` components without a pair that shares a sentence with a given set."""
+    """Return True for each of `count` components without a pair that shares a sentence with a separate set."""
     apart = np.ones(count, bool)
-    for keys in given:
-        for mine, theirs in zip((sources, targets), keys, strict=True):
-            for part, components in zip(_parts(mine), _parts(label), strict=True):
-                apart[components[np.isin(part, theirs)]] = False
+    for keys in separate:
+        for own, others in zip((sources, targets), keys, strict=True):
+            for part, components in zip(_parts(own), _parts(label), strict=True):
+                apart[components[np.isin(part, others)]] = False
     return apart
 
 
-def _is_among(mine: Keys, theirs: Keys) -> np.ndarray:
-    """True for each of `mine` that is among `theirs`, which may be many."""
-    known, number = np.unique(mine, return_inverse=True)
+def _is_among(own: Keys, others: Keys) -> np.ndarray:
+    """Return True for each of the `own` keys that is among `others`, which may be many."""
+    known, number = np.unique(own, return_inverse=True)
     among = np.zeros(len(known), bool)
-    for part in _parts(theirs):
+    for part in _parts(others):
         among |= np.isin(known, part)
     return among[number]
 
 
 def _mix(keys: np.ndarray, seed: int) -> None:
-    """Scatters each key by the seed, in place (SplitMix64, Steele et al. 2014)."""
+    """Scatter each key by the seed, in place (SplitMix64, Steele et al. 2014)."""
     for part in _parts(keys):
         part ^= np.uint64(text_key(f"split {seed}"))
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -290,13 +291,13 @@ def _mix(keys: np.ndarray, seed: int) -> None:
 
 
 def hold_out(
-    examples: Sequence[Example], wanted: Mapping[str, int], seed: int, given: Collection[int] = ()
+    examples: Sequence[Example], wanted: Mapping[str, int], seed: int, separate: Collection[int] = ()
 ) -> list[str]:
-    """The set of each example: train, or one of those `wanted`, which say how many examples each should hold.
+    """Return the set of each example: train, or one of those `wanted`, with the number of examples that it should hold.
 
-    Examples with equal texts form a group, which stands beside others with the same rarest label, in keyed order. Each
-    label keeps at least one group in training. Texts whose keys are `given`, because a set beside the training text
-    holds them, stay in training. A set comes out smaller if too few groups are free.
+    Examples with equal texts form a group. Groups are in the order of their rarest label, then of a hash. Each label
+    keeps at least one group in training. Texts whose keys are among `separate`, because a separate set holds them, stay
+    in training. A set is smaller if too few groups are free.
     """
     counts = Counter(label for example in examples for label in example.labels)
     groups: defaultdict[int, list[int]] = defaultdict(list)
@@ -310,7 +311,7 @@ def hold_out(
 
     sides, free, kept = ["train"] * len(examples), list[int](), set[str]()
     for key in sorted(groups, key=place):
-        if key in given or labels[key] - kept:
+        if key in separate or labels[key] - kept:
             kept |= labels[key]
         else:
             free.append(key)
@@ -325,7 +326,7 @@ def hold_out(
 
 
 def _spread(sizes: Mapping[int, int], wanted: int) -> set[int]:
-    """The groups with about `wanted` examples, never more, evenly spaced over all groups in their order."""
+    """Return groups with about `wanted` examples, never more, evenly spaced over all groups in their order."""
     total, seen, count, taken = sum(sizes.values()), 0, 0, set[int]()
     for key, size in sizes.items():
         seen += size
