@@ -51,7 +51,7 @@ class VariationSettings(Settings):
 
 
 class TrainSettings(Settings):
-    """Settings of the length, speed and care of training."""
+    """Settings of training: its length, speed and stability."""
 
     steps: int | None = pydantic.Field(default=None, ge=1, le=10**12)
     """Steps of the optimiser. Give one of steps, epochs and minutes; epochs or minutes become a number of steps once,
