@@ -88,7 +88,11 @@ def test_an_entry_of_the_log_is_short() -> None:
 
 
 def test_the_readme_lists_the_functions_of_all_commands() -> None:
-    told = re.search(r"function of its name.*?Except: (.*?)\n\n", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    told = re.search(
+        r"Python function with the same name.*?Exceptions: (.*?)\n\n",
+        (ROOT / "README.md").read_text("utf-8"),
+        re.DOTALL,
+    )
     assert told is not None
     names = re.findall(r"`([a-z_]+)`", told[1])
     commands = {name.replace("-", "_") for name in typer.main.get_command(app).commands}  # pyright: ignore
