@@ -176,10 +176,10 @@ def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
             warn_of_exchanged_sides(translator, pairs, reading.name)
         columns = train.columns[:2]
     chosen = {"path": data}
-    for side, language, column in zip(("source", "target"), known.wanted, columns, strict=True):
+    for side, language, column in zip(("source", "target"), known.wanted_languages, columns, strict=True):
         if language is not None:
             chosen[f"{side}_language"] = language
-        if columns == known.seen and not any(known.columns):
+        if columns == known.trained_columns and not any(known.columns):
             chosen[f"{side}_column"] = column
     return check(chosen, "fine-tuning", DataSettings)
 
