@@ -56,7 +56,7 @@ def forced(translator: Translator, pairs: Iterable[tuple[str, str]]) -> list[Tra
     pairs = list(pairs)
     lines = translator.read([source for source, _ in pairs], options)
     kept = [
-        (line, *pair) for line, pair in zip(lines, pairs, strict=True) if len(line.all) == len(line.translated) == 1
+        (line, *pair) for line, pair in zip(lines, pairs, strict=True) if len(line.parts) == len(line.translated) == 1
     ]
     sources, targets = [source for _, source, _ in kept], [target for *_, target in kept]
     scored = translator.score(sources, targets, options)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from exporting import COMBINATIONS, KINDS, make, outcome, phrases, told
+from exporting import COMBINATIONS, KINDS, as_words, make, outcome, phrases
 from families import Trained
 
 import dragoman
@@ -53,7 +53,7 @@ def test_there_are_enough_combinations_and_some_that_transformers_holds() -> Non
         pytest.param(settings, marks=[pytest.mark.thorough] if settings["preset"] == "modern" and at > 0 else [])
         for at, settings in enumerate(COMBINATIONS)
     ],
-    ids=told,
+    ids=as_words,
 )
 def test_a_model_travels_or_is_refused_by_name(settings: dict[str, Any], tmp_path: Path) -> None:
     model = make(tmp_path / "model", settings)

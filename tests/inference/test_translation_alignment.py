@@ -7,12 +7,13 @@ import pytest
 from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman.cli.main import main
-from dragoman.inference.alignment import AlignmentChoice, align_words, places_in_line, split_words, words_written
+from dragoman.inference.alignment import AlignmentChoice, align_words, split_words, words_written
 from dragoman.inference.teacher_forcing import ForcedText, Seen, cross_weights, plain_attention, teacher_force
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.model.attention import Attention
 from dragoman.store.saving import save_model
+from dragoman.surface.words import places_in_line
 from dragoman.tokenizing.words import words_in_tokens, words_of
 
 TWO = "Where is the cat ? The dog is old ."

@@ -159,7 +159,7 @@ def test_fine_tuning_keeps_the_framing_of_the_model(folder: Path, tmp_path: Path
     prepare_data(recipe.data, run.data)
     encoded = TranslationTask(run, recipe).encode()
     recipe = recipe.but(model=load_model(folder).config.model_dump(), batches={"sentence_tokens": 9})
-    task = encoded.of(recipe)
+    task = encoded.with_recipe(recipe)
     batch = task.batches.batch(task.batches.epoch(0)[0])
     assert batch.source is not None and batch.source_lengths is not None
     assert batch.target[0] == PADDING and batch.source[0] != START
@@ -167,7 +167,7 @@ def test_fine_tuning_keeps_the_framing_of_the_model(folder: Path, tmp_path: Path
     found = task.validate(named_weights(load_model(folder).model))
     assert found is not None and found.facts["dev_chrf"] == pytest.approx(100) and found.facts["dev_loss"] < 0.1
     shutil.move(folder, tmp_path / "moved")
-    assert encoded.of(recipe).identity != task.identity, "a resumed run is refused"
+    assert encoded.with_recipe(recipe).identity != task.identity, "a resumed run is refused"
     shutil.move(tmp_path / "moved", folder)
 
 
