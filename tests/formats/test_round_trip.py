@@ -391,7 +391,7 @@ def test_the_keys_that_a_schema_requires_stay(tmp_path: Path) -> None:
 
 def test_a_page_has_nothing_to_choose_from(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("<p>one")
-    with pytest.raises(ConfigError, match="only json and csv and xlsx have columns or keys"):
+    with pytest.raises(ConfigError, match="only json and xlsx and csv have columns or keys"):
         read_document(tmp_path / "a.html", ("en", "it"), only=["b"])
 
 

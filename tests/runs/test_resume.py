@@ -413,7 +413,7 @@ def test_changed_data_is_refused_unless_asked_for(
 ) -> None:
     stop_at_nine(tmp_path)
     write_corpus(tmp_path / "corpus.tsv", some_pairs(199))
-    with pytest.raises(DataError, match=r"the train text changed.*--anyway goes on.*--fresh begins a new run"):
+    with pytest.raises(DataError, match=r"the train text changed.*--anyway continues.*--fresh begins a new run"):
         train_small(tmp_path)
     train_small(tmp_path, anyway=True)
     assert "continuing with the data that the run holds" in caplog.text

@@ -172,7 +172,7 @@ def learnt(kind: str) -> Tokenizer:
 )
 def test_a_vocabulary_is_learnt_from_the_same_lines(text: str, part: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(language_model, "LEARNT_AT_A_TIME", 6)
+        patch.setattr(language_model, "LEARNED_AT_A_TIME", 6)
         parts = [text[place : place + part] for place in range(0, len(text), part)]
         assert [*language_model.lines_of(parts)] == [
             piece

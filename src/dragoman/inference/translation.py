@@ -126,7 +126,7 @@ class Ways(NamedTuple):
         return [pair for way in self.ways for pair in zip(self.line.translated, way, strict=True)]
 
 
-class Piece(NamedTuple):
+class TranslatedPart(NamedTuple):
     """A part of a line with its translation."""
 
     segment: Segment
@@ -174,13 +174,13 @@ class Writer:
                 return text[:i].rstrip()
         return ""
 
-    def piece(self, segment: Segment, part: Hypothesis | None, links: SegmentLinks | None) -> Piece:
+    def piece(self, segment: Segment, part: Hypothesis | None, links: SegmentLinks | None) -> TranslatedPart:
         """Return a part of a line with its translation; with the placeholders that the search left out if the `links`
         of its words are known.
         """
         written, cleaned = one_line(segment.typed if part is None else self.tokenizers.target.decode(part.tokens))
         own = None if links is None else frozenset() if part is None else links[segment.text, part.tokens]
-        return Piece(segment, part, written, self.surface.restore_part(segment, written, own), cleaned)
+        return TranslatedPart(segment, part, written, self.surface.restore_part(segment, written, own), cleaned)
 
     def left_out(self, segment: Segment, part: Hypothesis) -> list[str]:
         """Return the placeholders of a segment that its translation lacks."""
@@ -274,7 +274,7 @@ class Writer:
         translation = dataclasses.replace(translation, flags=(*line.flags, *flags))
         return self._aligned(translation, line, pieces, joined) if options.align and links is not None else translation
 
-    def _flags(self, translation: Translation, pieces: Sequence[Piece], options: SearchOptions) -> list[Flag]:
+    def _flags(self, translation: Translation, pieces: Sequence[TranslatedPart], options: SearchOptions) -> list[Flag]:
         """Return the flags of a translation that is complete but for them."""
         translated = [(piece.segment, piece.part) for piece in pieces if piece.part is not None]
         least = DOUBTFUL_LOG_PROB if options.doubtful_below is None else options.doubtful_below
@@ -291,7 +291,7 @@ class Writer:
         return [flag for flag, is_set in flags.items() if is_set]
 
     def _aligned(
-        self, translation: Translation, line: Segment, pieces: Sequence[Piece], joined: Restored
+        self, translation: Translation, line: Segment, pieces: Sequence[TranslatedPart], joined: Restored
     ) -> Translation:
         """Return a translation with the links and log-probabilities of its words."""
         return dataclasses.replace(
@@ -302,7 +302,7 @@ class Writer:
             word_log_probs=self._word_log_probs(line.prefix, pieces),
         )
 
-    def _word_log_probs(self, prefix: str, pieces: Sequence[Piece]) -> tuple[float, ...]:
+    def _word_log_probs(self, prefix: str, pieces: Sequence[TranslatedPart]) -> tuple[float, ...]:
         """Return the lowest log-probability of each word of a line, whose pieces follow the prefix."""
         texts = [prefix, *(piece.restored.text for piece in pieces)]
         line = join(texts)

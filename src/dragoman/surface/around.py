@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from dragoman.surface.conventions import END_MARKS, MARKS
-from dragoman.surface.letters import Side, words_in
+from dragoman.surface.letters import LanguageSide, words_in
 from dragoman.surface.placeholders import shown
 from dragoman.surface.quotes import CLOSING, PAIR, PAIRED, QUOTES, SINGLE_QUOTES, partners
 from dragoman.surface.segment import Context, Restored, Segment
@@ -92,7 +92,7 @@ def peel(text: str, known: Collection[str] = (), is_name: Callable[[str], bool] 
 class Around:
     """Step that takes off what surrounds a sentence, and puts it around the translation, in its quotes."""
 
-    def __init__(self, source: Side, target: Side) -> None:
+    def __init__(self, source: LanguageSide, target: LanguageSide) -> None:
         self._source, self._target = source, target
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
@@ -127,7 +127,7 @@ class Around:
 class EndMark:
     """Step that gives a sentence the usual end mark if it has none, and takes that of the translation off."""
 
-    def __init__(self, source: Side, target: Side) -> None:
+    def __init__(self, source: LanguageSide, target: LanguageSide) -> None:
         self._conventions, self._language = source.conventions, target.language
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:

@@ -179,7 +179,7 @@ class Truecaser:
         return upper(word, self._language)
 
 
-class Side:
+class LanguageSide:
     """One side of a language pair: its language, its conventions, the usual forms of its words, and its names."""
 
     def __init__(self, conventions: Conventions, others: Conventions, language: str) -> None:
@@ -248,7 +248,7 @@ class Letters:
     the style of quotes, apostrophes and dashes that were typed.
     """
 
-    def __init__(self, source: Side, target: Side) -> None:
+    def __init__(self, source: LanguageSide, target: LanguageSide) -> None:
         self._source, self._target = source, target
         self._normaliser = Normaliser(source.conventions)
 

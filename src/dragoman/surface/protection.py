@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dragoman.surface import protected
 from dragoman.surface.conventions import END_MARKS
-from dragoman.surface.letters import Side
+from dragoman.surface.letters import LanguageSide
 from dragoman.surface.placeholders import PLACEHOLDERS, WORDS
 from dragoman.surface.protected import Names, Span, apart, code_in, found_by, localised, replaced
 from dragoman.surface.segment import Context, Kept, Restored, Segment
@@ -110,7 +110,7 @@ class Words:
     training text, no name is known to be one.
     """
 
-    def __init__(self, source: Side, masking: Masking) -> None:
+    def __init__(self, source: LanguageSide, masking: Masking) -> None:
         self._conventions, self._masking = source.conventions, masking
         self._names = Names(source.truecaser, source.language, source.names.intersection(source.conventions.words))
 
