@@ -96,7 +96,7 @@ def test_shuffled_targets_are_found(rows):
     (stretch,) = detect(source, target)
     assert stretch.offset == 0
     assert stretch.rows > 0.9 * rows
-    assert "the targets fit strangers' sources as well as their own" in str(stretch)
+    assert "the targets fit unrelated sources as well as their own" in str(stretch)
 
 
 def test_rows_shifted_further_are_found_as_unrelated():

@@ -68,8 +68,8 @@ def test_given_splits_are_the_sets_of_pairs(form: str, tmp_path: Path, caplog: p
     line = f"train 40 pairs (the rest), dev 3 pairs (given: {dev}), test 4 pairs (given: {test})"
     assert caplog.messages.count(line) == 1
     assert list(read_split(tmp_path / "data", "test"))[2] == ("The dog 3.", "Il cane 3.")
-    assert "1 of 4 test pairs have a sentence that stands in training too" in " ".join(report.warnings)
-    assert "1 of 4 test pairs have a sentence that stands in dev too" in " ".join(report.warnings)
+    assert "1 of 4 test pairs have a sentence that is also in training" in " ".join(report.warnings)
+    assert "1 of 4 test pairs have a sentence that is also in dev" in " ".join(report.warnings)
 
 
 def test_what_is_not_given_is_split_off(tmp_path: Path) -> None:

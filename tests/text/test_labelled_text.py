@@ -212,7 +212,7 @@ def test_texts_in_scripts_without_spaces_are_told_from_numbers_and_labels(tmp_pa
     numbered = "".join(f"2024-01-{at + 1:02} 12:30,{label},{text}\n" for at, (text, label) in enumerate(rows))
     settings = data(write(tmp_path / "a.csv", "when,what,why\n" + numbered), checks={"drop_duplicates": False})
     found = guess_task(settings)
-    assert found == ("classify", "a.csv has a column 'what' of few different labels beside its texts")
+    assert found == ("classify", "a.csv has a column 'what' of few different labels next to its texts")
     prepare_labelled(settings, "classify", tmp_path / "data")
     assert sorted(everything(tmp_path / "data")) == sorted(rows)
 
@@ -279,7 +279,7 @@ def test_leaks_contradictions_and_unknown_labels_are_found_and_said(tmp_path: Pa
     }
     assert report.splits["train"].examples == 61
     assert report.splits["test"].examples == 4, "given sets keep every example"
-    warned = "2 of 4 test texts stand in train too (first at b.csv:2): a score on them flatters"
+    warned = "2 of 4 test texts are also in train (first at b.csv:2): a score on them is too high"
     assert warned in report.warnings and warned in caplog.text
     assert "1 of 4 test examples have a label that train lacks (first at b.csv:4)" in caplog.text
     kept = settings.but(checks={"drop_duplicates": False})

@@ -310,7 +310,7 @@ def test_sentences_that_given_dev_and_test_sets_share_are_reported(tmp_path):
     leaks = report.splits["test"].leaks_from_dev
     assert leaks is not None and (leaks.either, leaks.first) == (5, "test.tsv:12")
     assert any(
-        "5 of 15 test pairs have a sentence that stands in dev too (first at test.tsv:12)" in text
+        "5 of 15 test pairs have a sentence that is also in dev (first at test.tsv:12)" in text
         for text in report.warnings
     )
     assert ("test pairs found in dev", "5 (33.3 %)", "5 by source, 5 by target; first at test.tsv:12") in report_rows(
@@ -335,7 +335,7 @@ def test_given_sets_keep_every_pair_and_report_faults(tmp_path, caplog):
     assert {reason: tally.pairs for reason, tally in report.kept_faults.items()} == {EMPTY: 1, COPY: 1}
     leaks = report.splits["test"].leaks
     assert leaks is not None and (leaks.sources, leaks.targets, leaks.first) == (1, 0, "test.en:1")
-    assert "1 of 5 test pairs have a sentence that stands in training too (first at test.en:1)" in caplog.text
+    assert "1 of 5 test pairs have a sentence that is also in training (first at test.en:1)" in caplog.text
     assert (
         "test pairs found in training",
         "1 (20.0 %)",

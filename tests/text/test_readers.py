@@ -523,7 +523,7 @@ def test_no_ordinary_word_is_a_language():
         ("books.en-it.tsv", "x\ty\n", ("en", "it"), "from the name books.en-it.tsv"),
         ("books_de_fr.csv", "source,target\nx,y\n", ("de", "fr"), "from the name books_de_fr.csv"),
         ("a.csv", "x,y\n", ("und", "und"), "--set data.source_language=CODE --set data.target_language=CODE"),
-        ("a.csv", "English,Translation\nx,y\n", ("en", "und"), "no name tells that of the target; give --set"),
+        ("a.csv", "English,Translation\nx,y\n", ("en", "und"), "no name gives the language of the target; give --set"),
     ],
 )
 def test_languages_come_from_names(tmp_path, name, content, languages, reason):
@@ -888,7 +888,7 @@ def test_parquet_is_known_under_any_name(tmp_path):
 def test_text_cut_into_subwords_is_warned_of(tmp_path, cut, mark):
     path = write(tmp_path / "a.tsv", f"good mor{cut}ning\tbuon gior{cut}no\n" * 9)
     (doubt,) = open_pairs(str(path)).doubts
-    assert f"is cut into subwords already, as {mark!r} shows" in doubt
+    assert f"is already split into subwords, as {mark!r} shows" in doubt
 
 
 # Encodings

@@ -54,7 +54,7 @@ class Misalignment(NamedTuple):
         where = {
             1: "each target fits the source of the row after it",
             -1: "each target fits the source of the row before it",
-            0: "the targets fit strangers' sources as well as their own",
+            0: "the targets fit unrelated sources as well as their own",
         }[self.offset]
         return f"{self.origin}: from about here {self.rows:,} rows look misaligned: {where}"
 

@@ -153,7 +153,7 @@ def _word(
     if len(cells) != width:
         count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
         raise DataError(
-            f"{where} has {count}, but the first row has {width}; mend the row, or leave a blank line between "
+            f"{where} has {count}, but the first row has {width}; fix the row, or leave a blank line between "
             "sentences; texts with one label each are for the task classify"
         )
     word, label = (cells[at].strip() for at in positions)

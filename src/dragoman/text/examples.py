@@ -81,7 +81,7 @@ def _examples(
     for number, cells in named.rows(positions, repairs, only_texts=False):
         if isinstance(cells, str):
             quotes = "" if named.table.has_records else "; a cell that holds the delimiter needs quotes"
-            raise DataError(f"{cells}{quotes}; mend the row")
+            raise DataError(f"{cells}{quotes}; fix the row")
         if cells:
             yield _example(path, number, JOINED.join(cells[:-1]), cells[-1], depth, repairs)
 
@@ -100,5 +100,5 @@ def _labelled_lines(file: TextFile, depth: int | None, repairs: Counter[str]) ->
 def _example(path: Path, number: int, text: str, label: str, depth: int | None, repairs: Counter[str]) -> Example:
     label = shortened(label.strip(), depth)
     if not label:
-        raise DataError(f"{path}:{number} has no label; every row needs a text and a label: mend the row, or remove it")
+        raise DataError(f"{path}:{number} has no label; every row needs a text and a label: fix the row, or remove it")
     return Example((repair(text, repairs),), (label,), path.name, (number,))

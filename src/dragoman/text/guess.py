@@ -85,7 +85,7 @@ def _guess_table(path: Path, table: Table, settings: DataSettings) -> GuessedTas
         return None
     at = named_label if named_label in labels else labels[0]
     name = "" if names[at].isdecimal() else f" {names[at]!r}"
-    return "classify", f"{path.name} has a column{name} of few different labels beside its texts"
+    return "classify", f"{path.name} has a column{name} of few different labels next to its texts"
 
 
 def _names_a_pair(names: Sequence[str]) -> bool:

@@ -118,7 +118,7 @@ def languages_of(columns: Columns, naming: Naming, file_name: str) -> PairLangua
     if None in sides:
         unknown = [side for side, code in zip(naming.roles, sides, strict=True) if not code]
         advice = " ".join(f"--set data.{side}_language=CODE" for side in unknown)
-        reason = f"no name tells that of the {' and the '.join(unknown)}; give {advice}"
+        reason = f"no name gives the language of the {' and the '.join(unknown)}; give {advice}"
     return PairLanguages(sides[0] or UNKNOWN_LANGUAGE, sides[1] or UNKNOWN_LANGUAGE, reason, named)
 
 

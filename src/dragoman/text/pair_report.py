@@ -98,7 +98,7 @@ def _warnings(
         if splits[name].pairs < size:
             yield (
                 f"the {name} set holds {splits[name].pairs:,} pairs, not {size:,}: too many pairs share "
-                f"sentences; give a set of its own with {name}_path"
+                f"sentences; give a separate set with {name}_path"
             )
     for name, split in splits.items():
         for leaks, where, why in (
@@ -107,8 +107,8 @@ def _warnings(
         ):
             if leaks and leaks.either:
                 yield (
-                    f"{leaks.either:,} of {split.pairs:,} {name} pairs have a sentence that stands in {where} too "
-                    f"(first at {leaks.first}): {why}a score on them flatters"
+                    f"{leaks.either:,} of {split.pairs:,} {name} pairs have a sentence that is also in {where} "
+                    f"(first at {leaks.first}): {why}a score on them is too high"
                 )
 
 
@@ -119,7 +119,7 @@ def _warnings_of_rows(name: str, observed: Observations) -> Iterator[str]:
         yield f"{len(observed.misaligned) - MISALIGNED_SHOWN:,} more stretches of rows look misaligned"
     is_train, unscored = name == "train", "it is left out of validation"
     for kind, advice in {
-        EXCHANGED: "--set data.exchanged=swap turns them round, drop leaves them out" * is_train,
+        EXCHANGED: "--set data.exchanged=swap corrects them, drop leaves them out" * is_train,
         ONE_LANGUAGE: "",
         PLACEHOLDER: "--set data.checks.drop_placeholders=true leaves them out" * is_train,
         MISREAD: "write the file again, and read its original as UTF-8",
@@ -131,4 +131,4 @@ def _warnings_of_rows(name: str, observed: Observations) -> Iterator[str]:
         tally = observed.notes.get(kind)
         if tally and (what != kind or tally.pairs >= LEAST_SHARE * observed.rows):
             counts = f"{tally.pairs:,} of {observed.rows:,} {what} (first at {tally.first})"
-            yield f"{counts}{': ' * bool(advice)}{advice}{f'; all lines stand in {REPORT}' * bool(tally.lines)}"
+            yield f"{counts}{': ' * bool(advice)}{advice}{f'; all lines are in {REPORT}' * bool(tally.lines)}"

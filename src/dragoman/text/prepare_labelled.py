@@ -153,7 +153,7 @@ class LabelledText:
             if size and name not in sides:
                 raise DataError(
                     f"{settings.path} has no text to hold out for {name}: each occurs more than {size:,} times, is the "
-                    f"only one with its label, or stands in a given set; give data.{name}_path or another "
+                    f"only one with its label, or is in a given set; give data.{name}_path or another "
                     f"data.{name}_size"
                 )
         held_out = f"held out of the training text with seed {settings.seed}, by label, equal texts together: {reason}"
@@ -252,7 +252,7 @@ def _refuse_one_label(settings: DataSettings, task: Task, examples: Sequence[Exa
         unit = "words" if task == "tag" else "examples"
         raise DataError(
             f"{settings.path} has only the label {next(iter(counts))!r}, on all {counts.total():,} {unit} (from "
-            f"{examples[0].origin} on); there is nothing to tell apart: {_advice(task)}"
+            f"{examples[0].origin} on); there is nothing to distinguish: {_advice(task)}"
         )
 
 
@@ -279,8 +279,8 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Example
             if shared:
                 why = "" if earlier == "train" else "the best checkpoint is chosen on dev, so "
                 warnings.append(
-                    f"{len(shared):,} of {len(split):,} {name} texts stand in {earlier} too (first at {shared[0]}): "
-                    f"{why}a score on them flatters"
+                    f"{len(shared):,} of {len(split):,} {name} texts are also in {earlier} (first at {shared[0]}): "
+                    f"{why}a score on them is too high"
                 )
         unknown = [example.origin for example in split if not labels.keys() >= set(example.labels)]
         places[f"{name} examples with a label that train lacks"] = unknown
@@ -292,7 +292,7 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Example
     warnings += _nearly_equal(splits)
     if conflicts := places[CONFLICTS]:
         warnings.append(
-            f"{len(conflicts):,} training examples have a text that stands in train with another label too (first at "
+            f"{len(conflicts):,} training examples have a text that has another label elsewhere in train (first at "
             f"{conflicts[0]})"
         )
     return _tallies(places), warnings
@@ -313,7 +313,7 @@ def _nearly_equal(splits: Splits) -> Iterator[str]:
     for labels in forms.values():
         if len(labels) > 1:
             named = ", ".join(f"{label!r} ({counts[label]:,}, first at {first[label]})" for label in labels)
-            yield f"labels that differ only in case or spaces: {named}; write them alike if they mean one thing"
+            yield f"labels that differ only in case or spaces: {named}; write them the same way if they mean the same"
 
 
 def _tallies(places: Mapping[str, Sequence[str]]) -> dict[str, ExampleTally]:

@@ -122,7 +122,7 @@ def _open_file(path: Path, options: _Options) -> Reading:
     if file.format == "plain":
         raise DataError(
             f"{path} has no tabs between columns; if it is one side of a pair, give both files, or what their names "
-            "begin with, as in train; if commas or semicolons stand between its columns, add --set data.format=csv"
+            "begin with, as in train; if commas or semicolons separate its columns, add --set data.format=csv"
         )
     return _open_table(file.table(), options.naming, path.name)
 
@@ -281,14 +281,14 @@ def _reading(
     chosen = languages_of(columns, naming, hint)
     check_languages(names, columns, chosen, naming, table.name)
     doubts = [
-        f"{table.name}: the {side} is {name!r}, which names {named}, but it is called {by_user} (data.{side}_language)"
+        f"{table.name}: the {side} is {name!r}, which names {named}, but data.{side}_language says {by_user}"
         for side, name, named, by_user in zip(naming.roles, columns[:2], chosen.named, naming.languages, strict=True)
         if differing([named], [by_user])
     ]
     if mark := subword_mark(sample):
         doubts.append(
-            f"the text of {table.name} is cut into subwords already, as {mark!r} shows, and translations will be "
-            "so too; Dragoman cuts words itself, so give the text as it was before"
+            f"the text of {table.name} is already split into subwords, as {mark!r} shows, and translations would be "
+            "too; Dragoman splits words itself, so give the original text"
         )
     return Reading(
         name=table.name,
@@ -353,5 +353,5 @@ def _pairs(named: NamedTable, positions: tuple[int, int], repairs: Counter[str])
         advice = "" if table.has_records else f"; a cell that holds the delimiter or a line break needs quotes{quotes}"
         raise DataError(
             f"{'; '.join(complaints)}{'; …' if broken > len(complaints) else ''} ({share} of {table.name}: {fault}; up "
-            f"to {MOST_BROKEN:.0%} would be dropped): mend the rows{advice}"
+            f"to {MOST_BROKEN:.0%} would be dropped): fix the rows{advice}"
         )
