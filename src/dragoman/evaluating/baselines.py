@@ -32,13 +32,13 @@ WORDS = rf"[{SPACELESS}]|(?:(?![{SPACELESS}])[\w'-])+|[^\w\s]"
 informative."""
 
 
-LabelledText = tuple[str, str]
+TextExample = tuple[str, str]
 """A text and its label."""
-TaggedSentence = tuple[Sequence[str], Sequence[str]]
+TaggedExample = tuple[Sequence[str], Sequence[str]]
 """The words of a sentence and their tags."""
 
 
-def classify_baselines(train: Sequence[LabelledText], test: Sequence[LabelledText]) -> dict[str, list[str]]:
+def classify_baselines(train: Sequence[TextExample], test: Sequence[TextExample]) -> dict[str, list[str]]:
     """Return the labels that each baseline, learned from `train`, predicts for the texts of `test`."""
     labels = Counter(label for _, label in train)
     predicted = {MAJORITY: [labels.most_common(1)[0][0]] * len(test)}
@@ -47,7 +47,7 @@ def classify_baselines(train: Sequence[LabelledText], test: Sequence[LabelledTex
     return predicted
 
 
-def tag_baselines(train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]) -> dict[str, list[list[str]]]:
+def tag_baselines(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> dict[str, list[list[str]]]:
     """Return the tags that each baseline, learned from `train`, predicts for the sentences of `test`."""
     names = tuple(dict.fromkeys(tag for _, tags in train for tag in tags))
     labels = Labels(task="tag", names=names) if len(names) > 1 else None
@@ -57,7 +57,7 @@ def tag_baselines(train: Sequence[TaggedSentence], test: Sequence[TaggedSentence
     return predicted
 
 
-def _svm(train: Sequence[LabelledText], test: Sequence[LabelledText]) -> list[str] | None:
+def _svm(train: Sequence[TextExample], test: Sequence[TextExample]) -> list[str] | None:
     """Return the labels of a linear SVM over the TF-IDF of words and word pairs, with scikit-learn's defaults.
 
     None if scikit-learn is missing or the training texts have no words.
@@ -82,7 +82,7 @@ def _svm(train: Sequence[LabelledText], test: Sequence[LabelledText]) -> list[st
 
 
 def _frequent_tags(
-    train: Sequence[TaggedSentence], test: Sequence[TaggedSentence], transitions: Transitions | None
+    train: Sequence[TaggedExample], test: Sequence[TaggedExample], transitions: Transitions | None
 ) -> list[list[str]]:
     """Tag each word with its most frequent tag; for BIO tags, return the most probable valid sequence.
 
@@ -108,7 +108,7 @@ def _log_shares(counts: Sequence[Tensor]) -> Tensor:
     return (rows / rows.sum(1, keepdim=True)).log()
 
 
-def _known_entities(train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]) -> list[list[str]]:
+def _known_entities(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> list[list[str]]:
     """Tag entities that had a single type in the training text, longest match first.
 
     This is the baseline of the CoNLL shared task (Tjong Kim Sang and De Meulder 2003).

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-Split = Callable[[str], list[str]]
-Join = Callable[[Sequence[str]], str]
+Tokenize = Callable[[str], list[str]]
+Detokenize = Callable[[Sequence[str]], str]
 Translate = Callable[[str, Collection[str]], list[str]]
 """Function from a text and its placeholders to the best translation, or to the whole beam if there are placeholders."""
 
@@ -36,7 +36,7 @@ def masked(text: str, known: str) -> tuple[str, dict[str, str]]:
     return PIECE.sub(mask, text), originals
 
 
-def text_rules(folder: Path) -> tuple[Split, Join]:
+def text_rules(folder: Path) -> tuple[Tokenize, Detokenize]:
     """Return the functions that split a source text into tokens and join the tokens of a translation."""
     return _sentencepiece(folder) if (folder / "source.spm").exists() else _tokenizers(folder)
 
@@ -47,7 +47,7 @@ def vocabulary(folder: Path, side: str) -> list[str]:
     return json.loads((shared if shared.exists() else folder / f"{side}_vocabulary.json").read_text("utf-8"))
 
 
-def _tokenizers(folder: Path) -> tuple[Split, Join]:
+def _tokenizers(folder: Path) -> tuple[Tokenize, Detokenize]:
     from tokenizers import Tokenizer
 
     source = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -58,7 +58,7 @@ def _tokenizers(folder: Path) -> tuple[Split, Join]:
     return lambda text: source.encode(text).tokens, lambda tokens: target.decode([ids[token] for token in tokens])
 
 
-def _sentencepiece(folder: Path) -> tuple[Split, Join]:
+def _sentencepiece(folder: Path) -> tuple[Tokenize, Detokenize]:
     """Return the functions of Marian's models; a text may begin with a target-language tag such as >>ita<<."""
     from sentencepiece import SentencePieceProcessor
 

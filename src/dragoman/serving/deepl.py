@@ -39,9 +39,9 @@ REFUSED_PATHS = (
     *("/v3/translation_memories", "/v3/voice"),
 )
 _CONTROL = re.compile(r"[\0-\x1f\x7f-\x9f]")
-Direction = tuple[str, str]
+LanguageCodes = tuple[str, str]
 """Source and target language."""
-Name = Annotated[str, pydantic.Field(min_length=1, max_length=1_000)]
+GlossaryName = Annotated[str, pydantic.Field(min_length=1, max_length=1_000)]
 
 
 def _split_commas(value: Any) -> Any:
@@ -105,7 +105,7 @@ class LanguagePair(Fields):
     target_lang: Code
 
     @property
-    def direction(self) -> Direction:
+    def direction(self) -> LanguageCodes:
         """Both languages without regions, because a glossary applies to all regions."""
         return base_language(self.source_lang), base_language(self.target_lang)
 
@@ -120,7 +120,7 @@ class Dictionary(LanguagePair):
 class NewGlossary(Fields):
     """New glossary. The fields of a single dictionary may also be given directly."""
 
-    name: Name
+    name: GlossaryName
     dictionaries: tuple[Dictionary, ...] = ()
 
     @pydantic.model_validator(mode="before")
@@ -132,7 +132,7 @@ class NewGlossary(Fields):
 class GlossaryChange(NewGlossary):
     """New name or additional entries of a glossary."""
 
-    name: Name = ""
+    name: GlossaryName = ""
 
 
 class DictionaryInfo(LanguagePair):
@@ -162,7 +162,7 @@ class Glossary:
     """Glossary: terms and their translations, by direction."""
 
     name: str
-    dictionaries: dict[Direction, dict[str, str]]
+    dictionaries: dict[LanguageCodes, dict[str, str]]
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -176,7 +176,7 @@ class Glossary:
             glossary_id=self.id, name=self.name, creation_time=created, dictionaries=dictionaries, **first
         )
 
-    def entries(self, direction: Direction) -> dict[str, str]:
+    def entries(self, direction: LanguageCodes) -> dict[str, str]:
         """Return the terms and their translations for a direction.
 
         Raises:
@@ -389,7 +389,7 @@ for _path in REFUSED_PATHS:
     routes.add_api_route(_path + "{rest:path}", _refuse, methods=_methods, include_in_schema=False)
 
 
-def _info(direction: Direction, entries: dict[str, str]) -> DictionaryInfo:
+def _info(direction: LanguageCodes, entries: dict[str, str]) -> DictionaryInfo:
     return DictionaryInfo(source_lang=direction[0], target_lang=direction[1], entry_count=len(entries))
 
 
@@ -397,7 +397,7 @@ def _in_lines(entries: dict[str, str]) -> str:
     return "\n".join(f"{term}\t{form}" for term, form in entries.items())
 
 
-def _terms_of(request: Request, dictionaries: Sequence[Dictionary]) -> dict[Direction, dict[str, str]]:
+def _terms_of(request: Request, dictionaries: Sequence[Dictionary]) -> dict[LanguageCodes, dict[str, str]]:
     """Return the entries by direction, after a check that models serve these directions (else refused with 400)."""
     service = server_of(request).service
     service.check_ready()

@@ -52,7 +52,7 @@ _AROUND_PLACEHOLDERS = re.compile(rf"{ANY_PLACEHOLDER}|(?:(?!{ANY_PLACEHOLDER})[
 _SUFFIX = re.compile(r"(?:n?['’](?:s|t|d|m|ll|re|ve)|\.{2,})", re.IGNORECASE)
 _ELIDED = re.compile(r".*\w['’]")
 
-Split = Callable[[str], list[tuple[str, int]]]
+WordSplitter = Callable[[str], list[tuple[str, int]]]
 
 
 def is_word(text: str) -> bool:
@@ -113,7 +113,7 @@ def may_follow_space(word: str) -> bool:
 
 
 @cache
-def spacy_split(language: str) -> Split:
+def spacy_split(language: str) -> WordSplitter:
     """Return spaCy's rules for `language`: text -> words with the positions of their first characters.
 
     Nothing is downloaded.
