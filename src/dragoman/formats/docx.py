@@ -34,24 +34,25 @@ _READABLE = re.compile(r"\A\s*(?:ASK|FILLIN|IF|MACROBUTTON|QUOTE|SET|TC|XE)\b(.*
 """Instructions of fields whose result is copied, and of those that hold texts for readers."""
 
 
-class Piece(NamedTuple):
-    """What stands between words: a `run` of another format begins, a link or the like does (`around`), one of them ends
-    (`end`), a line or column does (`break`), or something else stands there alone, such as what a `field` says.
+class DocxMarkup(NamedTuple):
+    """Markup between words. Its kind is the beginning of a `run` in another format or of a link or the like (`around`),
+    the `end` of one of them, the `break` of a line or column, a `field` with its instruction, or another element
+    (`alone`).
     """
 
     kind: str
     element: Any = None
     elements: Sequence[Any] = ()
-    """All of a field."""
+    """The elements of a field."""
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, the format that most of its letters have, its texts, and what stands before, between and behind."""
+    """A paragraph, the format that most of its letters have, its texts, and the parts around each of them."""
 
     element: Any
     format: Any
-    inlines: Sequence[Inline[Piece]]
-    between: Sequence[Sequence[InlinePart[Piece]]]
+    inlines: Sequence[Inline[DocxMarkup]]
+    between: Sequence[Sequence[InlinePart[DocxMarkup]]]
 
     @property
     def texts(self) -> list[str]:
@@ -77,10 +78,10 @@ class Docx(Document):
         reported = dict.fromkeys(zip(above, stays.values(), strict=True))
         self.left = [Left(why, f"paragraph {numbers.get(paragraph, 0):,}") for paragraph, why in reported if why]
         read = ((number, _paragraph(element, stays.keys())) for element, number in numbers.items())
-        found = [(number, paragraph) for number, paragraph in read if paragraph]
-        self._paragraphs = [paragraph for _, paragraph in found]
+        numbered = [(number, paragraph) for number, paragraph in read if paragraph]
+        self._paragraphs = [paragraph for _, paragraph in numbered]
         self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
-        self._numbers = [number for number, paragraph in found for _ in paragraph.texts]
+        self._numbers = [number for number, paragraph in numbered for _ in paragraph.texts]
 
     def place(self, number: int) -> str:
         return f"paragraph {self._numbers[number]:,}"
@@ -88,7 +89,7 @@ class Docx(Document):
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
         texts = [[*islice(following, len(paragraph.inlines))] for paragraph in self._paragraphs]
-        # Backwards: a text box stands in a paragraph, and moves with it when its own paragraphs are translated.
+        # Backwards: a text box is in a paragraph, and moves with it when its own paragraphs are translated.
         for paragraph, written in reversed([*zip(self._paragraphs, texts, strict=True)]):
             if written != paragraph.texts:
                 _fill(paragraph, written)
@@ -100,7 +101,7 @@ class Docx(Document):
 
 
 def _is_of_notes(part: Any) -> bool:
-    """Whether a part holds notes or comments that the library knows only as bytes."""
+    """Return True if a part holds notes or comments that the library knows only as bytes."""
     return not hasattr(part, "element") and part.content_type.endswith(_NOTES)
 
 
@@ -125,7 +126,7 @@ def _is_hidden(element: Any, styles: Mapping[str, Any], depth: int = 20) -> bool
 
 
 def _fixed(root: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the texts in instructions of fields and those that merge fields and lists of choices show, each with
+    """Yield the texts in instructions of fields, and the texts that merge fields and lists of choices show, each with
     the reason why it stays if a reader would expect its translation.
     """
     nodes, begins = list[Any](), list[int]()
@@ -135,7 +136,7 @@ def _fixed(root: Any) -> Iterator[tuple[Any, str]]:
             begins.append(len(nodes))
         elif kind and begins:
             begin = begins.pop()
-            says = "".join(one.text or "" for one in nodes[begin:] if one.tag == f"{_W}instrText")
+            says = "".join(run.text or "" for run in nodes[begin:] if run.tag == f"{_W}instrText")
             yield from zip(nodes[begin:], repeat(_reason(_READABLE.findall(says))), strict=False)
             del nodes[begin:]
             if kind == "separate":
@@ -155,7 +156,7 @@ def _reason(words: Iterable[str]) -> str:
 
 
 def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
-    """What is translated of a paragraph; None if nothing is."""
+    """Return the texts of a paragraph and the rest of it; None if it has nothing to translate."""
     check_cancelled()
     letters = Counter[str]()
     formats: dict[str, Any] = {}
@@ -166,7 +167,7 @@ def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
-    inlines, between = list[Inline[Piece]](), [list[InlinePart[Piece]]()]
+    inlines, between = list[Inline[DocxMarkup]](), [list[InlinePart[DocxMarkup]]()]
     for _, some in groupby(_merged(_fields(_parts(element, usual, hidden))), lambda part: part.piece.kind == "break"):
         parts = [*some]
         if any(part.kind == "words" and has_words(part.words) for part in parts):
@@ -180,29 +181,29 @@ def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
 
 
 def _format(run: Any) -> tuple[str, Any]:
-    """The format of a run, as text by which it can be compared, and as an element."""
-    found = run.find(f"{_W}rPr")
-    if found is None:
+    """Return the format of a run, as text by which it can be compared, and as an element."""
+    format = run.find(f"{_W}rPr")
+    if format is None:
         return "", None
-    found = deepcopy(found)
+    format = deepcopy(format)
     for name in ("lang", "noProof"):
-        for node in found.findall(f"{_W}{name}"):
-            found.remove(node)
-    return _key(found), found
+        for node in format.findall(f"{_W}{name}"):
+            format.remove(node)
+    return _key(format), format
 
 
 def _content(element: Any) -> Any:
-    """What holds the runs of a content control, link or the like."""
+    """Return the element that holds the runs of a content control, link or the like."""
     return element.find(f"{_W}sdtContent") if element.tag == f"{_W}sdt" else element
 
 
 def _children(element: Any) -> list[Any]:
-    """What an element holds, without its properties."""
+    """Return the children of an element, without its properties."""
     return [child for child in element if not str(child.tag).endswith("Pr")]
 
 
 def _runs(element: Any) -> Iterator[Any]:
-    """The runs of a paragraph, not those of boxes in it, nor deleted ones."""
+    """Yield the runs of a paragraph, but not those of boxes in it, nor deleted ones."""
     for child in _children(element):
         if child.tag == f"{_W}r":
             yield child
@@ -210,70 +211,84 @@ def _runs(element: Any) -> Iterator[Any]:
             yield from _runs(_content(child))
 
 
-def _parts(element: Any, usual: str, hidden: Set[Any]) -> Iterator[InlinePart[Piece]]:
+def _parts(element: Any, usual: str, hidden: Set[Any]) -> Iterator[InlinePart[DocxMarkup]]:
     for child in _children(element):
         if child.tag in _DROPPED:
             continue
         if child.tag in _AROUND and _content(child) is not None:
             if (texts := [*child.iter(f"{_W}t")]) and hidden >= {*texts}:
-                yield InlinePart("value", Piece("alone", child))
+                yield InlinePart("value", DocxMarkup("alone", child))
                 continue
-            yield InlinePart("open", Piece("around", child))
+            yield InlinePart("open", DocxMarkup("around", child))
             yield from _parts(_content(child), usual, hidden)
-            yield InlinePart("close", Piece("end"))
+            yield InlinePart("close", DocxMarkup("end"))
         elif child.tag == f"{_W}r" and child not in hidden:
             yield from _run(child, usual, hidden)
         else:
-            yield InlinePart("after" if child in hidden else _kind(child), Piece("alone", child))
+            yield InlinePart("after" if child in hidden else _kind(child), DocxMarkup("alone", child))
 
 
 def _kind(element: Any) -> Literal["single", "before", "after"]:
-    """Return the kind of part that an element is which holds no words of the paragraph."""
-    found = _UNSEEN.fullmatch(str(element.tag))
-    return "single" if found is None else "before" if found[1] else "after"
+    """Return the kind of part for an element that holds no words of the paragraph."""
+    unseen = _UNSEEN.fullmatch(str(element.tag))
+    return "single" if unseen is None else "before" if unseen[1] else "after"
 
 
-def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[InlinePart[Piece]]:
+def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[InlinePart[DocxMarkup]]:
     key, format = _format(run)
     for child in _children(run):
         if (child.tag == f"{_W}t" or child.tag in _HYPHENS) and child not in fixed:
-            words = InlinePart("words", Piece("words"), _HYPHENS.get(child.tag, child.text or ""))
-            around = InlinePart("open", Piece("run", format)), words, InlinePart("close", Piece("end"))
+            words = InlinePart("words", DocxMarkup("words"), _HYPHENS.get(child.tag, child.text or ""))
+            around = InlinePart("open", DocxMarkup("run", format)), words, InlinePart("close", DocxMarkup("end"))
             yield from (words,) if key == usual else around
         elif child.tag not in _DROPPED:
-            yield InlinePart(_kind(child), Piece("break" if child.tag in _BREAKS else "alone", child))
+            yield InlinePart(_kind(child), DocxMarkup("break" if child.tag in _BREAKS else "alone", child))
 
 
-def _fields(parts: Iterator[InlinePart[Piece]]) -> Sequence[InlinePart[Piece]]:
-    """The parts with each field as a pair around what it shows. What it says is in the first of the pair."""
-    found, begins = list[InlinePart[Piece]](), list[list[int]]()
+def _fields(parts: Iterator[InlinePart[DocxMarkup]]) -> Sequence[InlinePart[DocxMarkup]]:
+    """Return the parts with each field as a pair of markup around its result. The first of the pair holds the
+    instruction.
+    """
+    collected, begins = list[InlinePart[DocxMarkup]](), list[list[int]]()
     for part in parts:
-        found.append(part)
+        collected.append(part)
         kind = part.piece.element.get(f"{_W}fldCharType") if part.piece.kind == "alone" else None
         if kind == "begin":
-            begins.append([len(found) - 1])
+            begins.append([len(collected) - 1])
         elif kind == "separate" and begins:
-            begins[-1].append(len(found))
+            begins[-1].append(len(collected))
         elif kind == "end" and begins:
-            begin, middle, *_ = *begins.pop(), len(found) - 1
-            says, shows = found[begin:middle], found[middle:-1]
-            depths = [*accumulate({"open": 1, "close": -1}.get(each.kind, 0) for each in shows), 0]
-            says_text = any(each.kind in ("words", "open", "close") for each in says)
-            if min(depths) == depths[-2 if shows else 0] == 0 and not says_text:
-                is_shown = any(each.kind in ("words", "open") for each in shows)
-                kept = says if is_shown else found[begin:]
-                elements = [one for each in kept for one in each.piece.elements or (each.piece.element,)]
-                begun = Piece("field", elements=elements)
-                shown = InlinePart("open", begun), *shows, part._replace(kind="close")
-                found[begin:] = shown if is_shown else [InlinePart("value" if shows else "after", begun)]
-    return found
+            begin, middle, *_ = *begins.pop(), len(collected) - 1
+            collected[begin:] = _as_pair(collected[begin:middle], collected[middle:-1], part)
+    return collected
 
 
-def _merged(parts: Iterable[InlinePart[Piece]]) -> Iterator[InlinePart[Piece]]:
-    """The parts without the ends of runs behind which the same format begins again."""
-    held: InlinePart[Piece] | None = None
-    opened: list[Piece] = []
-    ended = Piece("")
+def _as_pair(
+    instruction: Sequence[InlinePart[DocxMarkup]],
+    result: Sequence[InlinePart[DocxMarkup]],
+    end: InlinePart[DocxMarkup],
+) -> Sequence[InlinePart[DocxMarkup]]:
+    """Return a field as a pair of markup around its result, or as one piece of markup if that shows no words. A field
+    stays as it is if its instruction holds words, or its result only one half of other markup.
+    """
+    depths = [*accumulate({"open": 1, "close": -1}.get(part.kind, 0) for part in result), 0]
+    is_whole = min(depths) == depths[-2 if result else 0] == 0
+    if not is_whole or any(part.kind in ("words", "open", "close") for part in instruction):
+        return [*instruction, *result, end]
+    shows_words = any(part.kind in ("words", "open") for part in result)
+    held = instruction if shows_words else [*instruction, *result, end]
+    elements = [element for part in held for element in part.piece.elements or (part.piece.element,)]
+    field = DocxMarkup("field", elements=elements)
+    if shows_words:
+        return [InlinePart("open", field), *result, end._replace(kind="close")]
+    return [InlinePart("value" if result else "after", field)]
+
+
+def _merged(parts: Iterable[InlinePart[DocxMarkup]]) -> Iterator[InlinePart[DocxMarkup]]:
+    """Yield the parts without the ends of runs after which the same format begins again."""
+    held: InlinePart[DocxMarkup] | None = None
+    opened: list[DocxMarkup] = []
+    ended = DocxMarkup("")
     for part in parts:
         if held is not None:
             if part.piece.kind == "run" == ended.kind and _key(part.piece.element) == _key(ended.element):
@@ -297,37 +312,56 @@ def _key(format: Any) -> str:
 
 
 def _fill(paragraph: Paragraph, translations: Sequence[str]) -> None:
-    """Gives a paragraph these words and formats as its content."""
-    element = paragraph.element
-    for child in _children(element):
-        element.remove(child)
-    containers, formats, opened = [element], [paragraph.format], list[str]()
-    pieces = list[str | Piece]()
+    """Give a paragraph these words as its content, with its own markup and formats."""
+    rebuilding = _Rebuilding(paragraph)
+    pieces = list[str | DocxMarkup]()
     for between, inline, text in zip_longest(paragraph.between, paragraph.inlines, translations):
         pieces += [part.words if part.kind == "words" else part.piece for part in between]
         pieces += inline.parts(text, lambda piece: piece.kind != "run") if inline else ()
     for piece in pieces:
         if isinstance(piece, str):
-            if piece:
-                containers[-1].append(_written(element, formats[-1], piece))
-        elif piece.kind == "end":
-            (formats if opened.pop() == "run" else containers).pop()
-        elif piece.kind in ("alone", "break", "field"):
-            for child in piece.elements or (piece.element,):
-                containers[-1].append(_alone(child))
+            rebuilding.add_words(piece)
         else:
-            opened.append(piece.kind)
+            rebuilding.add_markup(piece)
+
+
+class _Rebuilding:
+    """A paragraph, emptied, to which words and markup are added in order."""
+
+    def __init__(self, paragraph: Paragraph) -> None:
+        self._element = paragraph.element
+        self._containers, self._formats, self._opened = [self._element], [paragraph.format], list[str]()
+        _empty(self._element)
+
+    def add_words(self, words: str) -> None:
+        """Add words in the current format."""
+        if words:
+            self._containers[-1].append(_written(self._element, self._formats[-1], words))
+
+    def add_markup(self, piece: DocxMarkup) -> None:
+        """Add a piece of markup, or begin or end the format or container that it is."""
+        if piece.kind == "end":
+            (self._formats if self._opened.pop() == "run" else self._containers).pop()
+        elif piece.kind in ("alone", "break", "field"):
+            for element in piece.elements or (piece.element,):
+                self._containers[-1].append(_alone(element))
+        else:
+            self._opened.append(piece.kind)
             if piece.kind == "run":
-                formats.append(piece.element)
+                self._formats.append(piece.element)
             else:
-                containers[-1].append(piece.element)
-                containers.append(_content(piece.element))
-                for child in _children(containers[-1]):
-                    containers[-1].remove(child)
+                self._containers[-1].append(piece.element)
+                self._containers.append(_content(piece.element))
+                _empty(self._containers[-1])
+
+
+def _empty(element: Any) -> None:
+    for child in _children(element):
+        element.remove(child)
 
 
 def _alone(element: Any) -> Any:
-    """An element of a paragraph; what stood in a run, in one of its own. It is moved, because a box has paragraphs."""
+    """Return an element for a paragraph, in a new run if it was in a run. It is moved, because a box has paragraphs."""
     run = element.getparent()
     if run is None or run.tag != f"{_W}r":
         return element
@@ -337,7 +371,7 @@ def _alone(element: Any) -> Any:
 
 
 def _written(element: Any, format: Any, words: str) -> Any:
-    """A run of these words."""
+    """Return a run of these words."""
     run, text = element.makeelement(f"{_W}r"), element.makeelement(f"{_W}t")
     if format is not None:
         run.append(deepcopy(format))
@@ -348,7 +382,7 @@ def _written(element: Any, format: Any, words: str) -> Any:
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
-    """A Word document and its paragraphs.
+    """Read a Word document and its paragraphs.
 
     Raises:
         DataError: it is damaged or no Word document.
@@ -362,8 +396,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
         PartFactory.part_type_for[f"application/vnd.{kind}.main+xml"] = DocumentPart
     try:
         archive = ZipFile(BytesIO(content))
-        for name in {"_rels/.rels", "word/document.xml"}.intersection(archive.namelist()):
-            if b"http://purl.oclc.org/ooxml/" in archive.open(name).read(4_000):
+        for name in ("_rels/.rels", "word/document.xml"):
+            if name in archive.namelist() and b"http://purl.oclc.org/ooxml/" in archive.open(name).read(4_000):
                 raise DataError(f"{path} is a Strict Open XML document; save it as an ordinary Word document (*.docx)")
         main: Any = OpcPackage.open(BytesIO(content)).main_document_part
         return Docx(main.document, path)
