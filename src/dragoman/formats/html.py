@@ -25,7 +25,7 @@ _INLINE = _UNTRANSLATED.difference(["pre"]).union(
 )
 _OPEN_ENDED = frozenset("dd dt li option p rp rt td th".split())
 _WITHIN = _INLINE.difference(["rp", "rt", "ruby"]).union([""])
-"""Elements whose end tags may lack, and what may be in those: other elements, and words."""
+"""Elements that may lack end tags, and what these may contain: other elements, and words ("")."""
 _EMPTY = re.compile(r"<(?!(?:br|hr|lb|tab)\b)[^<>]*+>(?:</[^<>]*+>)?", re.IGNORECASE)
 """An element without content that ends no line."""
 _SHOWN = frozenset("abbr alt aria-description aria-label aria-valuetext label placeholder summary title".split())
@@ -60,7 +60,7 @@ Kind = Literal["start", "end", "words", "other"]
 
 
 class Event(NamedTuple):
-    """What the parser finds at a place."""
+    """A tag, words or something else that the parser reads at a place."""
 
     kind: Kind
     begin: int
@@ -69,7 +69,7 @@ class Event(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the page says that nothing in it is translated."""
+        """True if the page says that nothing in it is translated."""
         classes = self.attributes.get("class", "").split()
         return self.attributes.get("translate", "").lower() == "no" or "notranslate" in classes
 
@@ -78,8 +78,8 @@ class Html(Spliced):
     """A page, which says that it is in the language of its translation."""
 
     def __init__(self, text: str, encoding: str, languages: tuple[str, str], kept: Iterable[str] | None = None) -> None:
-        """`kept` makes it a piece of XML, and names the tags in which nothing is translated. A tag that stands beside
-        words is inline there, whatever its name.
+        """Read a page, or a piece of XML if `kept` names the tags in which nothing is translated. In XML, a tag next to
+        words is inline, whatever its name.
         """
         root = _ROOT.search(text)
         named = root and _LANGUAGE.search(root[0])
@@ -93,7 +93,7 @@ class Html(Spliced):
         self._is_xml, self._kept, self._inline, self._list = False, _UNTRANSLATED, _INLINE, ""
         if kept is not None:
             self._is_xml, self._kept = True, frozenset(map(str.lower, kept))
-            self._inline = _beside_words(events, text)
+            self._inline = _next_to_words(events, text)
         for is_text, parts in groupby(self._pieces(), lambda piece: piece is not None):
             self.add([*filter(None, parts)]) if is_text else None
         for where in self._wheres if "<![" in text or "<!--[" in text else ():
@@ -104,10 +104,10 @@ class Html(Spliced):
         self.notes += ["the code of templates stays as it is"] * (self._masked != text)
 
     def written(self, words: str, inner: Where | None) -> str:
-        return (_BARE_OR_QUOTE if inner else _BARE).sub(lambda found: _ESCAPES[found[0]], words)
+        return (_BARE_OR_QUOTE if inner else _BARE).sub(lambda sign: _ESCAPES[sign[0]], words)
 
     def _pieces(self) -> Iterator[InlinePart[Where] | None]:
-        """What texts consist of; None between two texts."""
+        """Yield the parts of texts, and None between two texts."""
         place = 0
         while place < len(self._events):
             event, where = self._events[place], self._wheres[place]
@@ -134,7 +134,8 @@ class Html(Spliced):
         """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""
         event, last = self._events[place], self._closes.get(place)
         named = event.attributes.get("lang", event.attributes.get("xml:lang")) if event.name != "html" else None
-        is_foreign = all(other_language(named, one) for one in (self.language, self._language)) and not self._is_xml
+        languages = self.language, self._language
+        is_foreign = all(other_language(named, language) for language in languages) and not self._is_xml
         is_kept = is_foreign or event.is_kept
         if not is_kept and not self._is_xml:
             self._add_attributes(event, self._wheres[place])
@@ -176,8 +177,8 @@ class Html(Spliced):
 
     def _kind(self, where: Where) -> Literal["single", "after"]:
         """Return "after" for an empty element inside a word: between two small letters."""
-        beside = self.content[where[0] - 1 : where[0]] + self.content[where[1] : where[1] + 1]
-        is_in_word = len(beside) == 2 and beside.isalpha() and beside.islower()
+        neighbours = self.content[where[0] - 1 : where[0]] + self.content[where[1] : where[1] + 1]
+        is_in_word = len(neighbours) == 2 and neighbours.isalpha() and neighbours.islower()
         return "after" if is_in_word and _EMPTY.fullmatch(self.content, *where) else "single"
 
     def _add_attributes(self, event: Event, where: Where) -> None:
@@ -185,18 +186,19 @@ class Html(Spliced):
         self._list = event.name if event.name in ("datalist", "select") else self._list
         kinds = {"input": has("type", "text").lower(), "option": self._list}
         is_description = _DESCRIPTION.fullmatch(has("name") or has("property") or has("itemprop") or "")
-        for found in _ATTRIBUTE.finditer(self._masked, where[0] + 1 + len(event.name), where[1]):
-            name, where = found[1].lower() if found.lastgroup else "", found.span(found.lastgroup or 0)
+        for attribute in _ATTRIBUTE.finditer(self._masked, where[0] + 1 + len(event.name), where[1]):
+            name = attribute[1].lower() if attribute.lastgroup else ""
+            where = attribute.span(attribute.lastgroup or 0)
             kind = kinds.get(event.name) if name == "value" else ""
             if name in _SHOWN or (name == "content" and is_description) or kind in ("button", "reset", "submit"):
                 self._add_texts(where)
-                self.bare.add(found.span("bare"))
+                self.bare.add(attribute.span("bare"))
             elif name == "srcdoc" or kind in ("search", "text", "datalist"):
                 self._leave("it is the value of a field or a page in an attribute", where)
 
 
 class _Parser(HTMLParser):
-    """The events of a page, in order."""
+    """A parser that collects the events of a page, in order."""
 
     def __init__(self, content: str) -> None:
         super().__init__()
@@ -205,27 +207,27 @@ class _Parser(HTMLParser):
         self.feed(content)
         self.close()
 
-    def _found(self, kind: Kind, name: str = "", attributes: Mapping[str, str] | None = None) -> None:
+    def _add(self, kind: Kind, name: str = "", attributes: Mapping[str, str] | None = None) -> None:
         line, column = self.getpos()
         self.events.append(Event(kind, self._lines[line - 1] + column, name, attributes or {}))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._found("start", tag, {name: value or "" for name, value in attrs})
+        self._add("start", tag, {name: value or "" for name, value in attrs})
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
-        self._found("end", tag)
+        self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        self._found("words")
+        self._add("words")
 
     def handle_comment(self, data: str) -> None:
-        self._found("other")
+        self._add("other")
 
     def handle_decl(self, decl: str) -> None:
-        self._found("other")
+        self._add("other")
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Read `<![…]>` of any kind, of which the library knows only some."""
@@ -236,7 +238,7 @@ class _Parser(HTMLParser):
 
 
 def _closes(events: Sequence[Event]) -> dict[int, int]:
-    """The place of the end tag of each element that has one, by that of its start tag."""
+    """Return the place of the end tag of each element that has one, by the place of its start tag."""
     opened, closes = defaultdict[str, list[int]](list), dict[int, int]()
     for place, event in enumerate(events):
         if event.kind == "start":
@@ -246,35 +248,36 @@ def _closes(events: Sequence[Event]) -> dict[int, int]:
     return closes
 
 
-def _beside_words(events: Sequence[Event], content: str) -> frozenset[str]:
-    """The names of the tags before or behind which words stand."""
+def _next_to_words(events: Sequence[Event], content: str) -> frozenset[str]:
+    """Return the names of the tags with words directly before or after them."""
     closes = _closes(events)
     ends = [*(event.begin for event in events[1:]), len(content)]
     has_words = [
-        e.kind == "words" and content[e.begin : end].strip() != "" for e, end in zip(events, ends, strict=True)
+        event.kind == "words" and content[event.begin : end].strip() != ""
+        for event, end in zip(events, ends, strict=True)
     ]
     names = set[str]()
-    for place, (one, following) in enumerate(pairwise(events)):
+    for place, (event, following) in enumerate(pairwise(events)):
         if has_words[place] and following.kind == "start":
             names.add(following.name)
-        if has_words[place + 1] and (one.kind == "end" or (one.kind == "start" and place not in closes)):
-            names.add(one.name)
+        if has_words[place + 1] and (event.kind == "end" or (event.kind == "start" and place not in closes)):
+            names.add(event.name)
     return frozenset(names)
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:
-    """A page and its texts.
+    """Read a page and its texts.
 
     Raises:
-        DataError: many comments or tags in it have no end. The parser looks for that of each in all that follows.
+        DataError: many comments or tags in it have no end, which the parser would look for in all that follows each.
     """
     text, encoding = decoded(content, path, declares=True)
     if content.isascii() and encoding == "utf-8" and b"utf" not in content[:2_000].lower():
         encoding = "ascii"  # it does not say what its other characters would be in, so they become references
     for begin, end in _ENDS.items():
         if (count := text.count(begin, text.rfind(end) + 1)) > _MOST_OPEN:
-            raise DataError(f"{path} is damaged: {count:,} times {begin} stands in it without {end}")
+            raise DataError(f"{path} is damaged: {count:,} times {begin} without {end}")
     page = Html(text, encoding, languages)
-    if other := other_language(page.language, languages[0]):
-        page.notes.append(f"the page says that it is in {other}, but is read as {english_name(languages[0])}")
+    if language := other_language(page.language, languages[0]):
+        page.notes.append(f"the page says that it is in {language}, but is read as {english_name(languages[0])}")
     return page
