@@ -13,7 +13,7 @@ from dragoman.errors import DataError
 from dragoman.formats.column_names import SOURCE, TARGET
 from dragoman.languages import UNKNOWN_LANGUAGE
 
-_WORD = re.compile(r"[^\W\d_]+")
+WORD = re.compile(r"[^\W\d_]+")
 
 
 class Naming(NamedTuple):
@@ -135,7 +135,7 @@ def named_column(names: Sequence[str], known: Sequence[str]) -> int | None:
 
 def words_in(name: str) -> list[str]:
     """Return the words of a name, in lower case."""
-    return _WORD.findall(name.casefold())
+    return WORD.findall(name.casefold())
 
 
 def listed(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dragoman.errors import CheckpointError, DataError
 from dragoman.formats.addresses import HUB, matching
-from dragoman.formats.column_names import side_of
+from dragoman.formats.column_names import SOURCE, TARGET, side_of
 from dragoman.formats.lines import without_packing
 from dragoman.formats.rows import Table
 from dragoman.languages import language_of
@@ -89,10 +89,8 @@ def _guess_table(path: Path, table: Table, settings: DataSettings) -> GuessedTas
 
 
 def _names_a_pair(names: Sequence[str]) -> bool:
-    return len({language_of(name) for name in names} - {None}) > 1 or {side_of(name) for name in names} >= {
-        "source",
-        "target",
-    }
+    languages, sides = {language_of(name) for name in names}, {side_of(name) for name in names}
+    return len(languages - {None}) > 1 or {SOURCE, TARGET} <= sides
 
 
 def _are_labels(column: Statistics, is_named: bool) -> bool:

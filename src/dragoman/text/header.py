@@ -15,13 +15,12 @@ from typing import NamedTuple
 from dragoman.formats.column_names import meaning_of, role_of
 from dragoman.languages import differing, is_code, language_of
 from dragoman.text.column_statistics import LEAST_ROWS, LONG_WORDS, count_words, measure
-from dragoman.text.columns import Naming
+from dragoman.text.columns import WORD, Naming
 from dragoman.text.label_columns import LABELS, TEXTS
 
 _FEW, _ENOUGH = 3, 20
 # Words between a language and what is said about it.
 _JOINTS = frozenset("in en of di de auf the language lang lingua langue sprache idioma lengua язык".split())
-_WORD = re.compile(r"[^\W\d_]+")
 _STOP = re.compile(r"[.!?…。！？][\"'»”’)]*$")
 _NUMBER = re.compile(r"(?=.*\d)[-+]?[\d.,:/TZ +-]+%?")  # also a date, and a time
 
@@ -120,16 +119,12 @@ def _numbers_names(row: _FirstRow) -> Header | None:
     return None if any(map(_returns, row.cells, row.below)) else Header(True, "its cells are numbered names")
 
 
-def _names_one_twice(row: _FirstRow) -> Header | None:
-    """Refuse a pair whose sides both name the same language or role."""
-    times = sum(meaning_of(cell) is not None for cell in row.cells)
-    return Header(False) if len(row.meanings) == 1 and times > 1 else None
-
-
 def _names_one(row: _FirstRow) -> Header | None:
-    """Accept a row that names a language or role, not only by a code, and is short."""
-    has_name = any(_is_name(cell) and not is_code(cell) for cell in row.meanings.values())
-    return Header(True, f"{row.names}, and is shorter than the rows below it") if has_name and row.is_short else None
+    """Accept a short row that names a language or role, not by a code; a pair may name the same on both sides."""
+    if sum(meaning_of(cell) is not None for cell in row.cells) > 1:
+        return Header(False)
+    is_name = any(_is_name(cell) and not is_code(cell) for cell in row.meanings.values())
+    return Header(True, f"{row.names}, and is shorter than the rows below it") if is_name and row.is_short else None
 
 
 def _looks_like_one(row: _FirstRow) -> Header | None:
@@ -163,22 +158,14 @@ def _is_no_label(row: _FirstRow) -> Header | None:
     return None
 
 
-def _names_a_pair(row: _FirstRow) -> Header:
-    """Judge by the cells alone, as in a table of pairs."""
-    return Header(judge_header(row.cells, row.rows, Naming()).is_header)
-
-
 _Rule = Callable[[_FirstRow], Header | None]
-_RULES: tuple[_Rule, ...] = (
+_RULES: tuple[_Rule, ...] = (_known, _names_codes, _names_two, _numbers_names, _names_one, _looks_like_one)
+_LABEL_RULES: tuple[_Rule, ...] = (
     _known,
-    _names_codes,
-    _names_two,
-    _numbers_names,
-    _names_one_twice,
-    _names_one,
-    _looks_like_one,
+    _names_labels,
+    _is_no_label,
+    lambda row: Header(judge_header(row.cells, row.rows, Naming()).is_header),
 )
-_LABEL_RULES: tuple[_Rule, ...] = (_known, _names_labels, _is_no_label, _names_a_pair)
 
 
 def _judge(rules: Sequence[_Rule], first: Sequence[str], rows: Sequence[Sequence[str]], naming: Naming) -> Header:
@@ -196,13 +183,13 @@ def _whole(rows: Sequence[Sequence[str]], first: Sequence[str]) -> list[Sequence
 
 def _is_name(cell: str) -> bool:
     """Return True if a cell is little more than a name: "Sentence in English" is, "I speak English" is not."""
-    return " " not in cell or sum(not (role_of(word) or word.lower() in _JOINTS) for word in _WORD.findall(cell)) <= 1
+    return " " not in cell or sum(not (role_of(word) or word.lower() in _JOINTS) for word in WORD.findall(cell)) <= 1
 
 
 def _returns(cell: str, column: Sequence[str]) -> bool:
     """Return True if a word of a cell occurs below it."""
-    words = {word.casefold() for word in _WORD.findall(cell)}
-    return any(words & {word.casefold() for word in _WORD.findall(text)} for text in column)
+    words = {word.casefold() for word in WORD.findall(cell)}
+    return any(words & {word.casefold() for word in WORD.findall(text)} for text in column)
 
 
 def _is_short(cell: str, column: Sequence[str]) -> bool:

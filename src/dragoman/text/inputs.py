@@ -13,7 +13,7 @@ from dragoman.errors import DataError
 from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix, matching, missing
 from dragoman.formats.hub import hub_splits
 from dragoman.run_folder import shards_of, split_of
-from dragoman.text.columns import Naming
+from dragoman.text.columns import WORD, Naming
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.text.readers import Reading, open_pairs
 from dragoman.text.report import REPORT, read_report
@@ -21,7 +21,6 @@ from dragoman.text.settings import PHRASEBOOK, DataSettings
 
 SETS = {"train": ("train", "training"), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}
 """The names under which a folder or a data set of the hub may hold each set."""
-_WORD = re.compile(r"[^\W\d_]+")
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +105,7 @@ def files_in(folder: Path) -> dict[str, Address]:
 
 
 def _is_named(name: str, words: Sequence[str]) -> bool:
-    return not {word.lower() for word in _WORD.findall(name)}.isdisjoint(words)
+    return not {word.lower() for word in WORD.findall(name)}.isdisjoint(words)
 
 
 def _splits_in(address: str) -> dict[str, Address]:
