@@ -1,4 +1,4 @@
-"""How well does a model's cross-attention align words, compared with the aligner that learns from the same text?
+"""Alignment error rate of a model's cross-attention, compared with an aligner that learns from the same text.
 
     python benchmarks/alignment.py MODEL train.en train.it [--pairs pairs.tsv] [--threads 1] [--out results.json]
 

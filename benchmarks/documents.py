@@ -1,4 +1,4 @@
-"""How much memory does a document take to read and write, in the worst case?
+"""Memory that a document takes to read and write, in the worst case.
 
     python benchmarks/documents.py [--formats docx xlsx ...] [--out FILE]
 

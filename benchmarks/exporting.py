@@ -1,4 +1,4 @@
-"""Which settings can be exported to CTranslate2 and to Hugging Face transformers, and how exactly?
+"""Exports of many settings to CTranslate2 and to Hugging Face transformers, and their accuracy.
 
     python benchmarks/exporting.py [--out results.json]
 

@@ -1,4 +1,4 @@
-"""Does a flag say with reason that a translation went wrong?
+"""Precision and recall of the flags that report bad translations.
 
     python benchmarks/flags.py MODEL --dev SOURCES --test SOURCES REFERENCES [--out FILE]
 

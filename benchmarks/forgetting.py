@@ -1,4 +1,4 @@
-"""What does each way of fine-tuning gain on new text, and what does it lose on old?
+"""Gain on new text and loss on old text of each way of fine-tuning.
 
     python benchmarks/forgetting.py BASE NEW … [--ways full lora-16 …] [--seeds 1 2 3] [--epochs 6] [--jobs 2]
         [--threads 1] [--old-lines 1500] [--beam 4] [--runs FOLDER] [--set KEY=VALUE] [--out results.json]

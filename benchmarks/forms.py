@@ -1,4 +1,4 @@
-"""How well are sentences translated that are typed in another form than the training text?
+"""Quality of translations of sentences that are typed in another form than the training text.
 
     python benchmarks/forms.py MODEL SOURCES REFERENCES [--lines 2000] [--out results.json]
 

@@ -1,4 +1,4 @@
-"""What is each idea in a training step worth? A whole step with all ideas is compared with a step without one.
+"""Value of each idea in a training step: a step with all ideas is compared with a step without one.
 
     python benchmarks/ideas.py [--data train.en train.de] [--rounds 12] [--batches 2] [--out results.json]
 

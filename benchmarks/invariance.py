@@ -1,4 +1,4 @@
-"""Does a sentence get the same translation in any batch, position and order?
+"""Test that a sentence gets the same translation in any batch, position and order.
 
     python benchmarks/invariance.py MODEL TEXT ... [--lines 10000] [--out results/invariance.json]
 

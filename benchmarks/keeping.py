@@ -1,4 +1,4 @@
-"""How much does a model keep that must not change, and how well does it read what it seldom saw?
+"""Share of names, numbers and code that a model keeps, and quality of sentences with rare words.
 
     python benchmarks/keeping.py MODEL … --test SOURCES REFERENCES [--strings FILE] [--ctranslate2] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""How fast is a training step of our decoder-only model compared with x-transformers' decoder on the same batches?
+"""Speed of a training step of our decoder-only model, compared with x-transformers' decoder on the same batches.
 
     .venv-peers/bin/python benchmarks/language_model.py [--text FILE] [--rounds 8] [--out results.json]
 

@@ -1,4 +1,4 @@
-"""Does translating a million lines take bounded memory, and is the output the same after kills?
+"""Memory of translating a million lines, and equality of the output after kills.
 
     python benchmarks/million.py MODEL TEXT [--lines 1000000] [--kills 5] [--beam-size 1] [--out results.json]
 

@@ -1,4 +1,4 @@
-"""What does each search give, and what does it cost?
+"""Quality and cost of each search.
 
     python benchmarks/searching.py MODEL [--ensemble OTHER ...] [--data FOLDER] [--lines 1000] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""Where does a splitter cut a sentence in two, and where does it leave two together?
+"""Errors of sentence splitters: sentences that are cut, and sentences that stay together.
 
     python benchmarks/segments.py [--marks FILE] [--sentencex FOLDER] [--show de] [--out results.json]
 

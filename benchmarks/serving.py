@@ -1,4 +1,4 @@
-"""How do translation servers with the same weights serve many clients?
+"""Throughput and latency of translation servers with the same weights and many clients.
 
     python benchmarks/serving.py MODEL TEXT [--minutes 10] [--out results.json]
 

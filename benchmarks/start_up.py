@@ -1,4 +1,4 @@
-"""How long does starting take, and is it within the limits?
+"""Time to start each command, and its limits.
 
     python benchmarks/start_up.py [--runs 10] [--out FILE]
 

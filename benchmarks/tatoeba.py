@@ -1,4 +1,4 @@
-"""What do two recipes reach in the same minutes? English to Italian, Tatoeba, each in a process of its own.
+"""Quality of two recipes after the same minutes: English to Italian, Tatoeba, each in its own process.
 
     make bench-tatoeba         installs transformers into .venv-peers and runs everything, or by hand:
     python benchmarks/tatoeba.py [--minutes 30] [--only dragoman marian] [--out results.json]

@@ -1,4 +1,4 @@
-"""Do terms appear in translations, and are the translations as good as before?
+"""Share of terms that translations use, and quality of these translations.
 
     python benchmarks/terms.py MODEL --test SOURCES REFERENCES [--out FILE]
 

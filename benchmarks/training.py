@@ -1,4 +1,4 @@
-"""How fast is a training step compared with other toolkits on the same batches, and how near the processor's limit?
+"""Speed of a training step, compared with other toolkits on the same batches and with the processor's limit.
 
     make bench-training        installs the toolkits into .venv-peers and runs this for two sizes, or by hand:
     python benchmarks/training.py [--size small] [--precision bf16] [--rounds 5] [--out results.json]

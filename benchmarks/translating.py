@@ -1,4 +1,4 @@
-"""How fast do runtimes translate with the same weights, and what do they lose?
+"""Speed and quality of runtimes that translate with the same weights.
 
     python benchmarks/translating.py MODEL TEST [REFERENCES ...] [--rounds 5] [--lines 1000] [--out results.json]
 

@@ -1,4 +1,4 @@
-"""Is this checkout as fast as another checkout? Both train and translate, interleaved, in one run.
+"""Speed of this checkout relative to another: both train and translate, interleaved, in one run.
 
     git worktree add ../before COMMIT
     python benchmarks/versions.py ../before --model runs/my [--rounds 20] [--out results.json]
