@@ -11,9 +11,9 @@ from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
 from dragoman.surface.learning import learn_conventions, learn_pair_conventions, with_copies_counted
+from dragoman.surface.masking import missing, put_back
 from dragoman.surface.pipeline import Surface
 from dragoman.surface.placeholders import NUMBERS, PLACEHOLDERS, WORDS
-from dragoman.surface.protection import missing, put_back
 from dragoman.surface.segment import Context, Segment
 from dragoman.surface.terms import Terms, compiled
 from dragoman.tokenizing.tokenizer import Tokenizer

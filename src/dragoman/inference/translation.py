@@ -15,9 +15,9 @@ from dragoman.brief import brief
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.inference.alignment import SegmentLinks
 from dragoman.inference.options import SearchOptions
+from dragoman.surface.masking import missing
 from dragoman.surface.pipeline import Surface
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, readable
-from dragoman.surface.protection import missing
 from dragoman.surface.segment import Flag, Restored, Segment
 from dragoman.surface.sentences import LONGEST_WORD, join, one_line
 from dragoman.surface.terms import Terms, compiled

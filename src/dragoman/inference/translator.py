@@ -32,9 +32,9 @@ from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
+from dragoman.surface.masking import hide
 from dragoman.surface.pipeline import Surface, giant
 from dragoman.surface.protected import found_by
-from dragoman.surface.protection import hide
 from dragoman.surface.segment import Context, Segment
 from dragoman.surface.sentences import one_line, separator, spaces_around
 from dragoman.surface.tags import without_tags

@@ -22,7 +22,7 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.serving.service import joined
 from dragoman.surface.letters import capitalised
-from dragoman.surface.protection import hide
+from dragoman.surface.masking import hide
 from dragoman.surface.segment import Context, Segment
 from dragoman.surface.sentences import join, spaces_around, split_sentences
 from dragoman.surface.words import places_of_words

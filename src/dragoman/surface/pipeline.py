@@ -16,7 +16,7 @@ from dragoman.errors import DecodeError
 from dragoman.surface.around import Around, EndMark
 from dragoman.surface.conventions import PairConventions
 from dragoman.surface.letters import LanguageSide, Letters
-from dragoman.surface.protection import Code, Masking, Missing, Words
+from dragoman.surface.masking import Code, Masking, Missing, Words
 from dragoman.surface.segment import Context, Flag, Links, Restored, Segment, Step
 from dragoman.surface.sentences import Sentences, has_words, split_sentences, split_to_fit
 from dragoman.surface.tags import Tags
