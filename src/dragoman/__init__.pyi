@@ -13,7 +13,9 @@ from dragoman.explaining.recording import explain_choice as explain_choice
 from dragoman.explaining.recording import record as record
 from dragoman.explaining.writing import write_record as write_record
 from dragoman.exporting.export import export as export
+from dragoman.inference.documents import Summary as Summary
 from dragoman.inference.documents import translate_document as translate_document
+from dragoman.inference.documents import translate_lines as translate_lines
 from dragoman.inference.generator import Generator as Generator
 from dragoman.inference.generator import generate as generate
 from dragoman.inference.options import GenerateOptions as GenerateOptions

@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from dragoman.cli.bars import Bars, state_of
 from dragoman.cli.main import app, main
 from dragoman.cli.screen import open_screen
 from dragoman.cli.train import show_demo_scores
-from dragoman.cli.work import Work
+from dragoman.cli.translations import write_translations
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.references import ReferenceSet
 from dragoman.evaluating.scores import write_scores
@@ -427,8 +427,8 @@ def test_output_is_written_in_batches_and_appears_when_complete(
             ahead.append(number - aside.read_text("utf-8").count(long) // (n_best * (2 if as_json else 1)))
             yield long
 
-    work = Work(silent, Echo(), SearchOptions(n_best=n_best), as_json)  # pyright: ignore[reportArgumentType]
-    work.translate_all(texts(), output)
+    options = SearchOptions(n_best=n_best)
+    write_translations(Echo(), texts(), options, output, as_json)  # pyright: ignore[reportArgumentType]
     assert max(ahead) <= 120, "what was translated is held in memory"
     assert list(tmp_path.iterdir()) == [output]
     assert output.read_text("utf-8").count("\n") == (1000 if as_json else 1000 * n_best)
@@ -538,12 +538,12 @@ def test_scores_count_the_flags_of_the_translations(
 def test_the_demo_ends_with_what_to_do_next(
     talks: bool, run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(_: Work, texts: Iterable[str]) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(dragoman, "train", lambda *_, **__: RunResult(run_folder, 1, ()), raising=False)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: talks)
-    monkeypatch.setattr(Work, "say", interrupt)
+    monkeypatch.setattr("dragoman.cli.train.converse", interrupt)
     assert main(["demo"]) == 0
     *_, own, train, translate, end = capsys.readouterr().err.split("\n")
     assert "your own text" in own and "dragoman train FILE" in train and "dragoman translate runs/" in translate

@@ -8,7 +8,6 @@ import pytest
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.formats import reading
 from dragoman.formats.document import Left
 from dragoman.formats.reading import read_document
 
@@ -25,9 +24,9 @@ def page(tmp_path: Path) -> Path:
 def test_command_and_function_write_the_same_document(run_folder: Path, page: Path) -> None:
     one, other = page.with_name("one.html"), page.with_name("other.html")
     assert main(["translate", str(run_folder), "--input", str(page), "--output", str(one), "--quiet"]) == 0
-    translations = dragoman.translate_document(run_folder, page, other, progress=False)
+    summary = dragoman.translate_document(run_folder, page, other, progress=False)
     assert one.read_bytes() == other.read_bytes()
-    assert [each.source for each in translations] == ["The cat", "the <g1>red</g1> dog sleeps."]
+    assert (summary.texts, summary.counts["translated"], summary.counts["left"], summary.unit) == (2, 2, 0, "text")
     written = one.read_text()
     assert written.endswith("</p><pre>the cat</pre></html>")
     assert [written.count(tag) for tag in ('lang="it"', "<h1>", "<b>", "</b>", "<g1>")] == [1, 1, 1, 1, 0]
@@ -56,6 +55,31 @@ def test_a_stopped_document_goes_on(run_folder: Path, page: Path, monkeypatch: p
     assert not [*page.parent.glob("*.part*")]
 
 
+def test_a_stopped_function_is_resumed_and_counts_all_texts(
+    run_folder: Path, page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.write_text("".join(f"<p>the cat {number}" for number in range(30)))
+    whole, stopped = page.with_name("whole.html"), page.with_name("stopped.html")
+    monkeypatch.setattr("dragoman.inference.documents.LINES", 10)
+    translator = dragoman.Translator.load(run_folder, progress=False)
+    summary = dragoman.translate_document(translator, page, whole, progress=False)
+    translate, chunks = dragoman.Translator.translate, [1]
+
+    def once(*given: Any, **settings: Any) -> Any:
+        if not chunks:
+            raise KeyboardInterrupt
+        chunks.pop()
+        return translate(*given, **settings)
+
+    monkeypatch.setattr(dragoman.Translator, "translate", once)
+    with pytest.raises(KeyboardInterrupt):
+        dragoman.translate_document(translator, page, stopped, progress=False)
+    chunks[:] = [1, 1]
+    resumed = dragoman.translate_document(translator, page, stopped, progress=False)
+    assert stopped.read_bytes() == whole.read_bytes()
+    assert (resumed.texts, resumed.counts, resumed.places) == (30, summary.counts, summary.places)
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -63,7 +87,7 @@ def test_a_stopped_document_goes_on(run_folder: Path, page: Path, monkeypatch: p
         (["--output", "/dev/null"], "needs a file as its --output"),
         (["--output", "x.html", "--format", "json"], "takes no JSON"),
         (["--output", "x.pdf"], "stays html; name --output so, not x.pdf"),
-        (["--output", "x.html", "--n-best", "2"], "takes no decode.raw, --align or --n-best"),
+        (["--output", "x.html", "--n-best", "2"], "takes no decode.raw, align or n_best"),
         (["--raw", "--document-format", "html"], "--raw translates its lines"),
         (["--output", "x.html", "--document-format", "word"], "'word' is no format; give one of html, markdown"),
     ],
@@ -115,7 +139,7 @@ def test_a_document_ends_with_a_line_that_counts_its_texts(
         document.left += [Left("a formula compares with it", "line 7"), Left("a formula compares with it", "line 9")]
         return document
 
-    monkeypatch.setattr(reading, "read_document", read)
+    monkeypatch.setattr("dragoman.inference.documents.read_document", read)
     command = ["translate", str(run_folder), "--input", str(page), "--output", str(output)]
     assert main(command) == 0
     said = capsys.readouterr().err

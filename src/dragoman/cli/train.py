@@ -38,7 +38,7 @@ from dragoman.cli.options import (
 )
 from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import standard_input
-from dragoman.cli.work import Work
+from dragoman.cli.translations import compare, converse
 from dragoman.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -371,18 +371,17 @@ def demo(
     show_demo_scores(run)
     translator = dragoman.Translator.load(run, progress=progress, threads=threads)
     known = frozenset(word for source, _ in read_split(run / "data", "train") for word in words(source))
-    work = Work(progress, translator, translator.options, known_words=known)
     pairs = own_test_pairs(run)
     for source, target in pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]:
         write()
-        work.compare(source, target)
+        compare(translator, source, target, translator.options)
     write()
     trained = [translation.text for translation in translator.translate(SAID)]
     write_table(["English", "finished model", "your model"], list(zip(SAID, answers, trained, strict=True)))
     if sys.stdin.isatty():
         write()
         with suppress(KeyboardInterrupt):  # another way to end the conversation
-            work.say(standard_input())
+            converse(translator, standard_input(), translator.options, known_words=known)
     for line in NEXT:
         note(line)
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,15 +31,26 @@ from dragoman.cli.options import (
 )
 from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import check_text, read, standard_input
-from dragoman.cli.work import Flags, Work, meanings, printed
+from dragoman.cli.translations import (
+    compare,
+    converse,
+    meanings,
+    note_columns,
+    note_document,
+    note_flags,
+    places,
+    printed,
+    write_translations,
+)
 from dragoman.errors import ConfigError, GateFailed
-from dragoman.files import check_output, sha256
-from dragoman.formats.lines import stored_in
+from dragoman.files import check_output
 from dragoman.formats.registry import DOCUMENT_FORMATS, listed
 
 if TYPE_CHECKING:
-    from dragoman.config import Content
-    from dragoman.formats.document import Document
+    from typing import TypeGuard
+
+    from dragoman.formats.reading import DocumentLimits
+    from dragoman.inference.documents import Summary
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag
     from dragoman.inference.translator import Translator
@@ -63,7 +75,7 @@ def translate(
         str | None,
         typer.Option(
             help=f"Format of --input: {listed(DOCUMENT_FORMATS)}.",
-            show_default="told by its name",
+            show_default="by its name",
         ),
     ] = None,
     only: Annotated[
@@ -76,7 +88,7 @@ def translate(
     ] = None,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Translate each line as it stands: markup too, and quotes, spaces and capitals."),
+        typer.Option("--raw", help="Translate each line as it is: also its markup, quotes, spaces and capitals."),
     ] = False,
     protect: Annotated[
         list[str] | None,
@@ -87,7 +99,7 @@ def translate(
         typer.Option(help="Write the translations to this file. With --input, run the same command again to resume."),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Discard what a stopped command left beside --output, and start again.")
+        bool, typer.Option("--fresh", help="Discard the results of a stopped command, and start again.")
     ] = False,
     item: Annotated[
         int | None,
@@ -121,23 +133,33 @@ def translate(
 ) -> None:
     """Translate text: one line in, one line out."""
     from dragoman.config import choose
+    from dragoman.formats.reading import DocumentLimits
     from dragoman.formats.terms import read_terms
 
     progress = open_screen(quiet)
-    refuse_contradictions(text, input_file, item, output, fresh)
+    check_inputs(text, input_file, item, output, fresh)
     refused = flags_named(fail_on or ())
-    for_documents = [text for text in settings or () if text.strip().startswith("document.")]
-    others = [text for text in settings or () if text not in for_documents]
-    overrides = search_overrides(beam_size, length_penalty, others, target_language)
-    given = {
+    document_settings = [setting for setting in settings or () if setting.strip().startswith("document.")]
+    others = [setting for setting in settings or () if setting not in document_settings]
+    changes = {
         "n_best": n_best,
         "align": align or None,
         "raw": raw or None,
         "protect": tuple(protect or ()) or None,
         "terms": None if terms is None else read_terms(terms),
     }
+    setup = Setup(
+        model,
+        (device, precision, threads),
+        adapter,
+        ensemble or (),
+        search_overrides(beam_size, length_penalty, others, target_language),
+        changes,
+        output_format == "json",
+        progress,
+    )
     if ray is not None:
-        refuse_on_cluster(
+        check_cluster(
             input_file,
             output,
             {
@@ -147,111 +169,193 @@ def translate(
                 "a second --only": (only or ())[1:],
             },
         )
-        loading = on_workers(device, precision, threads, adapter, overrides, **given)
-        refuse_flags(on_cluster((model, input_file, output), ray, only, output_format, progress, loading), refused)
-        return
-    is_document = is_whole(input_file, output, document_format, raw, only)
-    resumes = output is not None and can_resume(input_file, output)
-    if is_document and (not resumes or output_format == "json"):
-        raise ConfigError(f"{input_file} is a document, so it needs a file as its --output, and takes no JSON")
-    total = None if is_document else count_lines(input_file, raw)
-    pair = None if item is None else test_pair(model, item)
-
-    translator = dragoman.Translator.load(model, device, precision, progress, adapter, ensemble or (), threads)
-    options = choose(dragoman.SearchOptions, "decode", overrides, translator.options, **given)
-    if is_document and (options.raw or options.align or options.n_best > 1):
-        raise ConfigError(f"{input_file} is a document, which takes no decode.raw, --align or --n-best")
-    languages = note_workers(translator, options)
-    work = Work(progress, translator, options, output_format == "json")
-    if pair is not None:
-        flags = work.compare(*pair)
-    elif input_file is not None and output is not None and resumes:
-        whole = (input_file, languages, document_format, only or (), for_documents)
-        document, facts = read_whole(*whole) if is_document else (None, None)
-        asked = what_decides([model, *(ensemble or ())], adapter, work, facts)
-        flags = work.complete(input_file, document, output, asked, fresh, total)
+        summary = translate_on_cluster(setup, ray, input_file, output, only)
+    elif is_whole(input_file, output, document_format, raw, only):
+        limits = choose(DocumentLimits, "document", document_settings)
+        summary = translate_whole(setup, input_file, output, document_format, only or (), limits, fresh)
+    elif item is not None:
+        summary = show_test_sentence(setup, item)
     elif input_file is not None:
-        flags = work.translate_all(read(input_file), output, total)
-    elif output is None and (len(text) == 1 if text else sys.stdin.isatty()):
-        flags = work.say(text or standard_input())
+        summary = translate_file(setup, input_file, output, fresh, raw)
     else:
-        flags = work.translate_all(text or standard_input(), output)
-    refuse_flags(flags, refused)
+        summary = translate_texts(setup, text, output)
+    check_flags(summary, refused)
 
 
-def read_whole(
-    path: Path, languages: tuple[str, str], document_format: str | None, only: Sequence[str], settings: Sequence[str]
-) -> "tuple[Document, list[Any]]":
-    """Return a document, read within the limits of `document.key=value`, and all that its texts depend on."""
-    from dragoman.config import choose
-    from dragoman.formats.reading import DocumentLimits, read_document
+@dataclass(frozen=True)
+class Setup:
+    """Model, search options and form of the results of one command."""
 
-    document = read_document(path, languages, document_format, only, choose(DocumentLimits, "document", settings))
-    return document, [document_format or path.suffix, only, sha256(stored_in(path))]
+    model: Path
+    place: tuple[str, str, int | None]
+    """Device, precision and number of threads."""
+    adapter: Path | None
+    ensemble: Sequence[Path]
+    overrides: Sequence[str]
+    changes: dict[str, Any]
+    """Fields of `SearchOptions`; None keeps the model's own."""
+    as_json: bool
+    progress: "Progress"
+
+    def load(self) -> "tuple[Translator, SearchOptions]":
+        """Load the model, and report its languages, device and number of workers."""
+        from dragoman.config import choose
+
+        device, precision, threads = self.place
+        translator = dragoman.Translator.load(
+            self.model, device, precision, self.progress, self.adapter, self.ensemble, threads
+        )
+        options = choose(dragoman.SearchOptions, "decode", self.overrides, translator.options, **self.changes)
+        count = translator.workers(options)
+        workers = "1 worker" if count == 1 else f"up to {count} workers"
+        source, target = translator.languages[0], options.target_language or translator.languages[1]
+        note(f"{source} → {target}, {translator.device}, {translator.precision}, {workers}")
+        return translator, options
 
 
-def refuse_contradictions(
+def translate_on_cluster(
+    setup: Setup, ray: str, input_file: Path | None, output: Path | None, only: Sequence[str] | None
+) -> "Summary":
+    """Translate the shards that match a pattern, on a Ray cluster, into a folder."""
+    from dragoman.inference.documents import Summary
+
+    loading = on_workers(*setup.place, setup.adapter, setup.overrides, **setup.changes)
+    write, suffix = partial(printed, as_json=setup.as_json), "jsonl" if setup.as_json else "txt"
+    names = typed(setup.model), typed(input_file), typed(output)
+    column = only[0] if only else None
+    summary = Summary(*dragoman.translate_shards(*names, ray, column, write, suffix, setup.progress, **loading))
+    note_flags(summary)
+    return summary
+
+
+def show_test_sentence(setup: Setup, item: int) -> "Summary":
+    """Show a sentence of the run's test set, counted from 1, with its reference and translation."""
+    from dragoman.evaluating.references import own_test_pairs
+
+    pairs = own_test_pairs(setup.model)
+    if item > len(pairs):
+        raise ConfigError(f"--item must be from 1 to {len(pairs):,}, the size of the test set, but is {item:,}")
+    translator, options = setup.load()
+    return compare(translator, *pairs[item - 1], options, setup.as_json)
+
+
+def translate_whole(
+    setup: Setup,
+    input_file: Path,
+    output: Path | None,
+    document_format: str | None,
+    only: Sequence[str],
+    limits: "DocumentLimits",
+    fresh: bool,
+) -> "Summary":
+    """Translate a document into another file, which a stopped command resumes."""
+    from dragoman.inference.documents import translate_document
+    from dragoman.runs.signals import interrupted_by_signals
+
+    if output is None or not can_resume(input_file, output) or setup.as_json:
+        raise ConfigError(f"{input_file} is a document, so it needs a file as its --output, and takes no JSON")
+    translator, options = setup.load()
+    with interrupted_by_signals():
+        summary = translate_document(
+            translator,
+            input_file,
+            output,
+            options,
+            document_format,
+            only,
+            limits=limits,
+            fresh=fresh,
+            progress=setup.progress,
+        )
+    note_flags(summary)
+    note_document(summary)
+    return summary
+
+
+def translate_file(setup: Setup, input_file: Path, output: Path | None, fresh: bool, raw: bool) -> "Summary":
+    """Translate the lines of a file, into another file, which a stopped command resumes, or to standard output."""
+    from dragoman.inference import documents
+    from dragoman.runs.signals import interrupted_by_signals
+
+    resumes = output is not None and can_resume(input_file, output)
+    total = count_lines(input_file, raw)
+    translator, options = setup.load()
+    lines = read(input_file)
+    if output is None or not resumes:
+        return write_translations(translator, lines, options, output, setup.as_json, setup.progress, total)
+    with interrupted_by_signals():
+        summary = documents.translate_file(
+            translator,
+            input_file,
+            lines,
+            output,
+            options,
+            setup.progress,
+            write=partial(printed, options=options, as_json=setup.as_json),
+            fresh=fresh,
+            total=total,
+            as_json=setup.as_json,
+            document=None,
+        )
+    note_flags(summary)
+    note_columns(options, setup.as_json)
+    return summary
+
+
+def translate_texts(setup: Setup, text: Sequence[str] | None, output: Path | None) -> "Summary":
+    """Translate the texts on the command line, or the lines of standard input."""
+    if output is not None:
+        check_output(output)
+    translator, options = setup.load()
+    if output is None and (len(text) == 1 if text else sys.stdin.isatty()):
+        return converse(translator, text or standard_input(), options, setup.as_json)
+    return write_translations(translator, text or standard_input(), options, output, setup.as_json, setup.progress)
+
+
+def check_inputs(
     text: list[str] | None, input_file: Path | None, item: int | None, output: Path | None, fresh: bool
 ) -> None:
-    """Refuses inputs and outputs that do not go together."""
+    """Raise `ConfigError` if inputs and outputs contradict each other."""
     inputs = {"TEXT": text or None, "--input": input_file, "--item": item}
-    given = [name for name, value in inputs.items() if value is not None]
-    if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} were given; translate takes one of TEXT, --input and --item")
-    for each in text or ():
-        check_text(each)
+    names = [name for name, value in inputs.items() if value is not None]
+    if len(names) > 1:
+        raise ConfigError(f"{' and '.join(names)} were given; translate takes one of TEXT, --input and --item")
+    for sentence in text or ():
+        check_text(sentence)
     if fresh and (input_file is None or output is None):
         raise ConfigError("--fresh starts a file again, so it needs --input and --output")
     if item is not None and output is not None:
-        raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
+        raise ConfigError("--item shows a sentence and its target; --output takes TEXT, --input or standard input")
 
 
-def refuse_on_cluster(input_file: Path | None, output: Path | None, others: dict[str, Any]) -> None:
-    """Refuses what a cluster does not do."""
+def check_cluster(input_file: Path | None, output: Path | None, others: dict[str, Any]) -> None:
+    """Raise `ConfigError` if an option is given that a cluster does not support."""
     if input_file is None or output is None:
         raise ConfigError("--ray translates many files: name them by a pattern as --input, and a folder as --output")
-    if asked := [name for name, value in others.items() if value]:
-        raise ConfigError(f"{asked[0]} is not for --ray, which translates lines and records with one model")
+    if unsupported := [name for name, value in others.items() if value]:
+        raise ConfigError(f"{unsupported[0]} is not for --ray, which translates lines and records with one model")
 
 
-def on_cluster(
-    files: Sequence[Path | None],
-    ray: str,
-    only: Sequence[str] | None,
-    output_format: str,
-    progress: "Progress",
-    loading: dict[str, Any],
-) -> Flags:
-    """Translates shards with a model into a folder; `files` are the three. Returns the flags."""
-    model, texts, folder = map(typed, files)
-    as_json = output_format == "json"
-    write, suffix = partial(printed, as_json=as_json), "jsonl" if as_json else "txt"
-    column = only[0] if only else None
-    lines, counts = dragoman.translate_shards(model, texts, folder, ray, column, write, suffix, progress, **loading)
-    flags = Flags(counts, {})
-    flags.note(lines)
-    return flags
+def check_flags(summary: "Summary", refused: "Iterable[Flag]") -> None:
+    """Raise `GateFailed` if a translation has a flag that is refused."""
+    if flags := [f"{flag}{places(summary, flag)}" for flag in refused if summary.counts[flag]]:
+        raise GateFailed(f"--fail-on: some translations are flagged {', '.join(flags)}")
 
 
-def note_workers(translator: "Translator", options: "SearchOptions") -> tuple[str, str]:
-    """Says what translates, and where; returns the languages."""
-    count = translator.workers(options)
-    workers = "1 worker" if count == 1 else f"up to {count} workers"
-    source, target = translator.languages[0], options.target_language or translator.languages[1]
-    note(f"{source} → {target}, {translator.device}, {translator.precision}, {workers}")
-    return source, target
+def flags_named(names: Iterable[str]) -> "list[Flag]":
+    """Return the flags with these names; a string may contain several with commas between them."""
+    from dragoman.inference.translation import MEANINGS
 
-
-def refuse_flags(flags: Flags, refused: "Iterable[Flag]") -> None:
-    """Ends with `GateFailed` if a translation has a flag that is refused."""
-    if found := [f"{flag}{flags.where(flag)}" for flag in refused if flags.counts[flag]]:
-        raise GateFailed(f"--fail-on: some translations are flagged {', '.join(found)}")
+    flags = {name.strip() for text in names for name in text.split(",")}
+    if unknown := sorted(flags - MEANINGS.keys()):
+        raise ConfigError(f"--fail-on: there is no flag {unknown[0]!r}, only {', '.join(MEANINGS)}")
+    return list(meanings(flags))
 
 
 def is_whole(
     input_file: Path | None, output: Path | None, document_format: str | None, raw: bool, only: Sequence[str] | None
-) -> bool:
-    """Whether a file is translated as a whole document, which stays of its kind."""
+) -> "TypeGuard[Path]":
+    """Return True if the input is translated as a whole document, which keeps its format."""
     from dragoman.formats.reading import format_of
 
     if document_format is not None and (input_file is None or raw):
@@ -267,55 +371,28 @@ def is_whole(
     return is_document
 
 
-def flags_named(names: Iterable[str]) -> "list[Flag]":
-    """The flags of these names, of which several may stand together with commas between them."""
-    from dragoman.inference.translation import MEANINGS
+def count_lines(path: Path, raw: bool) -> int:
+    """Return the number of lines of a file, after reading it to its end, so that a damaged one is refused now.
 
-    given = {name.strip() for each in names for name in each.split(",")}
-    if unknown := sorted(given - MEANINGS.keys()):
-        raise ConfigError(f"--fail-on: there is no flag {unknown[0]!r}, only {', '.join(MEANINGS)}")
-    return list(meanings(given))
-
-
-def count_lines(path: Path | None, raw: bool) -> int | None:
-    """How many lines a file has, which is read to its end, so that a damaged one is refused. Unless they are taken
-    `raw`, a file that is no plain text is refused too.
+    Unless its lines are taken `raw`, a file that is no plain text is refused too.
     """
     from dragoman.formats.foreign import refuse_document
 
-    if path is None:
-        return None
     if not raw:
         refuse_document(path, read(path))
     return sum(1 for _ in read(path))
 
 
-def can_resume(input_file: Path | None, output: Path) -> bool:
-    """Whether a stopped command can be resumed; a pipe or a device takes lines once. Refuses an output that would
-    overwrite something.
+def can_resume(input_file: Path, output: Path) -> bool:
+    """Return True if a stopped command can be resumed: a pipe or a device takes lines once.
+
+    Raises:
+        DataError: the output would overwrite a file that is not its own.
     """
     from dragoman.inference.resumable import check_working_files
 
     check_output(output, input_file)
-    if input_file is None or (output.exists() and not output.is_file()):
+    if output.exists() and not output.is_file():
         return False
     check_working_files(output, input_file)
     return True
-
-
-def test_pair(run: Path, item: int) -> tuple[str, str]:
-    """One sentence of a run's test set, counted from 1."""
-    from dragoman.evaluating.references import own_test_pairs
-
-    pairs = own_test_pairs(run)
-    if item > len(pairs):
-        raise ConfigError(f"--item must be from 1 to {len(pairs):,}, the size of the test set, but is {item:,}")
-    return pairs[item - 1]
-
-
-def what_decides(models: Sequence[Path], adapter: Path | None, work: Work, document: list[Any] | None) -> "Content":
-    """Return the identity of a translation. A `document` is known by its format, its chosen columns and its SHA-256."""
-    from dragoman.inference.resumable import identity
-
-    place = {"device": work.translator.device, "precision": work.translator.precision}
-    return identity(models, adapter, work.options, **place, as_json=work.as_json, document=document)

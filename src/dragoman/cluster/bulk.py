@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,6 +35,7 @@ from dragoman.formats.addresses import Address
 from dragoman.formats.foreign import refuse_document
 from dragoman.formats.lines import read_lines
 from dragoman.formats.rows import format_of, open_table
+from dragoman.inference.documents import Summary, translate_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.resumable import identity
 from dragoman.inference.translation import Translation
@@ -109,8 +110,8 @@ def translate_shards(
 ) -> tuple[int, Counter[str]]:
     """Translate every line of the shards that match `texts` on the Ray cluster at the address `ray`.
 
-    `local` starts a cluster on this machine. Returns the number of lines translated by this call, and the number of
-    them with each flag.
+    `local` starts a cluster on this machine. Returns the number of lines translated by this call, and the counts of a
+    `Summary`.
 
     In JSON Lines and Parquet, the text in `column` is translated; the results are JSON Lines of records with
     `translation`, `score` and `flags`. In other files each line is translated, and the results are what `write` returns
@@ -171,17 +172,15 @@ class _Translating(ShardWork):
         self, translator: Translator, options: SearchOptions, items: Sequence[Any], first: int
     ) -> tuple[str, Counter[str]]:
         texts = [item if isinstance(item, str) else item[self.column or "text"] for item in items]
-        lines: list[str] = []
-        counts = Counter[str]()
-        translations = translator.translate(texts, options, silent)
-        for number, item, translation in zip(count(first), items, translations, strict=False):
-            counts.update({flag for way in (translation, *translation.alternatives) for flag in way.flags})
+        lines, summary = list[str](), Summary()
+        chunks = translate_lines(translator, texts, options, silent, summary=summary, at_once=LINES)
+        for number, item, translation in zip(count(first), items, chain.from_iterable(chunks), strict=False):
             if isinstance(item, str):
                 lines += self.write(number, translation, options)
             else:
                 added = {"translation": translation.text, "score": translation.score, "flags": translation.flags}
                 lines.append(json.dumps({**item, **added}, ensure_ascii=False))
-        return "".join(f"{line}\n" for line in lines), counts
+        return "".join(f"{line}\n" for line in lines), summary.counts
 
 
 @dataclass(frozen=True)

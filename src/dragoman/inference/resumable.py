@@ -189,7 +189,9 @@ def resumable_file(
                 with suppress(OSError):  # Windows keeps a file that is open
                     remove(part)
                     remove(record_of(part))
-            elif not isinstance(error, Interrupted):
+            if isinstance(error, Interrupted):
+                raise Interrupted(f"{error}; {made.state}") from None
+            if made.record.lines:
                 log.warning("%s", made.state)
             raise
     remove(record_of(part))

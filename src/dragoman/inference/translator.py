@@ -90,6 +90,7 @@ class Translator:
         surface: the rewriting of text around the model.
         requests, writer: from segments of text to requests of the search, and from what it found to translations.
         languages: of the sources and of the translations.
+        folders: the model's folder, or that of its adapter, and those of an ensemble.
         search: what answers its requests beside those of others; None: it searches by itself.
     """
 
@@ -110,6 +111,7 @@ class Translator:
         self.runtime: Runtime["EncoderDecoder"] = Runtime(stored, device, precision, native, progress)
         self.device, self.precision = self.runtime.device, self.runtime.precision
         self.threads = choose_threads(threads)
+        self.folders = (stored.folder,)
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
         self.options = options_of(stored, SearchOptions)
         self.framing = stored.files.framing
@@ -161,6 +163,7 @@ class Translator:
         others = [load_model(member) for member in ensemble]
         for other in others:
             _refuse_misfit(first, other)
+        translator.folders = tuple(stored.folder for stored in (first, *others))
         translator.runtime.others = [Runtime(other, device, precision, progress=progress) for other in others]
         limits = [stored.config.max_positions for stored in (first, *others)]
         positions = min((limit for limit in limits if limit is not None), default=None)

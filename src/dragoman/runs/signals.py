@@ -30,11 +30,11 @@ def stop_on_signals() -> Generator[threading.Event]:
 
 
 @contextmanager
-def interrupted_by_signals(advice: str | Callable[[], str]) -> Generator[None]:
+def interrupted_by_signals(advice: str = "") -> Generator[None]:
     """Raise `Interrupted` at the first signal in the block, wherever the work is, with this advice."""
 
     def interrupt() -> None:
-        raise Interrupted(f"stopped; {advice if isinstance(advice, str) else advice()}")
+        raise Interrupted(f"stopped; {advice}" if advice else "stopped")
 
     with _first_signal(interrupt):
         yield

@@ -18,13 +18,14 @@ from dragoman.explaining.writing import render
 from dragoman.formats.document import lines_in, with_lines
 from dragoman.formats.registry import DOCUMENT_SUFFIXES
 from dragoman.inference.options import SearchOptions
+from dragoman.inference.texts import joined
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
 from dragoman.serving.fields import Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.rewriting import other_words, rewritten
 from dragoman.serving.server import server_of
-from dragoman.serving.service import OtherLanguage, Service, TextAnswer, joined, refusing
+from dragoman.serving.service import OtherLanguage, Service, TextAnswer, refusing
 from dragoman.serving.shared_search import Job
 from dragoman.surface.terms import compiled
 from dragoman.system import use_threads

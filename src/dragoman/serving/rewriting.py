@@ -18,9 +18,9 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
 from dragoman.formats.document import lines_in, with_lines
 from dragoman.inference.options import SearchOptions
+from dragoman.inference.texts import joined
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.serving.service import joined
 from dragoman.surface.letters import capitalised
 from dragoman.surface.masking import hide
 from dragoman.surface.segment import Context, Segment

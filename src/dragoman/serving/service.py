@@ -11,9 +11,9 @@ Models load one after another. Any number of threads may call a service; all req
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Condition
@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import Error
 from dragoman.explaining.recording import Recorder
-from dragoman.formats.document import Document, cancellable, lines_in, with_lines
+from dragoman.formats.document import cancellable
 from dragoman.formats.foreign import refuse_document
-from dragoman.formats.html import Html
 from dragoman.formats.reading import DocumentLimits, decoded, format_of, read_document
+from dragoman.inference.documents import translate_lines
 from dragoman.inference.options import SearchOptions
+from dragoman.inference.texts import translate_texts
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.languages import base_language, english_name, language_of
@@ -38,9 +39,6 @@ log = logging.getLogger(__name__)
 
 TEXTS_AT_ONCE = 64
 """Number of texts of a document in one batch."""
-CONCATENATED = ("tokens", "token_log_probs", "source_words", "target_words", "word_log_probs")
-UNITED = ("flags", "unknown_words", "rewritten", "lost", "unused_terms")
-"""Fields of a translation that are concatenated when its parts are joined, and those that are united."""
 _TAG = re.compile(r"<[^<>]{1,1000}>")
 
 
@@ -276,7 +274,8 @@ class Service:
             options = self.options(model, model_target, alternatives, beam_size, **settings)
             self.limits.check(list(texts), alternatives, options.beam_size)
             with refusing():
-                written = _translated([texts[number] for number in numbers], translator, options, is_html, kept_tags)
+                chosen = [texts[number] for number in numbers]
+                written = translate_texts(translator, chosen, options, is_html, kept_tags)
             for number, translation in zip(numbers, written, strict=True):
                 answers[number] = TextAnswer(translation, model.source, model_target, routes[number][2])
         return [answers[number] for number in range(len(texts))]
@@ -318,16 +317,12 @@ class Service:
                 source = self.route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source
             model, model_target = self.model(source, target)
             with cancellable(job.check):
-                document: Document = read((model.source, model_target))
-            texts = document.texts
-            job.deadline += SECONDS_A_TEXT * len(texts)
+                document = read((model.source, model_target))
+            job.deadline += SECONDS_A_TEXT * len(document.texts)
             job.share = SHARE_OF_DOCUMENT
             translator, options = self.translator(model, job), self.options(model, model_target)
-            written: list[str] = []
-            for first in range(0, len(texts), TEXTS_AT_ONCE):
-                batch = texts[first : first + TEXTS_AT_ONCE]
-                written += [translation.text for translation in translator.translate(batch, options, progress=False)]
-            return document.translated(written)
+            batches = translate_lines(translator, document.texts, options, False, at_once=TEXTS_AT_ONCE)
+            return document.translated([translation.text for batch in batches for translation in batch])
 
     def detect(self, text: str) -> list[Guess]:
         """Return the models' languages that a text may be in, the most probable first.
@@ -390,52 +385,3 @@ def refusing() -> Iterator[None]:
 
 def _same_language(first: str, second: str) -> bool:
     return base_language(first) == base_language(second)
-
-
-def _translated(
-    texts: Sequence[str], translator: Translator, options: SearchOptions, is_html: bool, kept: Collection[str] | None
-) -> list[Translation]:
-    """Translate texts of several lines, or pieces of HTML: all lines in one batch, then joined again."""
-    if is_html:
-        pages = [Html(text, "utf-8", translator.languages, kept) for text in texts]
-        parts = [list(page.texts) for page in pages]
-        joins = [lambda new, page=page: page.translated(new).decode() for page in pages]
-    else:
-        parts = [lines_in(text) for text in texts]
-        joins = [partial(with_lines, text) for text in texts]
-    translations = iter(translator.translate([line for lines in parts for line in lines], options, progress=False))
-    return [
-        joined(text, [next(translations) for _ in lines], join)
-        for text, lines, join in zip(texts, parts, joins, strict=True)
-    ]
-
-
-def joined(source: str, parts: Sequence[Translation], join: Callable[[list[str]], str]) -> Translation:
-    """Join the translations of the parts of a text into one, with words numbered over all parts."""
-    concatenated: dict[str, list[Any]] = {name: [] for name in CONCATENATED}
-    alignment: list[tuple[int, int]] = []
-    for part in parts:
-        source_start, target_start = len(concatenated["source_words"]), len(concatenated["target_words"])
-        alignment += [
-            (source_word + source_start, target_word + target_start) for source_word, target_word in part.alignment
-        ]
-        for name, values in concatenated.items():
-            values += getattr(part, name)
-    alternatives = max((len(part.alternatives) for part in parts), default=0)
-    return Translation(
-        source=source,
-        text=join([part.text for part in parts]),
-        log_prob=sum(part.log_prob for part in parts),
-        score=sum(part.score for part in parts),
-        alignment=tuple(alignment),
-        alternatives=tuple(
-            joined(source, [_alternative(part, number) for part in parts], join) for number in range(alternatives)
-        ),
-        **{name: tuple(values) for name, values in concatenated.items()},
-        **{name: tuple(dict.fromkeys(value for part in parts for value in getattr(part, name))) for name in UNITED},
-    )
-
-
-def _alternative(part: Translation, number: int) -> Translation:
-    """Return the alternative with this number, or the last one."""
-    return replace((part, *part.alternatives)[min(number + 1, len(part.alternatives))], alternatives=())
