@@ -6,7 +6,7 @@ between them (Zenkel et al. 2021). Memories and catalogues are read without them
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ _HTML = _PARTING.union(
 MARKS = tuple(".,;:!?…")
 CLOSING = ("", *MARKS, *")]}”»")
 """A single tag before one of these belongs to the word before it."""
-TOUCHES_BEFORE, TOUCHES_BEHIND, SPACED = "\ud800", "\ud801", "\ud802"
+TOUCHES_BEFORE, TOUCHES_AFTER, SPACED = "\ud800", "\ud801", "\ud802"
 """Notes at a tag: it touches the text before it, or after it, or has a space there. No text has these characters."""
 MOST_TAGS = 200
 """In a text with more tags, they are not markup but code."""
@@ -48,8 +48,8 @@ class Markup(NamedTuple):
 
 
 def without_tags(text: str, kept: Sequence[Span] = ()) -> Markup:
-    """Takes out all tags, and the mark of an accelerator if there is one. What stands in spans that are `kept` stays,
-    and so does a tag that is not closed and none of HTML: it mostly stands for a word.
+    """Remove all tags, and the mark of an accelerator if there is only one. Text in `kept` spans stays. So does a tag
+    that is neither closed nor HTML, because it usually replaces a word.
 
     >>> without_tags("See <b>the <i>house</i></b>.<br/>Go").plain, without_tags("Save _As <name>").plain
     ('See the house. Go', 'Save As <name>')
@@ -57,47 +57,51 @@ def without_tags(text: str, kept: Sequence[Span] = ()) -> Markup:
     tags, closes = _tags_in(text, kept)
     if not tags or len(tags) > MOST_TAGS:
         return Markup(text)
-    closing = {*closes.values()}
+    opens = {second: first for first, second in closes.items()}
     ends = dict(tag.span() for tag in tags)
-    plain, owed, end = "", "", 0
-    level, opened = list[TagPair](), list[tuple[str, int, list[TagPair]]]()
-    for place, tag in enumerate(tags):
+    placed: list[tuple[str, int]] = []
+    plain, owed, end = "", "", 0  # the text until `end`, without a space that is still to be written
+    for number, tag in enumerate(tags):
         plain, end = plain + text[end : tag.start()], tag.end()
-        following = end
-        while following in ends and not (place in closes and text.startswith("</", following)):
+        following = end  # where the next word or space is
+        while following in ends and not (number in closes and text.startswith("</", following)):
             following = ends[following]
-        before, behind = plain[-1:], text[following : following + 1]
-        has_space = not before.strip(), not behind.strip()
-        may_part = bool(tag[3]) or _name(tag) in _PARTING
-        is_alone = place not in closes and place not in closing
-        left = right = after = ""
-        # The space is for the model; the translation has none there.
-        owed = " " if may_part and not any(has_space) and _are_words(before, behind) else owed
-        # A tag belongs to the word before it, or to the one behind it, and takes the space between both with it.
-        if place in closing or (is_alone and (behind in CLOSING or has_space == (False, True))):
+        before, after = plain[-1:], text[following : following + 1]
+        ends_word, begins_word = before.strip() != "", after.strip() != ""
+        left = right = space = ""
+        if (tag[3] or _name(tag) in _PARTING) and ends_word and begins_word and _are_words(before, after):
+            owed = " "  # only for the model: the translation has no space there
+        # A tag belongs to the word before it or after it, and the space between the two moves to its other side.
+        if number in opens or (number not in closes and (after in CLOSING or (ends_word and not begins_word))):
             if text[tag.start() - 1 : tag.start()].isspace():
-                left, plain, owed = SPACED, plain[:-1], "" if has_space[1] or behind in CLOSING else before
+                left, plain, owed = SPACED, plain[:-1], before if begins_word and after not in CLOSING else ""
+            is_empty = number in opens and placed[opens[number]][1] == len(plain)
             if end == following and owed:
-                right, after, owed = TOUCHES_BEHIND, owed, ""
-            elif end == following and opened and opened[-1][1] == len(plain) and before.isspace() and behind.isspace():
-                right, end = SPACED, end + 1  # nothing stands between the tags, so they belong to the word behind them
+                right, space, owed = TOUCHES_AFTER, owed, ""
+            elif end == following and is_empty and before.isspace() and after.isspace():
+                right, end = SPACED, end + 1  # an empty pair belongs to the word after it
         else:
             if text[end : end + 1].isspace():
                 right, end = SPACED, end + 1
-            if owed := behind if has_space == (False, True) else owed:
+            if ends_word and not begins_word:
+                owed = after
+            if owed:
                 left, plain, owed = TOUCHES_BEFORE, plain + owed, ""
-        written = left + tag[0] + right
-        if is_alone:
-            level.append(TagPair(len(plain), len(plain), (written, "")))
-        elif place in closes:
-            opened.append((written, len(plain), level))
-            level = []
-        else:
-            first, begin, around = opened.pop()
-            around.append(TagPair(min(begin, len(plain)), len(plain), (first, written), tuple(level)))
-            level = around
-        plain += after
-    return Markup(plain + text[end:], tuple(level))
+        placed.append((left + tag[0] + right, len(plain)))
+        plain += space
+    return Markup(plain + text[end:], _pairs(placed, closes, range(len(tags))))
+
+
+def _pairs(placed: Sequence[tuple[str, int]], closes: Mapping[int, int], numbers: range) -> tuple[TagPair, ...]:
+    """Return the outermost pairs among the tags with these numbers; `placed` has each tag and its place."""
+    pairs, number = list[TagPair](), numbers.start
+    while number < numbers.stop:
+        last = closes.get(number, number)
+        (tag, begin), (closing, end) = placed[number], placed[last]
+        inside = _pairs(placed, closes, range(number + 1, last))
+        pairs.append(TagPair(min(begin, end), end, (tag, closing if last > number else ""), inside))
+        number = last + 1
+    return tuple(pairs)
 
 
 def _tags_in(text: str, kept: Sequence[Span]) -> tuple[list[re.Match[str]], dict[int, int]]:
@@ -322,7 +326,7 @@ class _Placing:
 
 def _spaced(text: str) -> str:
     """Return the text with the spaces that the notes at its tags require."""
-    text = re.sub(f" ?{TOUCHES_BEFORE}|{TOUCHES_BEHIND} ?", "", text)
+    text = re.sub(f" ?{TOUCHES_BEFORE}|{TOUCHES_AFTER} ?", "", text)
     text = re.sub(rf"(?<=\s){SPACED}+|{SPACED}+(?=\s)|\A{SPACED}+|{SPACED}+\Z", "", text)
     return re.sub(f"{SPACED}+", " ", text)
 
