@@ -13,7 +13,7 @@ from dragoman.surface.conventions import END_MARKS, MARKS
 from dragoman.surface.letters import LanguageSide, words_in
 from dragoman.surface.placeholders import shown
 from dragoman.surface.quotes import CLOSING, PAIR, PAIRED, QUOTES, SINGLE_QUOTES, partners
-from dragoman.surface.segment import Context, Restored, Segment
+from dragoman.surface.segment import Context, Restored, Segment, Step
 
 _SPACE = r"[\s\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 _MARK = rf"[{MARKS}:;,：；，、،؛–—―-]"
@@ -89,7 +89,7 @@ def peel(text: str, known: Collection[str] = (), is_name: Callable[[str], bool] 
     return Peeled(text[:begin], text[begin:end], text[end:], marks, kinds)
 
 
-class Around:
+class Around(Step):
     """Step that takes off the marks around a sentence, and puts them around the translation, with its own quotes."""
 
     def __init__(self, source: LanguageSide, target: LanguageSide) -> None:
@@ -124,7 +124,7 @@ class Around:
         return "".join(quotes[side] if character in changed else character for character in typed)
 
 
-class EndMark:
+class EndMark(Step):
     """Step that gives a sentence the usual end mark if it has none, and removes the end mark of the translation."""
 
     def __init__(self, source: LanguageSide, target: LanguageSide) -> None:

@@ -42,7 +42,7 @@ class Conventions(Settings):
     capitals: int = pydantic.Field(default=0, ge=0)
     """Sentences that begin with a capital."""
     small: int = pydantic.Field(default=0, ge=0)
-    """Sentences that begin with a small letter."""
+    """Sentences that begin with a lower-case letter."""
     titles: int = pydantic.Field(default=0, ge=0)
     """Sentences whose words have capitals, as in a title."""
     vocabulary: str = ""
@@ -65,7 +65,7 @@ class Conventions(Settings):
 
     @property
     def has_small_beginnings(self) -> bool:
-        """True if enough sentences begin with a small letter."""
+        """True if enough sentences begin with a lower-case letter."""
         return self.small >= KNOWN_AROUND * self.sentences or not self.begins_with_capitals
 
     @property

@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from dragoman.surface.conventions import END_MARKS, Conventions
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, shown
 from dragoman.surface.quotes import QUOTES, requoted
-from dragoman.surface.segment import Case, Context, Restored, Segment
+from dragoman.surface.segment import Case, Context, Restored, Segment, Step
 
 _ASCII, _DASH = {"’": "'", "…": "..."}, "-"
 _APOSTROPHES, _DASHES, _USUAL_DASHES = "'’ʼ‘´`′‛＇", "‐‑‒−–—―", "-–—"
@@ -36,7 +36,7 @@ _BEGINNING = re.compile(
 
 
 def lower(text: str, language: str) -> str:
-    """Return a text in small letters.
+    """Return a text in lower case.
 
     >>> lower("ISPARTA İLİ", "tr"), lower("ΟΔΟΣ", "el")
     ('ısparta ili', 'οδος')
@@ -47,7 +47,7 @@ def lower(text: str, language: str) -> str:
 
 
 def upper(text: str, language: str) -> str:
-    """Return a text in capitals. Greek capitals lose their accents, Lithuanian i and j a dot that was written out.
+    """Return a text in upper case. Greek letters lose their accents, and Lithuanian i and j their separate dots.
 
     >>> upper("istanbul", "tr"), upper("Straße", "de"), upper("οδός", "el")
     ('İSTANBUL', 'STRASSE', 'ΟΔΟΣ')
@@ -73,7 +73,7 @@ def capitalised(text: str, language: str) -> str:
 
 
 def title(text: str, language: str, keep_short: bool) -> str:
-    """Return the text with a capital for each word; with `keep_short`, short words except the first stay as they are.
+    """Return a text in title case; with `keep_short`, short words after the first stay as they are.
 
     >>> title("la fine del mondo", "it", False), title("il signore degli anelli", "it", True)
     ('La Fine Del Mondo', 'Il Signore Degli Anelli')
@@ -88,13 +88,13 @@ def title(text: str, language: str, keep_short: bool) -> str:
 
 
 SHORT = 3
-"""The most letters of a word that titles may write small (of, the, di, der), and of an unknown word in capitals that is
-taken for an abbreviation.
+"""The most letters of words that titles may write in lower case (of, the, di, der), and of unknown words in capitals
+that are taken for abbreviations.
 """
 
 
 def is_title(text: str) -> bool:
-    """Return True if there are several longer words after the first, and all have a capital.
+    """Return True for title case: several longer words after the first, and all with a capital.
 
     >>> is_title("Apply the Page Style"), is_title("He met Andy Warhol today"), is_title("PAGE STYLE OPTIONS")
     (True, False, False)
@@ -104,7 +104,7 @@ def is_title(text: str) -> bool:
 
 
 def begins_small(text: str) -> bool:
-    """Return True if the text begins with a word in small letters, unlike iPhone."""
+    """Return True if the text begins with a word in lower case, unlike iPhone."""
     first = _BEGINNING.match(text)
     return first is not None and first[2].islower() and not text[first.end() : first.end() + 1].isupper()
 
@@ -116,7 +116,7 @@ def words_in(text: str) -> list[str]:
 
 def usual_forms(texts: Iterable[str]) -> list[str]:
     """Return the words of texts, most frequent first, each in its most frequent form inside a sentence. A word that
-    only begins sentences is taken to be small. Texts in capitals are ignored.
+    only begins sentences gets lower case. Texts in capitals are ignored.
     """
     inside, first = Counter[str](), Counter[str]()
     for text in texts:
@@ -142,19 +142,19 @@ class Truecaser:
     def __init__(self, words: Sequence[str], language: str) -> None:
         """Build from the words of the text in their usual forms; earlier words win."""
         self._language = language
-        self._usual = {self._key(word): word for word in reversed(words)}
+        self._usual = {upper(word, language): word for word in reversed(words)}
 
     def usual(self, word: str) -> str | None:
         """Return the usual form of a word inside a sentence; None for an unknown word."""
-        return self._usual.get(self._key(word))
+        return self._usual.get(upper(word, self._language))
 
     def is_small(self, word: str) -> bool:
-        """Return True if the text usually writes a word small inside a sentence."""
+        """Return True if the text usually writes a word in lower case inside a sentence."""
         usual = self.usual(word)
         return usual is not None and usual[0].islower()
 
     def has_beginning(self, letters: str, longest: int) -> bool:
-        """Return True if a small word of at most `longest` letters begins with these letters."""
+        """Return True if a lower-case word of at most `longest` letters begins with these letters."""
         first = bisect_left(self._small, letters)
         words = takewhile(lambda word: word.startswith(letters), islice(self._small, first, None))
         return any(len(word) <= longest for word in words)
@@ -164,7 +164,7 @@ class Truecaser:
         return sorted(word for word in self._usual.values() if word.islower())
 
     def recased(self, text: str) -> str:
-        """Return the text with each word in its usual form. Unknown words become small, except FBI and XIV."""
+        """Return the text with words in their usual form, and unknown ones in lower case, except FBI and XIV."""
 
         def usual(match: re.Match[str]) -> str:
             word = match["word"]
@@ -174,9 +174,6 @@ class Truecaser:
             return self.usual(word) or (word if stays else lower(word, self._language))
 
         return _WORD.sub(usual, text)
-
-    def _key(self, word: str) -> str:
-        return upper(word, self._language)
 
 
 class LanguageSide:
@@ -244,7 +241,7 @@ class Normaliser:
         return plain_character(character)
 
 
-class Letters:
+class Letters(Step):
     """Step that writes a sentence in the letters of the training text, and gives its translation the letter case and
     the style of quotes, apostrophes and dashes that were typed.
     """

@@ -13,7 +13,7 @@ from dragoman.surface.conventions import END_MARKS
 from dragoman.surface.letters import LanguageSide
 from dragoman.surface.placeholders import PLACEHOLDERS, WORDS
 from dragoman.surface.protected import Names, Span, code_in, localised, replaced, spans_matching, without_overlaps
-from dragoman.surface.segment import Context, Kept, Restored, Segment
+from dragoman.surface.segment import Context, Kept, Restored, Segment, Step
 from dragoman.surface.tags import with_missing
 from dragoman.surface.words import spaceless
 
@@ -79,7 +79,7 @@ class Masking:
         return replaced(text, spans, keys), added
 
 
-class Code:
+class Code(Step):
     """Step that masks addresses, variables and other code, and the matches of `protect`. Undoing it restores the texts
     of all placeholders.
     """
@@ -105,9 +105,9 @@ class Code:
         return translation._replace(text=unmask(translation.text, segment.kept, segment.text))
 
 
-class Words:
+class Words(Step):
     """Step that masks identifiers, numbers, and the names and signs that the training text lacks, but no terms. Without
-    conventions of a training text, it masks no names.
+    conventions of a training text, it masks no names. `Code` restores the texts.
     """
 
     def __init__(self, source: LanguageSide, masking: Masking) -> None:
@@ -130,12 +130,8 @@ class Words:
         kept = {**kept, **{bare.lower(): bare.lower() for bare in _BARE.findall(text)}}
         return [replace(segment, text=text, kept=kept)] if kept != segment.kept or text != segment.text else [segment]
 
-    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
-        """Return the translation as it is; `Code` replaces all placeholders together."""
-        return translations[0]
 
-
-class Missing:
+class Missing(Step):
     """Step that changes no source, and gives a translation the placeholders that the search left out."""
 
     def __init__(self, placeholders: Collection[str]) -> None:
@@ -145,10 +141,6 @@ class Missing:
     def left_out(self, segment: Segment, written: str) -> list[str]:
         """Return the placeholders of a segment that are missing in its translation as the model wrote it."""
         return [key for key in segment.kept if key in self._placeholders and key not in written]
-
-    def apply(self, segment: Segment, context: Context) -> list[Segment]:
-        """Return the segment as it is."""
-        return [segment]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Insert the placeholders that are missing, if links between words are known."""

@@ -1,8 +1,8 @@
-"""A text on its way to the model and back, and the protocol of the steps that rewrite it."""
+"""A text on its way to the model and back, and the base class of the steps that rewrite it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 if TYPE_CHECKING:
     from dragoman.surface.terms import Terms
@@ -148,13 +148,14 @@ class Restored(NamedTuple):
     is_whole: bool = True
 
 
-class Step(Protocol):
-    """A rewriting of text before translation that is undone afterwards."""
+class Step:
+    """A rewriting of text before translation that is undone afterwards. This one changes nothing."""
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
         """Return the segment as the model should read it, or the parts that it is split into."""
-        ...
+        return [segment]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Undo the step: return one text from the translation of the segment, or from those of its parts."""
-        ...
+        (translation,) = translations
+        return translation

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from dragoman.languages import SPACELESS
-from dragoman.surface.segment import Context, Links, Restored, Segment
+from dragoman.surface.segment import Context, Links, Restored, Segment, Step
 from dragoman.surface.words import PICTURE_MODIFIERS, PICTURES, places_in_line, spaceless
 
 # Text in brackets, which is not split; or a mark that may end a sentence, with the closing quotes and brackets, the
@@ -238,7 +238,7 @@ def space_in_line(between: str) -> str:
     return between if not between.strip() and not _BREAKS.search(between) else ""
 
 
-class Sentences:
+class Sentences(Step):
     """Step that splits a line into sentences and copies, and joins their translations with the spaces between them."""
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:

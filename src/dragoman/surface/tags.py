@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dragoman.surface.protected import Span, code_in, identifiers_in, quantities_in, spans_matching, without_overlaps
-from dragoman.surface.segment import Context, Restored, Segment, TagPair
+from dragoman.surface.segment import Context, Restored, Segment, Step, TagPair
 from dragoman.surface.words import places_of_words, spaceless
 
 _ACCELERATOR = r"(?<![\w&_~])(?:[&_](?=[^\W\d_][^\W_]*(?![\w;]))|~(?=[A-Z][^\W_]*(?!\w)))"
@@ -207,7 +207,8 @@ class _Placing:
     def rendered(self, pairs: Sequence[TagPair], outer: Range, room: Range, is_linked: bool = True) -> str:
         """Return a part of the target, its `room`, with the pairs in a part of the source, the `outer` one."""
         taken: list[tuple[Range, TagPair]] = []
-        within = [self._words_in(pair) for pair in pairs]
+        spans = [(bisect_right(self._ends, pair.begin), bisect_left(self._begins, pair.end)) for pair in pairs]
+        within = [{*range(*span)} for span in spans]  # the words of the source between two tags
         later: list[tuple[int, TagPair]] = []
         for number, pair in enumerate(pairs):
             free = _gaps(room, [place for place, _ in taken])
@@ -232,10 +233,6 @@ class _Placing:
             parts += [self._target[end : place[0]], pair.tags[0], inside, pair.tags[1]]
             end = place[1]
         return "".join([*parts, self._target[end : room[1]]])
-
-    def _words_in(self, pair: TagPair) -> set[int]:
-        """Return the words of the source between two tags."""
-        return {*range(bisect_right(self._ends, pair.begin), bisect_left(self._begins, pair.end))}
 
     def _is_same(self, pair: TagPair, outer: Range) -> bool:
         """Return True if a pair is around all words of the outer part."""
@@ -346,7 +343,7 @@ def _stripped(text: str, place: Range) -> Range:
     return place[1] - len(part.lstrip()), place[0] + len(part.rstrip())
 
 
-class Tags:
+class Tags(Step):
     """Step that removes markup from a line, and places it in the translation by links between words."""
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:

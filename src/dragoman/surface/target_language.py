@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dragoman.errors import DecodeError
 from dragoman.languages import language_of
-from dragoman.surface.segment import Context, Restored, Segment
+from dragoman.surface.segment import Context, Segment, Step
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ _TAG = re.compile(r"\s*>>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 _LISTED = 40
 
 
-class TargetLanguages:
+class TargetLanguages(Step):
     """Step that takes the language tag off a line. `ids` maps the names in tags to token ids; it is empty if the model
     has one target language.
     """
@@ -92,10 +92,6 @@ class TargetLanguages:
         """
         text, language = self.named(segment.typed, context.target_language)
         return [replace(segment, typed=text, text=text, language=language)] if language else [segment]
-
-    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
-        """Return the translation as it is; it needs no tag."""
-        return translations[0]
 
     def with_id(self, part: Segment, language: str | None) -> Segment:
         """Return a part of a line with the id of the language before its ids, unless they begin with such an id."""
