@@ -1,5 +1,5 @@
-"""Codes of languages: BCP 47 tags such as `en`, `pt-BR` or `zh-Hant`; and which language a name means: a code, a code
-inside a name, or the name of a language in any language.
+"""Codes of languages, BCP 47 tags such as `en`, `pt-BR` or `zh-Hant`, and the languages that names refer to: by a code,
+a code inside a name, or the name of a language in any language.
 
 Names of columns, keys of records and endings of files are read in the same way. The names of languages are Unicode's
 (CLDR), from the language_data library.
@@ -16,7 +16,7 @@ import pydantic
 
 
 def _tag(name: str) -> str:
-    """The tag with hyphens, as BCP 47 has it, because many files say `pt_BR`."""
+    """Return a valid tag with the hyphens of BCP 47; many files write `pt_BR`."""
     tag = name.replace("_", "-")
     if len(tag) > 60 or not re.fullmatch(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*", tag):
         raise ValueError(
@@ -42,7 +42,7 @@ SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 
 
 def is_spaceless(text: str) -> bool:
-    """Whether most characters of a text belong to scripts without spaces between words.
+    """Return True if most characters of a text belong to scripts without spaces between words.
 
     >>> is_spaceless("駅はどこですか。"), is_spaceless("Where is 駅?")
     (True, False)
@@ -52,7 +52,7 @@ def is_spaceless(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def language_of(name: str) -> str | None:
-    """The language that a column or file ending is named for.
+    """Return the language that the name of a column or the ending of a file refers to, if any.
 
     >>> [language_of(name) for name in ("en", "English", "Inglese", "フランス語", "text_it", "src-en", "pt-BR", "deu")]
     ['en', 'en', 'en', 'fr', 'it', 'en', 'pt-BR', 'de']
@@ -62,43 +62,43 @@ def language_of(name: str) -> str | None:
     name = name.strip()
     if len(name) > 40 or name.endswith(_SENTENCE_ENDS):
         return None
-    return _of_code(name.lower()) or _with_region(name) or _inside(name) or _of_name(name)
+    return _from_code(name.lower()) or _with_region(name) or _from_code_inside(name) or _from_words(name)
 
 
 def languages_in(file_name: str) -> tuple[str, str] | None:
-    """The two languages in the name of a file or a configuration.
+    """Return the two languages in the name of a file or a configuration, if any.
 
     >>> languages_in("books.en-it.tsv"), languages_in("en_it"), languages_in("train.tsv")
     (('en', 'it'), ('en', 'it'), None)
     """
     pieces = re.split(r"[._:@#-]", Path(file_name).name)
-    for one, other in reversed(list(pairwise(pieces))):
-        sides = [_of_code(code) if len(code) == 2 and code.islower() else None for code in (one, other)]
-        if one != other and all(sides):
+    for first, second in reversed(list(pairwise(pieces))):
+        sides = [_from_code(code) if len(code) == 2 and code.islower() else None for code in (first, second)]
+        if first != second and all(sides):
             return str(sides[0]), str(sides[1])
     return None
 
 
-def same_language(one: str, other: str) -> bool:
-    """Whether two codes mean the same language, as far as both are specific.
+def same_language(first: str, second: str) -> bool:
+    """Return True if two codes agree in all parts that both specify.
 
     >>> same_language("pt", "pt-BR"), same_language("zh-Hans", "zh-Hant"), same_language("en", "it")
     (True, False, False)
     """
-    return all(a == b for a, b in zip(one.lower().split("-"), other.lower().split("-"), strict=False))
+    return all(a == b for a, b in zip(first.lower().split("-"), second.lower().split("-"), strict=False))
 
 
 def differing(named: Sequence[str | None], wanted: Sequence[str | None]) -> list[int]:
-    """The sides (0 source, 1 target) whose languages are both known and differ."""
+    """Return the sides (0 source, 1 target) whose two languages are known and differ."""
     return [
         side
-        for side, (one, other) in enumerate(zip(named, wanted, strict=True))
-        if one and other and UNKNOWN_LANGUAGE not in (one, other) and not same_language(one, other)
+        for side, (name, want) in enumerate(zip(named, wanted, strict=True))
+        if name and want and UNKNOWN_LANGUAGE not in (name, want) and not same_language(name, want)
     ]
 
 
 def english_name(code: str) -> str:
-    """The English name of a language; a code that is none names itself.
+    """Return the English name of a language, or the code itself if it is invalid.
 
     >>> english_name("it"), english_name("pt-BR"), english_name("zh-Hans"), english_name("a/b")
     ('Italian', 'Portuguese (Brazil)', 'Chinese (Simplified)', 'a/b')
@@ -112,7 +112,7 @@ def english_name(code: str) -> str:
 
 
 def base_language(code: str) -> str:
-    """The language of a code, without script and region.
+    """Return the language of a code, without script and region.
 
     >>> [base_language(code) for code in ("en", "EN-GB", "PT-BR", "zh-Hans", "POR")]
     ['en', 'en', 'pt', 'zh', 'pt']
@@ -121,18 +121,18 @@ def base_language(code: str) -> str:
 
 
 def is_code(name: str) -> bool:
-    """Whether `name` is a bare code of two or three letters, which might be a word as well.
+    """Return True if a name is a bare code of two or three letters, which may also be a word.
 
     >>> is_code("en"), is_code("It"), is_code("English")
     (True, True, False)
     """
-    return _of_code(name.strip().lower()) is not None
+    return _from_code(name.strip().lower()) is not None
 
 
-def _of_code(code: str) -> str | None:
-    """A code of two letters, or of three that has one of two.
+def _from_code(code: str) -> str | None:
+    """Return the shortest code of a language from a code of two letters, or of three that has a shorter one.
 
-    >>> [_of_code(code) for code in ("en", "deu", "ger", "cmn", "src", "row")]
+    >>> [_from_code(code) for code in ("en", "deu", "ger", "cmn", "src", "row")]
     ['en', 'de', 'de', 'zh', None, None]
     """
     if code in _CODES or code in _OTHER_CODES:
@@ -147,13 +147,13 @@ def _of_code(code: str) -> str | None:
 
 def _with_region(name: str) -> str | None:
     parts = re.fullmatch(r"([a-z]{2,3})[-_]([A-Z]{2}|[A-Z][a-z]{3}|\d{3})", name)
-    return name.replace("_", "-") if parts and _of_code(parts[1]) else None
+    return name.replace("_", "-") if parts and _from_code(parts[1]) else None
 
 
-def _inside(name: str) -> str | None:
-    """The only code among other words, as in en_text, src-en, lang:en and "Text (en)".
+def _from_code_inside(name: str) -> str | None:
+    """Return the language of the only code among other words, as in en_text, src-en, lang:en and "Text (en)".
 
-    Among words with spaces only a code in brackets or capitals counts, because "it works" is a sentence.
+    Between spaces, only a code in brackets or capitals counts, because "it works" is a sentence.
     """
     words = [word for word in re.split(r"[^a-zA-Z0-9]+", name) if word]
     if len(words) < 2 or re.search(r"[^\x00-\x7f]", name):
@@ -163,11 +163,11 @@ def _inside(name: str) -> str | None:
     codes = [word for word in words if word.lower() in _CODES | _UNLIKE_WORDS]
     if len(codes) != 1 or codes[0].lower() == "id" or (codes[0] == words[0] and codes[0].lower() in _WORDS):
         return None  # "row_id" is not Indonesian, and "is_valid" not Icelandic
-    return _of_code(codes[0].lower())
+    return _from_code(codes[0].lower())
 
 
-def _of_name(name: str) -> str | None:
-    """The only language that the words name, as in "English sentence" and "язык: русский"."""
+def _from_words(name: str) -> str | None:
+    """Return the only language that the words name, as in "English sentence" and "язык: русский"."""
     whole = _known_name(name)
     if whole:
         return whole
@@ -177,7 +177,7 @@ def _of_name(name: str) -> str | None:
 
 
 def _known_name(name: str) -> str | None:
-    """The language with exactly this name in some language, or as an adjective."""
+    """Return the language with exactly this name, or adjective, in some language."""
     lowered = name.strip().lower()
     if len(lowered) < (4 if lowered.isascii() else 2):
         return None
@@ -195,7 +195,7 @@ def _known_name(name: str) -> str | None:
 
 
 def _in_any_language(name: str) -> str | None:
-    """The code for a whole name. The library's own search would take "person" for "pers"."""
+    """Return the code for a whole name. The search of the library would take "person" for "pers"."""
     names, trie = _names()
     key = names.normalize_name(name)
     return names.get_trie_value(trie, key) if key in trie else None

@@ -21,7 +21,7 @@ from dragoman.data.encoding import encode_corpus
 from dragoman.data.variation import VariedBatches, add_noise, mistyped
 from dragoman.surface.letters import Truecaser
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
-from dragoman.surface.protected import Names, alike
+from dragoman.surface.protected import Names, shared_spans
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
@@ -56,7 +56,7 @@ def corpus_of(tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
 def varied(corpus: EncodedCorpus, tokenizers: Tokenizers, **settings: Any) -> VariedBatches:
     names = Names(Truecaser(["has", "seen", "small", "houses"], "en"), "en")
     order = Batches(corpus, batch_tokens=200, sentence_tokens=64, seed=3)
-    return VariedBatches(order, tokenizers, partial(alike, names=names), **settings)
+    return VariedBatches(order, tokenizers, partial(shared_spans, names=names), **settings)
 
 
 def texts(batch: Batch, tokenizers: Tokenizers) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What stands around a sentence is taken off whole, and nothing else is."""
+"""Marks around a sentence are taken off completely, and nothing else is."""
 
 import itertools
 import random
@@ -78,7 +78,7 @@ def test_what_stands_around_a_sentence(text: str, before: str, core: str, after:
         '"Yes" and "no"',
         "He said “yes”.",
         "the house (a large one)",
-        "(At last) he came.",
+        "(Finally) he came.",
         "'Tis late.",
         "the boys'",
         "rock ’n’ roll",

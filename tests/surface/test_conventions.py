@@ -1,4 +1,4 @@
-"""How a text is written is learnt from it, and other text is written so."""
+"""Conventions are learned from a text, and other text is written like it."""
 
 from pathlib import Path
 

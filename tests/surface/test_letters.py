@@ -62,7 +62,7 @@ def test_a_word_has_the_form_that_it_has_most_often_inside_sentences() -> None:
     assert usual.recased("STRASSE") == "Straße"
     assert usual.recased("THE U.S. AND THE 1ST DOG") == "the U.S. and the 1ST dog"
     assert usual.usual("Xanadu") is None and usual.recased("XANADU") == "xanadu"
-    assert usual.usual("here") is None  # a line in capitals tells nothing
+    assert usual.usual("here") is None  # a line in capitals is ignored
 
 
 def test_the_most_frequent_words_are_kept() -> None:

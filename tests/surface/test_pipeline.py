@@ -11,7 +11,7 @@ from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
 from dragoman.surface.learning import learn_conventions, learn_pair_conventions, with_copies_counted
-from dragoman.surface.masking import missing, put_back
+from dragoman.surface.masking import missing, unmask
 from dragoman.surface.pipeline import Surface
 from dragoman.surface.placeholders import NUMBERS, PLACEHOLDERS, WORDS
 from dragoman.surface.segment import Context, Segment
@@ -74,7 +74,7 @@ TO_ITALIAN, TO_GERMAN = into("it", *ITALIAN), into("de", *GERMAN)
 
 
 def through(typed: str, translation: str, forms: Forms = TO_ITALIAN) -> tuple[str, str]:
-    """What the model reads, and what becomes of its translation."""
+    """Return what the model reads, and the restored translation."""
     form = FROM_ENGLISH.form(typed)
     return (typed, translation) if form is None else (form.text, forms.restored(form, translation))
 
@@ -223,8 +223,8 @@ def test_raw_text_and_a_forced_prefix_are_left_alone(translator: Translator) -> 
     model = stored()
     without = Translator(model, device="cpu", precision="float32")
     for options in (asked(raw=True), asked(prefix="il gatto")):
-        (one,), (other,) = translator.translate([typed], options), without.translate([typed], options)
-        assert one.text == other.text and not one.rewritten
+        (translation,), (plain,) = translator.translate([typed], options), without.translate([typed], options)
+        assert translation.text == plain.text and not translation.rewritten
 
 
 def test_words_are_linked_as_they_were_typed(translator: Translator) -> None:
@@ -233,15 +233,15 @@ def test_words_are_linked_as_they_were_typed(translator: Translator) -> None:
     (typed,) = translator.translate([f"- “{plain.upper()}”"], asked(align=True, raw=False))
     assert typed.source_words == ("-", "“", *plain.upper().split(), "”")
     around = {(0, 0), (1, 1), (len(typed.source_words) - 1, len(typed.target_words) - 1)}
-    assert set(typed.alignment) == around | {(one + 2, other + 2) for one, other in bare.alignment}
+    assert set(typed.alignment) == around | {(source + 2, target + 2) for source, target in bare.alignment}
     (begun,) = translator.translate([f"- {plain.upper()}"], asked(align=True))
-    assert set(begun.alignment) == {(0, 0)} | {(one + 1, other + 1) for one, other in bare.alignment}
+    assert set(begun.alignment) == {(0, 0)} | {(source + 1, target + 1) for source, target in bare.alignment}
 
 
 def test_segments_of_a_line_have_forms_of_their_own(translator: Translator) -> None:
-    one, other = "the red cat sees the old dog .", "where is the station ?"
-    (first,), (second,) = translator.translate([one], asked()), translator.translate([other], asked())
-    (both,) = translator.translate([f"“{one} Where IS the station ??”"], asked())
+    statement, question = "the red cat sees the old dog .", "where is the station ?"
+    (first,), (second,) = translator.translate([statement], asked()), translator.translate([question], asked())
+    (both,) = translator.translate([f"“{statement} Where IS the station ??”"], asked())
     assert len(both.rewritten) == 2 and both.text.startswith(f"“{first.text}") and both.text.endswith("??”")
     assert second.text.rstrip(".!? ")[1:] in both.text
 
@@ -388,7 +388,7 @@ def test_a_dash_between_words_may_be_another_mark():
 
 def test_what_no_placeholder_is_left_for_is_not_lost_unnoticed():
     form = PROTECTING.form("Is it " + ", ".join(f"{number} kg" for number in range(20, 40)) + " or 64 GB?")
-    assert form is not None and all(one in form.text for one in PLACEHOLDERS)
+    assert form is not None and all(placeholder in form.text for placeholder in PLACEHOLDERS)
     written = TO_ITALIAN.restored(form, form.text)
     assert missing(written, form.kept, form.text, "it") == []
     assert missing(written.replace("64 GB", "64"), form.kept, form.text, "it") == ["GB"]
@@ -499,18 +499,18 @@ def test_long_lines_of_code_are_copied_too():
 
 def test_a_kind_of_placeholder_that_the_training_text_hardly_needed_is_not_used():
     text = [("Is Tom in London?", "Tom è a Londra?")] * 60 + [("It is 17.", "Sono 17.")] * 40
-    learnt = with_copies_counted(learn_pair_conventions(text), text, "en").model_copy(update={"placeholders": True})
-    assert learnt.learnt_placeholders == "".join(WORDS)
-    form = Forms(learnt.source, learnt.target, ("en", "it"), learnt.learnt_placeholders).form("Is 25 Ann?")
-    assert form is not None and form.text == f"Is {ONE} {TWO}?"  # a word may stand for a number
-    assert not learnt.model_copy(update={"placeholders": False}).learnt_placeholders
+    learned = with_copies_counted(learn_pair_conventions(text), text, "en").model_copy(update={"placeholders": True})
+    assert learned.learned_placeholders == "".join(WORDS)
+    form = Forms(learned.source, learned.target, ("en", "it"), learned.learned_placeholders).form("Is 25 Ann?")
+    assert form is not None and form.text == f"Is {ONE} {TWO}?"  # a placeholder of a word may replace a number
+    assert not learned.model_copy(update={"placeholders": False}).learned_placeholders
 
 
 def test_more_names_than_placeholders_leave_the_rest_as_they_are():
     typed = "Is it " + ", ".join(f"{{{number}}}" for number in range(10)) + "?"
     form = PROTECTING.form(typed)
     assert form is not None
-    assert all(form.text.count(one) == 1 for one in WORDS)
+    assert all(form.text.count(placeholder) == 1 for placeholder in WORDS)
     assert TO_ITALIAN.restored(form, form.text) == typed
 
 
@@ -523,4 +523,4 @@ def test_more_names_than_placeholders_leave_the_rest_as_they_are():
     ],
 )
 def test_a_word_is_joined_to_a_number_only_as_in_the_source(read, translation, written):
-    assert put_back(translation.format(NUMBER), {NUMBER: "7"}, read.format(NUMBER)) == written
+    assert unmask(translation.format(NUMBER), {NUMBER: "7"}, read.format(NUMBER)) == written

@@ -1,4 +1,4 @@
-"""What should come out of a translation as it went in."""
+"""Text that a translation should keep as it is."""
 
 import re
 from collections.abc import Sequence
@@ -14,8 +14,6 @@ from dragoman.surface.protected import (
     PRINTF,
     Names,
     Span,
-    alike,
-    apart,
     code_in,
     identifiers_in,
     labels_in,
@@ -23,7 +21,9 @@ from dragoman.surface.protected import (
     numbers_in,
     quantities_in,
     replaced,
+    shared_spans,
     signs_in,
+    without_overlaps,
 )
 
 WORDS = "the a went to met and she he of house in we are like is Tom Mary London gravel on sing it".split()
@@ -281,10 +281,9 @@ def test_german_nouns_are_no_names():
         (("He is in it.", "He is in it."), []),
     ],
 )
-def test_what_stands_once_on_both_sides_is_alike(pair, same):
+def test_spans_that_both_sides_have_once_are_shared(pair, same):
     source, target = pair
-    found = alike(source, target, NAMES)
-    assert parts(source, [one for one, _ in found]) == same
+    assert parts(source, [span for span, _ in shared_spans(source, target, NAMES)]) == same
 
 
 @pytest.mark.parametrize(
@@ -312,7 +311,9 @@ def test_a_number_is_written_as_the_target_language_has_it(number, languages, wr
 
 @given(st.text(alphabet=st.sampled_from("aB1 .,:<>{}%$@/\\#&;'’-_" + PLACEHOLDERS[0]), max_size=60))
 def test_what_is_replaced_can_be_put_back(text):
-    spans = apart(text, code_in(text), identifiers_in(text), NAMES.unknown(text), quantities_in(text), signs_in(text))
+    spans = without_overlaps(
+        text, code_in(text), identifiers_in(text), NAMES.unknown(text), quantities_in(text), signs_in(text)
+    )
     hidden = replaced(text, spans, [f"⟦{number}⟧" for number, _ in enumerate(spans)])
     for number, part in enumerate(parts(text, spans)):
         hidden = hidden.replace(f"⟦{number}⟧", part, 1)
@@ -368,7 +369,7 @@ def test_a_hostile_line_takes_linear_time(unit):
         text = unit * count
         started = process_time()
         numbers = quantities_in(text)
-        apart(text, code_in(text), identifiers_in(text), NAMES.unknown(text), numbers, signs_in(text))
+        without_overlaps(text, code_in(text), identifiers_in(text), NAMES.unknown(text), numbers, signs_in(text))
         labels_in(text, numbers)
         return process_time() - started
 

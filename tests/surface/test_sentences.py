@@ -60,9 +60,9 @@ class Counted(str):
     taken = 0
 
     def __getitem__(self, key: object) -> str:
-        found = super().__getitem__(key)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        Counted.taken += len(found)
-        return found
+        part = super().__getitem__(key)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        Counted.taken += len(part)
+        return part
 
 
 @pytest.mark.parametrize(

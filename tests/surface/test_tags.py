@@ -1,4 +1,4 @@
-"""Pairs of tags around the words that translate what they stood around."""
+"""Pairs of tags around the words that translate those between them."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.surface.protected import found_by
+from dragoman.surface.protected import spans_matching
 from dragoman.surface.tags import MOST_TAGS, with_tags, without_tags
 from dragoman.surface.words import split_words
 
@@ -18,7 +18,7 @@ LINKS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=12)
 
 @st.composite
 def marked(draw: st.DrawFn, depth: int = 3) -> str:
-    """Words with pairs of tags around and between them, each with a number of its own."""
+    """Build words with pairs of tags around and between them, all with different numbers."""
     parts = [draw(WORDS)]
     for _ in range(draw(st.integers(0, 2)) if depth else 0):
         name = draw(st.sampled_from(["b", "a", "x:g"]))
@@ -28,7 +28,7 @@ def marked(draw: st.DrawFn, depth: int = 3) -> str:
 
 @st.composite
 def ill_formed(draw: st.DrawFn) -> str:
-    """Words and tags in any order, with spaces or without."""
+    """Build a text of words and tags in any order, with or without spaces."""
     tags = st.sampled_from(["<b>", "</b>", "<i>", "</i>", "<br/>", '<x id="1"/>', "</p>", "<p>", "<1>", "</1>", "**"])
     parts = draw(st.lists(st.one_of(WORDS, tags, st.just(" ")), max_size=12))
     return "".join(parts)
@@ -77,7 +77,7 @@ def test_no_tag_is_lost_or_doubled_whatever_stands_around_it(source, translation
 
 @st.composite
 def different_words(draw: st.DrawFn, words: tuple[str, ...] = tuple("abcdefgh")) -> str:
-    """Different words, tags around some of those that follow one another and single ones between them."""
+    """Build different words, with tags around some sequences of them, and single tags between."""
     if len(words) == 1:
         return words[0]
     cut = draw(st.integers(1, len(words) - 1))
@@ -110,7 +110,7 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
         ("Do <b>you</b> go?", "Vai?", [(2, 0), (3, 1)], "<b>Vai</b>?"),
         ("Go<b></b>!", "Vai!", [(0, 0), (1, 1)], "Vai<b></b>!"),
         ("<b>all of it</b>", "tutto", [], "<b>tutto</b>"),
-        # what stands there as it is
+        # the same words on both sides
         ("H<sub>2</sub>O is it", "È H2O", [(0, 1), (1, 0)], "È H<sub>2</sub>O"),
         ("<b>Ann Lee</b> is in", "C'è Ann Lee", [], "C'è <b>Ann Lee</b>"),
         ("<u>3</u> dogs, <u>1,500</u> cats", "3 cani, 1.500 gatti", [(1, 1)], "<u>3</u> cani, <u>1.500</u> gatti"),
@@ -149,7 +149,7 @@ def test_tags_stand_around_what_translates_the_words_between_them(source, transl
 
 def test_a_tag_that_an_expression_protects_is_code_and_so_are_many():
     text = "<b>a</b> <i>b</i>"
-    assert without_tags(text, found_by(["<i>.*</i>"], text)).plain == "a <i>b</i>"
+    assert without_tags(text, spans_matching(["<i>.*</i>"], text)).plain == "a <i>b</i>"
     assert not without_tags("<b>a</b>" * (MOST_TAGS // 2 + 1)).pairs
 
 

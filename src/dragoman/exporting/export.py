@@ -70,7 +70,7 @@ def export(
 def write_guide(stored: StoredModel, target: Target, folder: Path) -> None:
     """Write the files for use without Dragoman: a README, a script that translates, and its placeholders."""
     conventions, here = stored.files.conventions or UNKNOWN_CONVENTIONS, Path(__file__)
-    write_file(folder / "placeholders.txt", conventions.learnt_placeholders)
+    write_file(folder / "placeholders.txt", conventions.learned_placeholders)
     write_file(folder / "translate.py", here.with_name("translate_script.py").read_text("utf-8"))
     guide = here.with_name("guide.md").read_text("utf-8")
     write_file(folder / "README.md", guide.format(target=target, stored=stored, source=conventions.source))

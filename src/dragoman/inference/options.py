@@ -8,7 +8,7 @@ import pydantic
 
 from dragoman.config import Settings
 from dragoman.errors import DecodeError
-from dragoman.surface.protected import found_by
+from dragoman.surface.protected import spans_matching
 from dragoman.surface.sentences import is_blank
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class SearchOptions(Settings):
         if self.protect and (self.raw or self.prefix):
             problems.append("decode.protect has no effect with decode.raw or decode.prefix; leave one of them out")
         try:
-            found_by(self.protect, "")
+            spans_matching(self.protect, "")
         except DecodeError as error:
             problems.append(str(error))
         problems += _problems_of(self.terms)[:3]

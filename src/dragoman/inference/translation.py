@@ -259,7 +259,7 @@ class Writer:
         joined = self.surface.join(line, [piece.restored for piece in pieces])
         language, terms = self.surface.languages[1], compiled(options.terms)
         translation = Translation(
-            source=line.given,
+            source=line.original,
             text=self.surface.restore(line, joined),
             log_prob=sum((part.total for part in parts), 0.0),
             score=sum((part.score(options.length_penalty) for part in parts), 0.0),

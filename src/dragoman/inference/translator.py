@@ -32,9 +32,9 @@ from dragoman.progress import Progress, as_progress
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
-from dragoman.surface.masking import hide
+from dragoman.surface.masking import mask
 from dragoman.surface.pipeline import Surface, giant
-from dragoman.surface.protected import found_by
+from dragoman.surface.protected import spans_matching
 from dragoman.surface.segment import Context, Segment
 from dragoman.surface.sentences import one_line, separator, spaces_around
 from dragoman.surface.tags import without_tags
@@ -118,7 +118,7 @@ class Translator:
         self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
         conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
         known = self.tokenizers.source.placeholders.keys() & self.tokenizers.target.placeholders.keys()
-        placeholders = "".join(character for character in conventions.learnt_placeholders if character in known)
+        placeholders = "".join(character for character in conventions.learned_placeholders if character in known)
         encode, target_ids = self.tokenizers.source.encode_batch, self.tokenizers.source.target_languages
         writable = self.tokenizers.target.placeholders
         self.surface = Surface(conventions, self.languages, encode, placeholders, writable, target_ids)
@@ -459,10 +459,10 @@ class Translator:
         read, written = [], []
         for source, target in zip(sources, targets, strict=True):
             line = self.surface.line(source, context)
-            text, translation = line.typed, without_tags(target, found_by(options.protect, target)).plain
+            text, translation = line.typed, without_tags(target, spans_matching(options.protect, target)).plain
             part = self.surface.rewritten(Segment.from_typed(text.strip()), context)
             if part.is_rewritten:
-                hidden = Segment.from_typed(hide(translation.strip(), part.kept))
+                hidden = Segment.from_typed(mask(translation.strip(), part.kept))
                 text, translation = part.text, self.surface.opposite.rewritten(hidden, Context(context.longest)).text
             read.append(tagged(text, line.language))
             written.append(translation)

@@ -29,7 +29,7 @@ from dragoman.store.folder import find_model
 from dragoman.surface.conventions import PairConventions
 from dragoman.surface.learning import learn_pair_conventions, with_copies_counted
 from dragoman.surface.letters import Normaliser, Truecaser
-from dragoman.surface.protected import Names, alike
+from dragoman.surface.protected import Names, shared_spans
 from dragoman.surface.sentences import split_sentences
 from dragoman.surface.target_language import TargetLanguages
 from dragoman.text.prepare import prepare_data
@@ -175,7 +175,7 @@ class TranslationTask(Task):
         language, _ = self.languages
         words = self.conventions.source.words if self.conventions else []
         names = Names(Truecaser(words, language), language)
-        return VariedBatches(batches, self.corpora.tokenizers, partial(alike, names=names), **settings)
+        return VariedBatches(batches, self.corpora.tokenizers, partial(shared_spans, names=names), **settings)
 
     def _normalised(self, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         """Return the pairs in the characters that the model reads and writes."""

@@ -22,7 +22,7 @@ from dragoman.inference.texts import joined
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.surface.letters import capitalised
-from dragoman.surface.masking import hide
+from dragoman.surface.masking import mask
 from dragoman.surface.segment import Context, Segment
 from dragoman.surface.sentences import join, spaces_around, split_sentences
 from dragoman.surface.words import places_of_words
@@ -120,7 +120,7 @@ class _TranslatedLine:
         shares = self._shares(prefix)
         parts = [self._part(n, share, is_whole or n < len(shares) - 1) for n, share in enumerate(shares)]
         parts += self._own[len(parts) :] if len(parts) < len(self._segments) else []
-        return joined(self._line.given, parts, lambda texts: join(texts, spaces_around(self._line)))
+        return joined(self._line.original, parts, lambda texts: join(texts, spaces_around(self._line)))
 
     def words(self, translation: str, begin: int, end: int) -> list[OtherWord]:
         """Return alternatives to the word from `begin` to `end` of a translation."""
@@ -179,7 +179,7 @@ class _TranslatedLine:
         if not share or segment.is_copied or (len(self._segments) > 1 and share == self._own[number].text):
             return self._own[number]
         ids = self._tokens(segment, share, is_whole)
-        line = replace(self._line, typed=segment.typed, given=segment.typed, parts=(segment,), flags=())
+        line = replace(self._line, typed=segment.typed, original=segment.typed, parts=(segment,), flags=())
         return self._translator.continued(
             line, self._translator.framing.labels(ids) if is_whole else ids, self._options
         )
@@ -189,7 +189,7 @@ class _TranslatedLine:
         written: str | None = text
         if segment.is_rewritten:
             before = self._restored(segment, "1", is_whole=False).removesuffix("1").rstrip()
-            bare = hide(text.removeprefix(before).lstrip(), segment.kept)
+            bare = mask(text.removeprefix(before).lstrip(), segment.kept)
             spellings = self._spellings(bare)
             matching = (plain for plain in spellings if self._restored(segment, plain, is_whole) == text)
             written = next(matching, None) if bare else ""

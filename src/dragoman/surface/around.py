@@ -1,6 +1,6 @@
-"""What stands around a sentence and is no part of it: quotes, brackets, bullets, numbers, a speaker's name, emphasis,
-and other marks at its end than one. On each side it is a run of marks and spaces. A mark stays in the sentence if its
-partner stands inside, and so does all between them.
+"""Marks around a sentence that are no part of it: quotes, brackets, bullets, numbers, a speaker's name, emphasis, and
+unusual marks at its end. They form a run of marks and spaces on each side. A mark whose partner is in the sentence
+belongs to the sentence, and so do the marks between the two.
 """
 
 import re
@@ -13,7 +13,7 @@ from dragoman.surface.conventions import END_MARKS, MARKS
 from dragoman.surface.letters import LanguageSide, words_in
 from dragoman.surface.placeholders import shown
 from dragoman.surface.quotes import CLOSING, PAIR, PAIRED, QUOTES, SINGLE_QUOTES, partners
-from dragoman.surface.segment import Context, Restored, Segment
+from dragoman.surface.segment import Context, Restored, Segment, Step
 
 _SPACE = r"[\s\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 _MARK = rf"[{MARKS}:;,：；，、،؛–—―-]"
@@ -32,28 +32,28 @@ _FRONT = re.compile(
 )
 _BACK = re.compile(rf"(?P<marks>(?:{_SPACE}*+{_MARK})++) | (?P<space>{_SPACE}++) | {PAIR}", re.VERBOSE)
 _BACKWARDS = re.compile(rf"(?:{_SPACE}|{_MARK}|[{QUOTES}{SINGLE_QUOTES}{re.escape(CLOSING)}*_~`])*+")
-_BARE = re.compile(r"[^\W\d_]{2}[\w\s,'’-]*\w[.!?]")  # most sentences: nothing stands around them
+_BARE = re.compile(r"[^\W\d_]{2}[\w\s,'’-]*\w[.!?]")  # most sentences: no marks around them
 _LONG = 1_000  # characters of a sentence in which the next number of a list is looked for
 _ABBREVIATION = re.compile(r"[^\W\d_]\.[^\W\d_]\.")
 
 
 class Peeled(NamedTuple):
-    """A text and what stands around it. `before + core + after` is the whole text."""
+    """A sentence and the marks around it. `before + core + after` is the whole text."""
 
     before: str
     core: str
     """The sentence, with its mark if that is a usual one."""
     after: str
     marks: str = ""
-    """The marks in `after` that end the sentence, which then has none of its own."""
+    """The marks in `after` that end the sentence; if there are any, `core` has no end mark."""
     kinds: frozenset[str] = frozenset()
-    """Of what stands around it: "bullet", "number", "speaker", "quotes", "brackets", "emphasis" and "ellipsis"; "marks"
-    are several marks of an end, "colon" is a mark that ends no sentence, and "spaced mark" has a space before it.
+    """Their kinds: "bullet", "number", "speaker", "quotes", "brackets", "emphasis", "ellipsis", "marks" (several end
+    marks), "colon" (a mark that ends no sentence) and "spaced mark" (a mark after a space).
     """
 
 
 def peel(text: str, known: Collection[str] = (), is_name: Callable[[str], bool] = lambda _: True) -> Peeled:
-    """Takes off what stands around a sentence, from outside, up to a kind that is `known`; `is_name` judges speakers.
+    """Take the marks off a sentence, from outside, up to a kind that is `known`; `is_name` judges speakers.
 
     >>> peel("- “Stop!!”")[:4], peel("“Stop!”")[:4]
     (('- “', 'Stop', '!!”', '!!'), ('“', 'Stop!', '”', ''))
@@ -89,14 +89,14 @@ def peel(text: str, known: Collection[str] = (), is_name: Callable[[str], bool] 
     return Peeled(text[:begin], text[begin:end], text[end:], marks, kinds)
 
 
-class Around:
-    """Step that takes off what surrounds a sentence, and puts it around the translation, in its quotes."""
+class Around(Step):
+    """Step that takes off the marks around a sentence, and puts them around the translation, with its own quotes."""
 
     def __init__(self, source: LanguageSide, target: LanguageSide) -> None:
         self._source, self._target = source, target
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
-        """Take off the kinds that the training text hardly has."""
+        """Take off the kinds that are rare in the training text."""
         peeled = peel(segment.text, self._source.conventions.around_known, self._is_name)
         if not peeled.before and not peeled.after:
             return [segment]
@@ -110,12 +110,12 @@ class Around:
         return translation._replace(text=self._quoted(segment.before, 0) + translation.text + closing)
 
     def _is_name(self, speaker: str) -> bool:
-        """Return True if none of its words is translated; a single letter never is."""
+        """Return True if no word of a speaker's name is translated. Single letters never are."""
         words = words_in(speaker.partition("(")[0])
         return all(word[0].isupper() and (len(word) == 1 or self._source.is_name(word)) for word in words)
 
     def _quoted(self, typed: str, side: int) -> str:
-        """Return the characters before (0) or after (1) a sentence, with the quotes of the target language."""
+        """Return the marks before (0) or after (1) a sentence, with the quotes of the target language."""
         quotes, changed = self._target.conventions.quotes, QUOTES
         if quotes == '""':
             quotes, changed = self._target.conventions.quotes_of_print, QUOTES.replace('"', "")
@@ -124,14 +124,14 @@ class Around:
         return "".join(quotes[side] if character in changed else character for character in typed)
 
 
-class EndMark:
-    """Step that gives a sentence the usual end mark if it has none, and takes that of the translation off."""
+class EndMark(Step):
+    """Step that gives a sentence the usual end mark if it has none, and removes the end mark of the translation."""
 
     def __init__(self, source: LanguageSide, target: LanguageSide) -> None:
         self._conventions, self._language = source.conventions, target.language
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
-        """Add a mark for those that were taken off, or where every sentence of the training text has one."""
+        """Add a mark if marks were taken off, or if every sentence of the training text ends in a mark."""
         is_bare = shown(segment.text[-1:]).isalnum() and not self._conventions.has_sentences_without_mark
         if not segment.marks and not is_bare:
             return [segment]
@@ -139,7 +139,7 @@ class EndMark:
         return [replace(segment, text=text, has_added_mark=True)]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
-        """Take off the mark of the translation, and write the typed marks as its language does."""
+        """Remove the mark of the translation, and write the typed marks as its language does."""
         (translation,) = translations
         if not segment.has_added_mark or not translation.is_whole:
             return translation
@@ -158,7 +158,7 @@ class EndMark:
 
 
 def _outside(items: list[re.Match[str]], partner: dict[int, int], inside: range) -> list[re.Match[str]]:
-    """The items, from outside, up to the first whose partner stands inside."""
+    """Return the items, from outside, up to the first whose partner is inside."""
     return [*takewhile(lambda item: partner.get(item.start(), -1) not in inside, items)]
 
 
@@ -176,7 +176,7 @@ def _kind(item: re.Match[str]) -> str:
 
 
 def _goes_on(item: re.Match[str]) -> bool:
-    """Whether it numbers the first of several things in one sentence: 1) tea, 2) coffee."""
+    """Return True if an item numbers the first of several things in one sentence: 1) tea, 2) coffee."""
     number = item[0].strip("()[].")
     following = item[0].replace(number, number[:-1] + chr(ord(number[-1]) + 1)) if item.lastgroup == "number" else ""
     return bool(following) and f" {following} " in item.string[item.end() : item.end() + _LONG]

@@ -1,5 +1,5 @@
 """Conventions of a training text: its quotes, apostrophes, dashes and spaces, the characters around its sentences, and
-the usual form of its words. A model reads best what is written as its training text was.
+the usual form of its words. A model reads text best if it is written like its training text.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ KNOWN_AROUND = 0.02
 """A kind of mark around sentences is known if at least this share of sentences has it: if 0.1 % of the sentences have
 quotes, a model translates them badly (benchmarks/forms.py)."""
 LEAST_COPIED = 50
-"""A kind of placeholder is learnt if at least this many pairs have something that it may stand for."""
+"""A kind of placeholder is learned if at least this many pairs have something that it may replace."""
 
 _PAIRS = ("“”", "„“", "«»", "»«", "””", "‹›", "「」", '""')
 
@@ -30,19 +30,19 @@ END_MARKS = frozenset(MARKS)
 
 
 class Conventions(Settings):
-    """How the text of one language is written. Counts are of sentences, or lines, that hold the thing."""
+    """Conventions of the text in one language. Counts are numbers of sentences, or lines, that contain the thing."""
 
     sentences: int = pydantic.Field(ge=0)
     characters: dict[str, int] = pydantic.Field(default={})
     """Marks, spaces and other characters that are neither letters nor digits of a script, and "..."."""
     around: dict[str, int] = pydantic.Field(default={})
-    """What stands around sentences."""
+    """Kinds of marks around sentences, as in `Peeled.kinds`."""
     ends: dict[str, int] = pydantic.Field(default={})
     """Usual marks at the end of sentences, and "" for none."""
     capitals: int = pydantic.Field(default=0, ge=0)
     """Sentences that begin with a capital."""
     small: int = pydantic.Field(default=0, ge=0)
-    """Sentences that begin with a small letter."""
+    """Sentences that begin with a lower-case letter."""
     titles: int = pydantic.Field(default=0, ge=0)
     """Sentences whose words have capitals, as in a title."""
     vocabulary: str = ""
@@ -50,42 +50,42 @@ class Conventions(Settings):
 
     @cached_property
     def words(self) -> list[str]:
-        """Those of the vocabulary, the most frequent first."""
+        """The vocabulary as a list, most frequent words first."""
         return self.vocabulary.split()
 
     @cached_property
     def around_known(self) -> frozenset[str]:
-        """What the text has around its sentences often enough."""
+        """The kinds of marks around sentences that are frequent enough to stay."""
         return frozenset(kind for kind, count in self.around.items() if count >= KNOWN_AROUND * self.sentences)
 
     @property
     def begins_with_capitals(self) -> bool:
-        """Whether most sentences begin with a capital."""
+        """True if most sentences begin with a capital."""
         return 2 * self.capitals > self.sentences
 
     @property
     def has_small_beginnings(self) -> bool:
-        """Whether enough of its sentences begin with a small letter."""
+        """True if enough sentences begin with a lower-case letter."""
         return self.small >= KNOWN_AROUND * self.sentences or not self.begins_with_capitals
 
     @property
     def has_titles(self) -> bool:
-        """Whether enough of its sentences are written as titles."""
+        """True if enough sentences are written as titles."""
         return self.titles >= KNOWN_AROUND * self.sentences
 
     @property
     def has_sentences_without_mark(self) -> bool:
-        """Whether enough of its sentences, or lines, end in a word."""
+        """True if enough sentences, or lines, end in a word."""
         return self.ends.get("", 0) >= KNOWN_AROUND * self.sentences
 
     @cached_property
     def quotes(self) -> str:
-        """The pair of double quotes that it has most often; empty if it has none."""
+        """The most frequent pair of double quotes; empty if there is none."""
         return self._most_frequent(_PAIRS)
 
     @cached_property
     def quotes_of_print(self) -> str:
-        """The same of those that open and close; empty if it hardly has any."""
+        """The most frequent pair except straight quotes; empty if such quotes are rare."""
         pair = self._most_frequent([pair for pair in _PAIRS if pair != '""'])
         return pair if pair and self.knows(pair[0]) else ""
 
@@ -96,7 +96,7 @@ class Conventions(Settings):
         return best if count[best] else ""
 
     def mark(self, typed: str) -> str:
-        """The usual mark of an end that was typed otherwise, as `?!` or `…`, with the space that French has."""
+        """Return the usual end mark for a typed one such as `?!` or `…`, after a space if the text has it there."""
         for marks in ("?？؟", "!！"):
             if not set(marks).isdisjoint(typed):
                 usual = max(marks, key=lambda mark: self.ends.get(mark, 0))
@@ -105,36 +105,36 @@ class Conventions(Settings):
         return max(statements, key=statements.__getitem__, default=".")
 
     def knows(self, character: str) -> bool:
-        """Whether the text has a character often enough to stay."""
+        """Return True if a character is frequent enough to stay."""
         return self.characters.get(character, 0) >= max(1, KNOWN * self.sentences)
 
 
 class PairConventions(Settings):
-    """How the sources and the targets of a training text are written: `conventions.json` of a model folder."""
+    """Conventions of the sources and targets of a training text: `conventions.json` of a model folder."""
 
     format: Literal[1] = FORMAT
     source: Conventions
     target: Conventions
     placeholders: bool = False
-    """Whether training put placeholders in the place of what stands on both sides, so that the model copies them."""
+    """True if training masked what both sides share, so that the model copies placeholders."""
     copied: dict[str, int] = pydantic.Field(default={})
-    """Pairs that hold a name or code, and those that hold a number, alike on both sides."""
+    """Numbers of pairs whose sides share a name or code ("words"), or a number ("numbers")."""
 
     @property
-    def learnt_placeholders(self) -> str:
-        """Those that the model has seen often enough to copy them."""
+    def learned_placeholders(self) -> str:
+        """The placeholders that training has shown often enough for the model to copy them."""
         kinds = {"words": WORDS, "numbers": NUMBERS} if self.placeholders else {}
         return "".join("".join(ones) for kind, ones in kinds.items() if self.copied.get(kind, 0) >= LEAST_COPIED)
 
     def save(self, folder: Path) -> None:
-        """Writes `conventions.json`."""
+        """Write `conventions.json`."""
         write_json(folder / FILE, self.model_dump(mode="json"))
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
-        """Reads what `save` wrote; None in a folder without it."""
+        """Read the file that `save` wrote; return None if the folder has none."""
         return read_json_as(folder / FILE, cls, FORMAT) if (folder / FILE).is_file() else None
 
 
 UNKNOWN_CONVENTIONS = PairConventions(source=Conventions(sentences=0), target=Conventions(sentences=0))
-"""Those of a model whose training text is not known."""
+"""Conventions of a model whose training text is unknown."""

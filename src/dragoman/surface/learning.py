@@ -7,10 +7,10 @@ from itertools import islice
 from dragoman.surface.around import peel
 from dragoman.surface.conventions import END_MARKS, Conventions, PairConventions
 from dragoman.surface.letters import Truecaser, is_title, plain_character, usual_forms, words_in
-from dragoman.surface.protected import Names, alike
+from dragoman.surface.protected import Names, shared_spans
 
 MOST_WORDS, MOST_CHARACTERS = 30_000, 300
-"""Most words and characters of conventions."""
+"""The most words and characters that are kept."""
 FREQUENT = 20
 """A name is known if at least this many sentences have it, or if several have it and it is translated."""
 
@@ -38,7 +38,7 @@ def learn_conventions(sentences: Iterable[str], left_out: Collection[str] = ()) 
 
 
 def learn_pair_conventions(pairs: Iterable[tuple[str, str]]) -> PairConventions:
-    """Learn the conventions of both sides of sentence pairs. Rare names are no part of a vocabulary."""
+    """Learn the conventions of both sides of sentence pairs. Rare names are left out of the vocabularies."""
     kept = list(pairs)
     rare = [rare_names(kept), rare_names((target, source) for source, target in kept)]
     return PairConventions(
@@ -50,10 +50,12 @@ def learn_pair_conventions(pairs: Iterable[tuple[str, str]]) -> PairConventions:
 def with_copies_counted(
     conventions: PairConventions, pairs: Iterable[tuple[str, str]], language: str
 ) -> PairConventions:
-    """Return the conventions with the number of pairs, from this language, whose sides share a name or number."""
+    """Return the conventions with the numbers of pairs, from this language, whose sides share a name or number."""
     names, count = Names(Truecaser(conventions.source.words, language), language), Counter[str]()
     for source, target in pairs:
-        count.update({"numbers" if span.kind == "number" else "words" for span, _ in alike(source, target, names)})
+        count.update(
+            {"numbers" if span.kind == "number" else "words" for span, _ in shared_spans(source, target, names)}
+        )
     return conventions.model_copy(update={"copied": dict(count)})
 
 

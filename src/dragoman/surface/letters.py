@@ -1,5 +1,5 @@
 """Letters of a text: upper and lower case by language, the usual form of each word (truecasing), and characters. A
-sentence is given the letters of the training text, and its translation the letter case and quotes of the source.
+sentence gets the letters of the training text, and its translation the letter case and quotes of the source.
 """
 
 import re
@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from dragoman.surface.conventions import END_MARKS, Conventions
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, shown
 from dragoman.surface.quotes import QUOTES, requoted
-from dragoman.surface.segment import Case, Context, Restored, Segment
+from dragoman.surface.segment import Case, Context, Restored, Segment, Step
 
 _ASCII, _DASH = {"’": "'", "…": "..."}, "-"
 _APOSTROPHES, _DASHES, _USUAL_DASHES = "'’ʼ‘´`′‛＇", "‐‑‒−–—―", "-–—"
@@ -28,7 +28,7 @@ _WORD = re.compile(
     r"|(?:[^\W\d_]\.){2,}"  # U.S.
     r"|(?<!\w)(?P<word>[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u00ad])*+)(?!\w)"
 )
-_PARTS = re.compile(r"[.!?…:]\s|[\"“”„«»(]")  # behind these a word may have a capital for being the first
+_PARTS = re.compile(r"[.!?…:]\s|[\"“”„«»(]")  # the next word may have a capital because it is the first
 _BEGINNING = re.compile(
     rf"(?<!\S)((?:(?!{ANY_PLACEHOLDER})[^\w\s@/\\{{}}<>$%#=])*+)(ij|[^\W\d_])"
     r"(?![^\W\d_]*+(?:[@/\\{}<>$%#_=\d]|[.:][\w/]))"
@@ -36,7 +36,7 @@ _BEGINNING = re.compile(
 
 
 def lower(text: str, language: str) -> str:
-    """Small letters.
+    """Return a text in lower case.
 
     >>> lower("ISPARTA İLİ", "tr"), lower("ΟΔΟΣ", "el")
     ('ısparta ili', 'οδος')
@@ -47,7 +47,7 @@ def lower(text: str, language: str) -> str:
 
 
 def upper(text: str, language: str) -> str:
-    """Capitals. Greek ones have no accents, and a Lithuanian i loses the dot that its accent had made visible.
+    """Return a text in upper case. Greek letters lose their accents, and Lithuanian i and j their separate dots.
 
     >>> upper("istanbul", "tr"), upper("Straße", "de"), upper("οδός", "el")
     ('İSTANBUL', 'STRASSE', 'ΟΔΟΣ')
@@ -63,7 +63,7 @@ def upper(text: str, language: str) -> str:
 
 
 def capitalised(text: str, language: str) -> str:
-    """The text with a capital first; marks may stand before it. Numbers, addresses and i.e. stay.
+    """Return the text with a capital at its first letter, after any marks. Numbers, addresses and i.e. stay.
 
     >>> capitalised("“ijs is koud.", "nl"), capitalised("il cane", "it"), capitalised("@tom e io", "it")
     ('“IJs is koud.', 'Il cane', '@tom e io')
@@ -73,7 +73,7 @@ def capitalised(text: str, language: str) -> str:
 
 
 def title(text: str, language: str, keep_short: bool) -> str:
-    """Every word with a capital; words of up to three letters behind the first stay as they are if told to.
+    """Return a text in title case; with `keep_short`, short words after the first stay as they are.
 
     >>> title("la fine del mondo", "it", False), title("il signore degli anelli", "it", True)
     ('La Fine Del Mondo', 'Il Signore Degli Anelli')
@@ -88,13 +88,13 @@ def title(text: str, language: str, keep_short: bool) -> str:
 
 
 SHORT = 3
-"""Letters of a word that a title may write small: of, the, di, der. An unknown word in capitals that has no more is
-taken for an abbreviation.
+"""The most letters of words that titles may write in lower case (of, the, di, der), and of unknown words in capitals
+that are taken for abbreviations.
 """
 
 
 def is_title(text: str) -> bool:
-    """Whether all longer words behind the first have a capital, and there are several.
+    """Return True for title case: several longer words after the first, and all with a capital.
 
     >>> is_title("Apply the Page Style"), is_title("He met Andy Warhol today"), is_title("PAGE STYLE OPTIONS")
     (True, False, False)
@@ -104,19 +104,19 @@ def is_title(text: str) -> bool:
 
 
 def begins_small(text: str) -> bool:
-    """Whether the text begins with a word in small letters, unlike iPhone."""
+    """Return True if the text begins with a word in lower case, unlike iPhone."""
     first = _BEGINNING.match(text)
     return first is not None and first[2].islower() and not text[first.end() : first.end() + 1].isupper()
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text, without marks, numbers, addresses and abbreviations such as U.S."""
+    """Return the words of a text, without marks, numbers, addresses and abbreviations such as U.S."""
     return [word for word in _WORD.findall(text) if word]
 
 
 def usual_forms(texts: Iterable[str]) -> list[str]:
-    """The words of texts, each in the form that it has most often inside a sentence, the most frequent first. One that
-    only begins sentences is taken to be small. A text in capitals tells nothing.
+    """Return the words of texts, most frequent first, each in its most frequent form inside a sentence. A word that
+    only begins sentences gets lower case. Texts in capitals are ignored.
     """
     inside, first = Counter[str](), Counter[str]()
     for text in texts:
@@ -137,34 +137,34 @@ def usual_forms(texts: Iterable[str]) -> list[str]:
 
 
 class Truecaser:
-    """Writes words as a text usually has them."""
+    """The letter case in which a text usually writes each word."""
 
     def __init__(self, words: Sequence[str], language: str) -> None:
-        """Given its words in their usual forms."""
+        """Build from the words of the text in their usual forms; earlier words win."""
         self._language = language
-        self._usual = {self._key(word): word for word in reversed(words)}
+        self._usual = {upper(word, language): word for word in reversed(words)}
 
     def usual(self, word: str) -> str | None:
-        """The usual form of a word inside a sentence; None for one that the text does not have."""
-        return self._usual.get(self._key(word))
+        """Return the usual form of a word inside a sentence; None for an unknown word."""
+        return self._usual.get(upper(word, self._language))
 
     def is_small(self, word: str) -> bool:
-        """Whether the text usually writes a word small inside a sentence."""
+        """Return True if the text usually writes a word in lower case inside a sentence."""
         usual = self.usual(word)
         return usual is not None and usual[0].islower()
 
     def has_beginning(self, letters: str, longest: int) -> bool:
-        """Whether a word that the text writes small, of so many letters at most, begins with these."""
+        """Return True if a lower-case word of at most `longest` letters begins with these letters."""
         first = bisect_left(self._small, letters)
-        alike = takewhile(lambda word: word.startswith(letters), islice(self._small, first, None))
-        return any(len(word) <= longest for word in alike)
+        words = takewhile(lambda word: word.startswith(letters), islice(self._small, first, None))
+        return any(len(word) <= longest for word in words)
 
     @cached_property
     def _small(self) -> list[str]:
         return sorted(word for word in self._usual.values() if word.islower())
 
     def recased(self, text: str) -> str:
-        """The text with each word in its usual form, and small if the word is unknown. But FBI and XIV stay."""
+        """Return the text with words in their usual form, and unknown ones in lower case, except FBI and XIV."""
 
         def usual(match: re.Match[str]) -> str:
             word = match["word"]
@@ -175,15 +175,12 @@ class Truecaser:
 
         return _WORD.sub(usual, text)
 
-    def _key(self, word: str) -> str:
-        return upper(word, self._language)
-
 
 class LanguageSide:
     """One side of a language pair: its language, its conventions, the usual forms of its words, and its names."""
 
     def __init__(self, conventions: Conventions, others: Conventions, language: str) -> None:
-        """`others` are the conventions of the other side."""
+        """Build from the conventions of this side and the other side, and the language of this side."""
         self.conventions, self._others, self.language = conventions, others, language
 
     @cached_property
@@ -197,31 +194,31 @@ class LanguageSide:
         return {word for word in self._others.words if word[0].isupper()}
 
     def is_name(self, word: str) -> bool:
-        """Return True for a word that the training text lacks, or that both languages have as a name."""
+        """Return True for a word that the training text lacks, or that both sides write as a name."""
         usual = self.truecaser.usual(word)
         return usual is None or usual in self.names
 
 
 class Normaliser:
-    """Writes text in the characters of a training text."""
+    """Normalisation of text to the characters of a training text."""
 
     def __init__(self, conventions: Conventions) -> None:
         self._conventions = conventions
         self._unchanged = {" "}
 
     def normalised(self, text: str) -> str:
-        """Return the text in the characters that the training text has."""
+        """Return the text in the characters of the training text."""
         return self.rewritten(text)[0]
 
     def rewritten(self, text: str) -> tuple[str, str]:
         """Return the normalised text, and the quotes, apostrophes, dashes and ellipses that were replaced, in order."""
         conventions, styles, quotes = self._conventions, "", ""
-        if odd := set(text) - self._unchanged:
-            replaced = {typed: usual for typed in sorted(odd) if (usual := self._usual(typed)) != typed}
-            if odd.intersection(QUOTES):
+        if unchecked := set(text) - self._unchanged:
+            replaced = {typed: usual for typed in sorted(unchecked) if (usual := self._usual(typed)) != typed}
+            if unchecked.intersection(QUOTES):
                 quotes = "".join(typed for typed in dict.fromkeys(text) if typed in QUOTES)
             styles = "".join(typed for typed in replaced if typed in _APOSTROPHES + _DASHES + "…")
-            self._unchanged.update(odd - replaced.keys() - set(quotes))
+            self._unchanged.update(unchecked - replaced.keys() - set(quotes))
             text = "".join(replaced.get(typed, typed) for typed in text)
         text = unicodedata.normalize("NFC", text)
         knows, usual = conventions.knows, conventions.quotes
@@ -232,18 +229,19 @@ class Normaliser:
         return _SPACES.sub(" ", text), styles
 
     def _usual(self, character: str) -> str:
-        """Return the usual character for this one: itself, if the training text has it or has nothing better."""
+        """Return the training text's character for this one; the same if there is no better one."""
         if not self._conventions.sentences:
             return plain_character(character, with_looks=False)
         if self._conventions.knows(character) or character in QUOTES:
             return character
-        for others, usual in ((_APOSTROPHES, _APOSTROPHES), (_DASHES, _USUAL_DASHES)):
-            if character in others:
-                return max(usual, key=lambda other: (self._conventions.characters.get(other, 0), other == character))
+        counts = self._conventions.characters
+        for variants, usual in ((_APOSTROPHES, _APOSTROPHES), (_DASHES, _USUAL_DASHES)):
+            if character in variants:
+                return max(usual, key=lambda variant: (counts.get(variant, 0), variant == character))
         return plain_character(character)
 
 
-class Letters:
+class Letters(Step):
     """Step that writes a sentence in the letters of the training text, and gives its translation the letter case and
     the style of quotes, apostrophes and dashes that were typed.
     """
@@ -284,7 +282,7 @@ class Letters:
             return "small" if text.islower() and is_sentence else "small beginning"
         if any(len(word) > SHORT and word.islower() for word in text.split()):
             return "usual"
-        words = [word for part in text.split() for word in words_in(part)[:1]]  # the t of don't is none
+        words = [word for part in text.split() for word in words_in(part)[:1]]  # not the t of don't
         if text.isupper():
             is_small = self._source.truecaser.is_small
             return "capitals" if any(len(word) > SHORT or is_small(word) for word in words) else "usual"
@@ -324,8 +322,8 @@ class Letters:
 
 
 def plain_character(character: str, with_looks: bool = True) -> str:
-    """Return a space for any white space, nothing for an invisible character, and, `with_looks`, the usual character
-    for a ligature, a full-width form and others of the same look.
+    """Return a space for any white space and nothing for an invisible character; `with_looks`, also the usual
+    characters for a ligature, a full-width form and other variants.
 
     >>> [plain_character(character) for character in ("\u00a0", "\u00ad", "ﬁ", "Ａ", "²")]
     [' ', '', 'fi', 'A', '²']

@@ -1,7 +1,7 @@
-"""Placeholders for names, numbers and code of a source, which the search copies and the translation gets back.
+"""Placeholders for names, numbers and code of a source. The search copies them; the translation gets the texts back.
 
-So a model that never saw a name copies it as it is. It must have learned placeholders, and knows names by the words
-that its training text lacks. Translations of a model without placeholders are only checked.
+Names are masked if the training text lacks them, because a model cannot write what it has never seen. Translations of a
+model that has not learned placeholders are only checked.
 """
 
 import re
@@ -12,8 +12,8 @@ from dragoman.surface import protected
 from dragoman.surface.conventions import END_MARKS
 from dragoman.surface.letters import LanguageSide
 from dragoman.surface.placeholders import PLACEHOLDERS, WORDS
-from dragoman.surface.protected import Names, Span, apart, code_in, found_by, localised, replaced
-from dragoman.surface.segment import Context, Kept, Restored, Segment
+from dragoman.surface.protected import Names, Span, code_in, localised, replaced, spans_matching, without_overlaps
+from dragoman.surface.segment import Context, Kept, Restored, Segment, Step
 from dragoman.surface.tags import with_missing
 from dragoman.surface.words import spaceless
 
@@ -48,13 +48,13 @@ _BARE = re.compile(
 )
 """Words and signs that have no placeholder, and that no translation should lose."""
 _ENDING = re.compile(r"(?:[ºªo]|[nrt]?[dhst]|s[tn]?|t[en]|[èe]mes?|[ei]re?|mo|ma|esim\w)(?!\w)", re.IGNORECASE)
-"""Ending of an ordinal, or of a name, that is written directly behind a placeholder."""
+"""Ending of an ordinal, or of a name, that directly follows a placeholder."""
 _BLOCK = re.compile(r"\{\{(?:[#/^]|else)|\{%|\[%|<%")
-"""Code of a template whose order decides what it does."""
+"""Code of a template that depends on its order."""
 
 
 class Masking:
-    """Puts placeholders that a model knows in the place of spans of a text."""
+    """Placeholders of a model, to replace spans of a text."""
 
     def __init__(self, languages: tuple[str, str], placeholders: str) -> None:
         self._languages, self._placeholders = languages, placeholders
@@ -79,9 +79,9 @@ class Masking:
         return replaced(text, spans, keys), added
 
 
-class Code:
-    """Step that masks addresses, variables and the like, and what the regular expressions of `protect` find; puts back
-    all that is masked.
+class Code(Step):
+    """Step that masks addresses, variables and other code, and the matches of `protect`. Undoing it restores the texts
+    of all placeholders.
     """
 
     def __init__(self, masking: Masking) -> None:
@@ -93,21 +93,21 @@ class Code:
         Raises:
             DecodeError: an expression cannot be used.
         """
-        spans = apart(segment.text, found_by(context.protect, segment.text), code_in(segment.text))
+        spans = without_overlaps(segment.text, spans_matching(context.protect, segment.text), code_in(segment.text))
         if not spans:
             return [segment]
         text, kept = self._masking.masked(segment.text, spans, segment.kept)
         return [replace(segment, text=text, kept=kept)]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
-        """Put back the texts of all placeholders."""
+        """Replace all placeholders by their texts."""
         (translation,) = translations
-        return translation._replace(text=put_back(translation.text, segment.kept, segment.text))
+        return translation._replace(text=unmask(translation.text, segment.kept, segment.text))
 
 
-class Words:
-    """Step that masks identifiers, names, numbers, and signs that the training text lacks, but for terms. Without
-    training text, no name is known to be one.
+class Words(Step):
+    """Step that masks identifiers, numbers, and the names and signs that the training text lacks, but no terms. Without
+    conventions of a training text, it masks no names. `Code` restores the texts.
     """
 
     def __init__(self, source: LanguageSide, masking: Masking) -> None:
@@ -115,43 +115,35 @@ class Words:
         self._names = Names(source.truecaser, source.language, source.names.intersection(source.conventions.words))
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
-        """Mask what is left of a sentence without code."""
+        """Mask spans of a sentence whose code is masked already."""
         text, kept = segment.text, segment.kept
         terms = [span for span, _ in context.terms.found(text)] if context.terms else []
-        literal = found_by([re.escape(key) for key in kept if key not in PLACEHOLDERS], text) if kept else []
+        literal = spans_matching([re.escape(key) for key in kept if key not in PLACEHOLDERS], text) if kept else []
         signs, numbers = protected.signs_in(text, self._conventions.knows), protected.quantities_in(text)
         in_words = [span for span in signs if text[span.begin].isalnum()]
         measured = {place for span in numbers for place in range(span.begin, span.end)}
         names = self._names.unknown(text) if self._conventions.sentences else []
         names = [name for name in names if name.begin not in measured]  # the GB of 64 GB
-        spans = apart(text, terms, literal, protected.identifiers_in(text), in_words, names, numbers, signs)
+        spans = without_overlaps(text, terms, literal, protected.identifiers_in(text), in_words, names, numbers, signs)
         labels = protected.labels_in(text, numbers, " ".join(kept.values())) if numbers else []
         text, kept = self._masking.masked(text, [span for span in spans if span.kind != "term"], kept, labels)
         kept = {**kept, **{bare.lower(): bare.lower() for bare in _BARE.findall(text)}}
         return [replace(segment, text=text, kept=kept)] if kept != segment.kept or text != segment.text else [segment]
 
-    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
-        """Return the translation as it is; `Code` puts back all placeholders together."""
-        return translations[0]
 
-
-class Missing:
+class Missing(Step):
     """Step that changes no source, and gives a translation the placeholders that the search left out."""
 
     def __init__(self, placeholders: Collection[str]) -> None:
-        """`placeholders` are those that the model can write."""
+        """Build from the placeholders that the model can write."""
         self._placeholders = placeholders
 
     def left_out(self, segment: Segment, written: str) -> list[str]:
-        """Return the placeholders of a segment that its translation, as the model wrote it, lacks."""
+        """Return the placeholders of a segment that are missing in its translation as the model wrote it."""
         return [key for key in segment.kept if key in self._placeholders and key not in written]
 
-    def apply(self, segment: Segment, context: Context) -> list[Segment]:
-        """Return the segment as it is."""
-        return [segment]
-
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
-        """Write the placeholders that are missing, if links between words are known."""
+        """Insert the placeholders that are missing, if links between words are known."""
         (translation,) = translations
         missing = self.left_out(segment, translation.text) if translation.links else []
         if not missing or translation.links is None:
@@ -159,48 +151,48 @@ class Missing:
         return translation._replace(text=with_missing(segment.text, translation.text, missing, translation.links))
 
 
-def put_back(text: str, kept: Kept, read: str) -> str:
-    """The text with what its placeholders stand for, and with its numbers as its language writes them. What stood apart
-    from words in the source that was `read` stands apart from them again.
+def unmask(text: str, kept: Kept, read: str) -> str:
+    """Return the translation with the texts of its placeholders, and with its numbers as its language writes them.
+    Placeholders get spaces around them where they have some in the source that was `read`.
 
-    >>> one = WORDS[0]
-    >>> put_back(f"È qui.{one}", {one: "a@b.org"}, f"It is {one} here.")
+    >>> key = WORDS[0]
+    >>> unmask(f"È qui.{key}", {key: "a@b.org"}, f"It is {key} here.")
     'È qui a@b.org.'
     """
-    for typed, written in kept.items():
-        if typed in PLACEHOLDERS:
-            text = _apart(text, typed, read)
+    for key, written in kept.items():
+        if key in PLACEHOLDERS:
+            text = _separated(text, key, read)
         elif written not in text:
-            text = text.replace(typed, written, 1)
-    return text.translate({ord(one): written for one, written in kept.items() if one in PLACEHOLDERS})
+            text = text.replace(key, written, 1)
+    return text.translate({ord(key): written for key, written in kept.items() if key in PLACEHOLDERS})
 
 
-def _apart(text: str, placeholder: str, read: str) -> str:
-    """The text with spaces around a placeholder that the search put directly behind or before a word, and with its last
-    mark behind a placeholder that came after it.
+def _separated(text: str, placeholder: str, read: str) -> str:
+    """Return the text with spaces between a placeholder and the words that the search joined to it. If the search wrote
+    the placeholder after the end mark, move the mark.
     """
-    before, found, behind = text.partition(placeholder)
-    if not found:
+    if placeholder not in text:
         return text
-    read_before, _, read_behind = read.partition(placeholder)
-    if not behind and before[-1:] in END_MARKS and read_behind:
-        before, behind = before[:-1], before[-1]
+    before, _, after = text.partition(placeholder)
+    read_before, _, read_after = read.partition(placeholder)
+    if not after and before[-1:] in END_MARKS and read_after:
+        before, after = before[:-1], before[-1]
     if _is_word(before[-1:]) and not _is_word(read_before[-1:]):
         before += " "
-    is_joined = _is_word(read_behind[:1]) and (not _ENDING.match(read_behind) or _ENDING.match(behind))
-    if _is_word(behind[:1]) and not is_joined:
-        behind = " " + behind
-    return before + found + behind
+    is_joined = _is_word(read_after[:1]) and (not _ENDING.match(read_after) or _ENDING.match(after))
+    if _is_word(after[:1]) and not is_joined:
+        after = " " + after
+    return before + placeholder + after
 
 
 def _is_word(character: str) -> bool:
-    """Whether it is a placeholder, or part of a word in a script that puts spaces between words."""
+    """Return True for a placeholder, or for part of a word in a script that separates words by spaces."""
     return character in PLACEHOLDERS or (character.isalnum() and not spaceless(character))
 
 
 def missing(text: str, kept: Kept, read: str, language: str) -> list[str]:
-    """Return what a translation into a language should keep of the text that was `read` and does not, as often as it is
-    lacking; a repeated name may be a pronoun. A number inside another is no match; signs and small ones may be words.
+    """Return the texts of `kept` that a translation lacks, each as often as it is lacking. A repeated name may become a
+    pronoun; signs and small numbers may become words of the `language`. A number inside a longer one does not count.
 
     >>> missing("Costa 330 euro.", {"30": "30", "{x}": "{x}", "€": "€", "2": "2"}, "{x} and {x} for 30, 2", "it")
     ['30', '{x}', '{x}', '2']
@@ -218,13 +210,13 @@ def missing(text: str, kept: Kept, read: str, language: str) -> list[str]:
 
 
 def _literal(written: str) -> str:
-    """An expression for a text that is no part of a longer number."""
+    """Return an expression for a text that is not part of a longer number."""
     before = r"(?<!\d)(?<!\d[.,:/])" if written[0].isdigit() else ""
     return before + re.escape(written) + (r"(?![.,:/]?\d)" if written[-1].isdigit() else "")
 
 
 def _pattern(written: str, language: str | None) -> str:
-    """An expression for what counts as kept: in a language also words, and a number with other marks in it."""
+    """Return an expression for a text that was kept: in a language, also words for it and numbers with other marks."""
     if language and written in _SAID:
         return f"{re.escape(written)}|{_SAID[written]}"
     if not language or not re.fullmatch(r"\d+(?:[.,:\u00a0\u202f'’]\d+)*", written):
@@ -236,8 +228,8 @@ def _pattern(written: str, language: str | None) -> str:
     return rf"{pattern}|\b(?:{words[int(whole)]})" if not groups and int(whole) < len(words) else pattern
 
 
-def hide(text: str, kept: Kept) -> str:
-    """A given translation with its placeholders, as far as it holds what they stand for."""
+def mask(text: str, kept: Kept) -> str:
+    """Return a given translation with placeholders for their texts, as far as it contains them."""
     for placeholder, written in kept.items():
         text = text.replace(written, placeholder, 1)
     return text

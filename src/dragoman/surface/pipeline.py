@@ -1,8 +1,7 @@
 """The steps of one model in order, from lines to parts with token ids, and from their translations back to lines.
 
 A line goes through `TargetLanguages`, `Tags` and `Sentences`, each of its parts through the steps of `Surface.steps`.
-The steps are undone in the opposite order. What is left over is done for many lines at once: encoding the parts, and
-cutting those that are longer than the model takes.
+The steps are undone in reverse order. Parts of many lines are encoded together, and cut if they are too long.
 """
 
 import sys
@@ -24,11 +23,11 @@ from dragoman.surface.target_language import TargetLanguages
 from dragoman.surface.words import matching_words, split_words
 
 CHARACTERS_A_TOKEN = 16
-"""A text with more characters for each allowed token is too long without asking the tokenizer first."""
+"""A text with more characters for each allowed token is too long, whatever the tokenizer."""
 
 
 class Surface:
-    """The surface rewriting of one model: what it reads of a text, and what becomes of the translation."""
+    """Surface rewriting for one model: of texts to what it reads, and of what it writes to translations."""
 
     def __init__(
         self,
@@ -39,18 +38,13 @@ class Surface:
         writable: Collection[str] = (),
         target_ids: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`encode` returns the token ids of texts; `placeholders` are those that the model has learned, `writable`
-        all that it can write, and `target_ids` the ids of its target languages.
+        """Build the steps. `encode` returns the token ids of texts; `placeholders` are those that the model has learned
+        to copy, `writable` all that it can write, and `target_ids` the ids of its target languages.
         """
         self.conventions, self.languages = conventions, languages
         self._encode = encode
-        source, target = (
-            LanguageSide(side, others, language)
-            for side, others, language in (
-                (conventions.source, conventions.target, languages[0]),
-                (conventions.target, conventions.source, languages[1]),
-            )
-        )
+        source = LanguageSide(conventions.source, conventions.target, languages[0])
+        target = LanguageSide(conventions.target, conventions.source, languages[1])
         masking, missing = Masking(languages, placeholders), Missing(writable)
         self.left_out = missing.left_out
         self.target_languages = TargetLanguages(target_ids)
@@ -77,7 +71,7 @@ class Surface:
         return Surface(conventions, (target, source), self._encode)
 
     def read(self, texts: Sequence[str], context: Context) -> list[Segment]:
-        """Return lines with their parts, each of at most `context.longest` tokens. No text is left out.
+        """Return lines with their parts, each of at most `context.longest` tokens. Nothing is left out.
 
         Raises:
             DecodeError: a text is longer and may not be split, names no language of the model, or an expression of
@@ -97,7 +91,7 @@ class Surface:
 
     def line(self, text: str, context: Context) -> Segment:
         """Return a line without language tag and markup, before it is split."""
-        line = replace(Segment.from_typed(text), given=text)
+        line = replace(Segment.from_typed(text), original=text)
         for step in self.line_steps:
             (line,) = step.apply(line, context)
         return line
@@ -110,8 +104,8 @@ class Surface:
         return rewritten if rewritten.is_rewritten and rewritten.text.strip() else part
 
     def restore_part(self, part: Segment, written: str, links: Links | None = None, is_whole: bool = True) -> Restored:
-        """Return the translation of a part as it was typed, from the one that the model has written. `links` connect
-        the words of `part.text` and of `written`, those of the result the words of `part.typed` and of its text.
+        """Return the translation of a part as it was typed, from what the model has written. `links` connect the words
+        of `part.text` and `written`; the links of the result connect the words of `part.typed` and of its text.
         """
         if links is not None and part.is_copied:
             words = min(len(split_words(part.typed)), len(split_words(written)))
@@ -137,7 +131,7 @@ class Surface:
         return joined.text
 
     def _read_part(self, part: Segment, context: Context) -> Segment:
-        """Return a part as the model should read it. Giants are cut first; names and code alone are copied, because a
+        """Return a part as the model should read it. Giants are cut first. Names and code alone are copied, because a
         model would write words between them.
         """
         if part.is_copied or not context.rewrites or giant(part.typed, context.longest):
@@ -146,7 +140,7 @@ class Surface:
         return rewritten if has_words(rewritten.text) else Segment.from_typed(part.typed, is_copied=True)
 
     def _encoded(self, parts: Sequence[Segment], longest: int) -> list[Segment]:
-        """Return the parts with their ids, but for copies and giants."""
+        """Return the parts with their ids, except copies and giants."""
         is_read = [not part.is_copied and not giant(part.typed, longest) for part in parts]
         ids = iter(self._encode([part.text for part in compress(parts, is_read)]))
         return [replace(part, ids=next(ids)) if reads else part for part, reads in zip(parts, is_read, strict=True)]
@@ -163,7 +157,7 @@ class Surface:
                 )
             parts, is_broken = self._cut(parts, context)
         fitting = [part for part in parts if part.ids or part.is_copied]
-        copied = [has_words(part.typed) for part in parts if part.is_copied]  # signs around a sentence have none
+        copied = [has_words(part.typed) for part in parts if part.is_copied]  # signs around a sentence have no words
         flags: dict[Flag, bool] = {
             "broken": is_broken,
             "split": sum(not part.is_copied for part in parts) > 1,
@@ -178,7 +172,7 @@ class Surface:
         )
 
     def _cut(self, parts: Sequence[Segment], context: Context) -> tuple[list[Segment], bool]:
-        """Return the parts, those that are too long cut into sentences that fit; and True if a sentence was broken."""
+        """Return the parts, with long ones cut into sentences that fit, and True if a sentence was broken."""
 
         def fits(text: str) -> bool:
             return len(self._encode([text])[0]) <= context.longest
@@ -204,7 +198,7 @@ class Surface:
 
 
 def giant(text: str, tokens: int) -> bool:
-    """Return True if a text is longer than this number of tokens, whatever the tokenizer; asking it would take long."""
+    """Return True if a text is too long for a tokenizer to be asked whether it has at most this number of tokens."""
     return len(text) > CHARACTERS_A_TOKEN * tokens
 
 
@@ -213,8 +207,8 @@ def _is_long(part: Segment, longest: int) -> bool:
 
 
 def _links_as_typed(part: Segment, written: str, restored: str, links: Links) -> Links:
-    """Return the links between the words that were typed, from those between the words that the model read and wrote.
-    What surrounds a sentence is linked word by word.
+    """Return the links between typed words, from links between the words that the model read and wrote. Marks around a
+    sentence are linked one by one.
     """
     read, put = matching_words(part.text, part.typed), matching_words(written, restored)
     linked = {(read[word], put[target]) for word, target in links if word in read and target in put}

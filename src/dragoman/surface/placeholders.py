@@ -1,21 +1,21 @@
-"""Placeholders: characters that stand in a text for something that a model should copy and not translate.
+"""Placeholders: characters that replace something in a text that a model should copy and not translate.
 
-Each is one character of a private plane of Unicode. A vocabulary has them as pieces, and training teaches that each
-comes out once, in its place. There are two kinds, because a number is another part of a sentence than a name.
+Each is one character of a private plane of Unicode and one piece of the vocabulary. A model learns to write it once, in
+the right place. There are two kinds, because numbers and names have different roles in a sentence.
 """
 
 _FIRST = 0x100000
 WORDS = tuple(chr(_FIRST + number) for number in range(8))
-"""Stand for names, and for what is no language: addresses, variables, code."""
+"""Placeholders of names, addresses, variables and code."""
 NUMBERS = tuple(chr(_FIRST + number) for number in range(8, 16))
-"""Stand for numbers."""
+"""Placeholders of numbers."""
 PLACEHOLDERS = WORDS + NUMBERS
 ANY_PLACEHOLDER = f"[{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]"
-"""Matches each, as a regular expression."""
+"""Regular expression for one placeholder."""
 
 
 def readable(text: str) -> str:
-    """A text with its placeholders as a person reads them.
+    """Return a text with its placeholders in readable form.
 
     >>> readable(f"{WORDS[0]} is {NUMBERS[1]}.")
     '[word 1] is [number 2].'
@@ -24,15 +24,13 @@ def readable(text: str) -> str:
 
 
 _NAMES = {
-    ord(one): f"[{kind} {number}]"
-    for kind, ones in (("word", WORDS), ("number", NUMBERS))
-    for number, one in enumerate(ones, 1)
+    ord(placeholder): f"[{kind} {number}]"
+    for kind, placeholders in (("word", WORDS), ("number", NUMBERS))
+    for number, placeholder in enumerate(placeholders, 1)
 }
-
-
 _SHOWN = str.maketrans({**dict.fromkeys(WORDS, "X"), **dict.fromkeys(NUMBERS, "1")})
 
 
 def shown(text: str) -> str:
-    """Return the text with a capital for each placeholder of a word, and a 1 for each of a number, to see its case."""
+    """Return the text with X for placeholders of words and 1 for those of numbers, to judge its letter case."""
     return text.translate(_SHOWN)

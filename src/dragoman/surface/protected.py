@@ -1,9 +1,9 @@
-"""What a translation should hold as its source does: names that the training text does not have, numbers, addresses,
-variables and other code. Finds it in a text, and puts placeholders in its place.
+"""Spans of a text that its translation should keep: names that the training text lacks, numbers, addresses, variables
+and other code.
 """
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -11,10 +11,11 @@ from typing import Literal, NamedTuple
 from dragoman.errors import DecodeError
 from dragoman.surface.letters import Truecaser
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, NUMBERS, PLACEHOLDERS, WORDS
+from dragoman.surface.words import PICTURE_MODIFIERS, PICTURES
 
 Kind = Literal["name", "number", "code", "term"]
 
-# The ending of a word: no mark behind an address belongs to it.
+# End of a word: marks after an address are no part of it.
 _END = r"(?<![.,;:!?'’)\]}])"
 _ADDRESS = rf"[^\s<>\"“”«»]+{_END}"
 _DOMAINS = "com|edu|gov|info|int|io|net|org"
@@ -25,7 +26,7 @@ _FILES = (
 PRINTF = r"%(?:\d{1,2}\$)?[-+#0 ']{0,3}(?:\d{1,3}|\*)?(?:\.(?:\d{1,2}|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcrsSp@%]"
 """A conversion of `printf`, for `protect` if a text is known to have some (`c-format`): it also matches in "5 % of"."""
 _MODIFIERS = "Ctrl|Control|Alt|AltGr|Shift|Cmd|Command|Meta|Super|Win|Fn|Strg|Umschalt|Maj|Maiusc|Mayús"
-# Each repeats at most so many characters before it must fit, so that a hostile line takes no longer than any other.
+# All repetitions are bounded, so a hostile line takes no longer than any other.
 _CODE = re.compile(
     "|".join(
         (
@@ -68,15 +69,15 @@ _CODE = re.compile(
         )
     )
 )
-_ORDINAL = r"(?:st|nd|rd|th|s|[ºª])(?!\w)"  # of 21st, 1990s: not a part of what is kept
+_ORDINAL = r"(?:st|nd|rd|th|s|[ºª])(?!\w)"  # of 21st, 1990s: no part of the number
 _UNIT = rf"(?!{_ORDINAL})°?[^\W\d_]{{1,3}}(?!\w)"  # of 5km, 25°C, 3D
 _DIGIT = re.compile(r"\d")
 _DIGITS = r"(?<![\w.,:/])(?:\.(?=\d))?\d++(?:[.,:/'’\u00a0\u202f–-]\d+)*+"
 _NUMBER = re.compile(rf"{_DIGITS}(?:{_UNIT}|(?={_ORDINAL})|(?!\w))")
 _CURRENCY, _GAP = "[$¢£¥€₦₩₪₫₱₴₹₺₽]", "[ \u00a0\u202f]?"
-_SECONDS = r"ms|(?<=[ \u00a0\u202f])s"  # 1950s is none
+_SECONDS = r"ms|(?<=[ \u00a0\u202f])s"  # not 1950s
 _SYMBOL = rf"(?:km/h|[kcdmµ]?m|[km]?g|[cdm]?l|[kMGT]i?[Bb]|[kM]?Wh?|[kMG]?Hz|lbs?|oz|[km]?[VA]|[bm]n|{_SECONDS})(?!\w)"
-"""Of a unit."""
+"""Symbol of a unit."""
 _QUANTITY = re.compile(
     rf"(?:(?<!\w)(?:[A-Z]{{0,3}}{_CURRENCY}|[#№§±≈~≤≥]){_GAP}|(?<![^\s(\[])[-−+])?{_DIGITS}"
     rf"(?:(?<=:\d\d){_GAP}(?i:[ap]\.m(?:\.(?!\Z))?|[ap]m(?!\w))|{_GAP}[^\W\d_]{{0,2}}(?:{_CURRENCY}|[%‰°′″²³Ω])[CFKX]?(?!\w)|{_GAP}{_SYMBOL}|{_UNIT}|(?={_ORDINAL})|(?!\w))"
@@ -92,7 +93,7 @@ _MEASURED = re.compile(
 _PRODUCTS = (
     "Access Android Edge Excel Java Linux Node Opera PHP Python Ruby Rust Safari Swift Ubuntu Windows Word".split()
 )
-"""Names of programs, which may be words too."""
+"""Names of programs, some of which are also words."""
 _LABEL = re.compile(
     rf"(?<!\w)(?:(?:(?:{'|'.join(_PRODUCTS)}|version|release|revision|build|section|figure|chapter|page|rule|room|table|"
     r"step|article|clause|part|verse|psalm|paragraph|exercise|example|theorem|equation|appendix|item|line|level|number|kapitel|seite|"
@@ -103,14 +104,13 @@ _LABEL = re.compile(
     r"(?<![\w.])(?=\d\d?\.\d\d(?: ?[ap]\.?m\b|\.(?: (?-i:[^\W\dA-Z])|[,;)])))",
     re.IGNORECASE,
 )
-"""Precedes a number that names something: words in five languages, or the place of a time or a date."""
+"""Precedes a number that names something: words in five languages, or the position of a time or a date."""
 _ONE_POINT = re.compile(r"[#№§]?[ \u00a0]?(\d+\.\d+)")
 _SEVERAL_POINTS = re.compile(r"(?<!\d)(?<!\d\.)\d{1,3}\.\d{1,3}\.\d{1,2}(?!\.?\d)")
 _JOINT = re.compile(r" ?(?:[,/–-]|,? (?:and|or|to|ed?|od?|und|oder|bis|et|ou|à|y|u))? ?")
-_PICTURES, _OF_A_PICTURE = "\u2190-\u2bff\U0001f000-\U0001faff", "\ufe0f\u200d\u20e3\U000e0020-\U000e007f"
-_HINT_OF_SIGN = re.compile(rf"[{_PICTURES}\u20e3#*&@+=<>|~^§%°×÷$€£©®™/•·\\]")
+_HINT_OF_SIGN = re.compile(rf"[{PICTURES}\u20e3#*&@+=<>|~^§%°×÷$€£©®™/•·\\]")
 _SIGN = re.compile(
-    rf"(?<=\S )[/•·\\](?= \S)|(?:[{_PICTURES}]|[\d#*]\ufe0f?\u20e3)[{_PICTURES}{_OF_A_PICTURE}]*+"
+    rf"(?<=\S )[/•·\\](?= \S)|(?:[{PICTURES}]|[\d#*]\ufe0f?\u20e3)[{PICTURES}{PICTURE_MODIFIERS}]*+"
     r"|(?<![^\s(\[])[#*&@+=<>~|^§%°×÷$€£]++(?![^\s)\],.;:!?])|(?<!\w)[A-Z]{1,4}&[A-Z]{1,4}(?!\w)|&"
     r"|(?<!\w)[A-Z]\w{0,30}(?:\+\+?|#|[©®™])(?!\w)"
 )
@@ -127,7 +127,6 @@ _DECIMAL_POINT = frozenset(
 _SPACE_BETWEEN_THOUSANDS = frozenset(
     "be bg cs eo et fi fr hu hy ka kk ky lt lv nb nn no pl ru sk sq sv tk uk uz".split()
 )
-_NO_MARK = re.compile(r"[^\W_]")
 
 
 class Span(NamedTuple):
@@ -139,7 +138,7 @@ class Span(NamedTuple):
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """Those that may stand for it."""
+        """The placeholders that may replace it."""
         return NUMBERS if self.kind == "number" else WORDS
 
 
@@ -155,7 +154,7 @@ _MIXED = re.compile(r"[A-Za-z]\d|\d[A-Z](?![a-z])|[A-Z]-\d|\d-[A-Z]{1,3}(?![A-Z]
 
 
 def code_in(text: str) -> list[Span]:
-    """Addresses, variables, markup and the like.
+    """Return addresses, variables, markup and other code.
 
     >>> [text[begin:end] for text in ["Hi {name}, see https://a.org/b."] for begin, end, _ in code_in(text)]
     ['{name}', 'https://a.org/b']
@@ -164,16 +163,16 @@ def code_in(text: str) -> list[Span]:
 
 
 def identifiers_in(text: str) -> list[Span]:
-    """Return runs in which a digit follows a letter directly or is next to capitals: products, flights, hashes. Units,
-    ordinals and compounds such as *10-minute*, *mid-1990s*, and *3-Year-Old* in a title, are words.
+    """Return runs in which a digit directly follows a letter or is next to capitals: products, flights, hashes. Units,
+    ordinals and compounds are words: *10-minute*, *mid-1990s*, and *3-Year-Old* in a title.
     """
     runs = _RUN.finditer(text) if _DIGIT.search(text) else ()
     return [Span(*run.span(), "code") for run in runs if _MIXED.search(run[0]) and not _NUMBER.fullmatch(run[0])]
 
 
 def numbers_in(text: str) -> list[Span]:
-    """Numbers with their marks, and with a unit that is typed without a space. A lone 1 is none, because languages
-    write it as a word.
+    """Return numbers with their marks, and with a unit that is typed without a space; no lone 1, because it is often
+    translated as a word.
 
     >>> text = "1 of 20, at 7:30 (3.5 %), the 42nd, 2.5km"
     >>> [text[begin:end] for begin, end, _ in numbers_in(text)]
@@ -193,11 +192,11 @@ def quantities_in(text: str) -> list[Span]:
 
 
 def labels_in(text: str, numbers: Sequence[Span], context: str = "") -> list[Span]:
-    """Return those of the `numbers` whose point is no decimal point: numbers of sections and versions, times and dates.
-    A word before such a number shows it, a number before that is one, or other numbers of the text or its `context`: a
-    version with several points, or 1.10 next to 1.1.
+    """Return the `numbers` whose point is not a decimal point: sections, versions, times and dates. Evidence is a word
+    before the number, a label before it, or other numbers of the text or its `context`: a version with several points,
+    or 1.10 next to 1.1.
     """
-    pointed = {span: found[1] for span in numbers if (found := _ONE_POINT.fullmatch(text, *span[:2]))}
+    pointed = {span: point[1] for span in numbers if (point := _ONE_POINT.fullmatch(text, *span[:2]))}
     typed = {*pointed.values()}
     version = _SEVERAL_POINTS.search(f"{text} {context}") if pointed else None
     is_numbering = version is not None or len({*map(float, typed)}) < len(typed)
@@ -212,27 +211,27 @@ def labels_in(text: str, numbers: Sequence[Span], context: str = "") -> list[Spa
 
 
 def signs_in(text: str, knows: Callable[[str], bool] = lambda _: False) -> list[Span]:
-    """Return pictures, signs apart from words, and words with a sign, such as *C++*, but none whose characters the
-    training text `knows`. Neighbouring pictures are one.
+    """Return runs of pictures, signs between spaces, and words with a sign, such as *C++*, unless the training text
+    `knows` their characters.
     """
     signs = _SIGN.finditer(text) if _HINT_OF_SIGN.search(text) else ()
-    return [Span(*sign.span(), "code") for sign in signs if not all(one.isalnum() or knows(one) for one in sign[0])]
+    return [Span(*sign.span(), "code") for sign in signs if not all(mark.isalnum() or knows(mark) for mark in sign[0])]
 
 
 _TIMEOUT = 2
-"""Longest time that an expression may take for one text."""
+"""The most seconds that an expression may take for one text."""
 
 
 class Names:
-    """Finds the names in texts of one language."""
+    """Names in texts of one language, recognised by the words of a training text."""
 
     def __init__(self, words: Truecaser, language: str, copied: Collection[str | None] = ()) -> None:
-        """Given the words that the training text has, without rare names, and the names that are `copied`."""
+        """Build from the words of the training text, without rare names, and the names that translations copy."""
         self._words, self._copied = words, {*_PRODUCTS, *copied}
         self._has_capitals_for_nouns = language.partition("-")[0] in _CAPITALS_FOR_NOUNS
 
     def unknown(self, text: str) -> list[Span]:
-        """Names that the training text does not have. Those side by side are one.
+        """Return the names that the training text lacks; adjacent names are one span.
 
         >>> names = Names(Truecaser(["met", "in", "Tom"], "en"), "en")
         >>> [text[begin:end] for text in ["Tom met Jean-Luc Nakamura."] for begin, end, _ in names.unknown(text)]
@@ -241,25 +240,26 @@ class Names:
         return self._find(text, lambda word: self._words.usual(word) is None)
 
     def all(self, text: str) -> list[Span]:
-        """The same, with those that the training text has."""
+        """Return all names, also those that the training text contains."""
         return self._find(text, lambda word: not self._words.is_small(word))
 
     def _find(self, text: str, is_name: Callable[[str], bool]) -> list[Span]:
         large = [match for match in _WORD.finditer(text) if match[0] != match[0].lower()]
         if self._has_capitals_for_nouns or text.isupper() or (len(large) > 1 and self._is_title(text)):
             return []
-        found: list[Span] = []
+        names: list[Span] = []
         has_digit = _DIGIT.search(text) is not None
         for match in large:
-            begin, end = match.start(), match.end() - _ending(match[0])
+            begin = match.start()
+            end = begin + len(_POSSESSIVE.sub("", match[0]))
             version = _VERSION.match(text, end) if has_digit else None
             is_copied = version is not None and text[begin:end] in self._copied
             if not is_copied and not (self._may_be_name(text, begin, end) and is_name(text[begin:end])):
                 continue
-            if found and text[found[-1].end : begin] == " ":
-                begin = found.pop().begin
-            found.append(Span(begin, version.end() if version else end, "name"))
-        return found
+            if names and text[names[-1].end : begin] == " ":
+                begin = names.pop().begin
+            names.append(Span(begin, version.end() if version else end, "name"))
+        return names
 
     def _may_be_name(self, text: str, begin: int, end: int) -> bool:
         word = text[begin:end]
@@ -270,8 +270,8 @@ class Names:
         return not (is_first and self._words.usual(word) is None and self._is_like_a_word(word.lower()))
 
     def _is_like_a_word(self, word: str) -> bool:
-        """Whether this may be another form of a word of the training text: that word and up to three letters more, or
-        one that begins with the same five letters or more and ends in up to three others.
+        """Return True if a word may be another form of a word of the training text: that word with up to three more
+        letters, or a word that begins with the same letters, at least five, and ends in up to three others.
         """
         if any(self._words.is_small(word[:end]) for end in range(max(4, len(word) - 3), len(word))):
             return True
@@ -283,19 +283,19 @@ class Names:
         return 2 * sum(word[0].isupper() for word in small[1:]) > len(small)
 
 
-def found_by(expressions: Sequence[str], text: str) -> list[Span]:
-    """Return what regular expressions find, one after another.
+def spans_matching(expressions: Sequence[str], text: str) -> list[Span]:
+    """Return the matches of regular expressions, in the order of the expressions.
 
     Raises:
-        DecodeError: one of them is wrong, finds an empty text, or takes years.
+        DecodeError: an expression is invalid, matches an empty text, or takes too long.
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     for expression in expressions:
         import regex  # here, because few texts are read with expressions
 
         shown = f"decode.protect holds {expression[:60]!r}, which"
         try:
-            found += [Span(*match.span(), "code") for match in regex.finditer(expression, text, timeout=_TIMEOUT)]
+            spans += [Span(*match.span(), "code") for match in regex.finditer(expression, text, timeout=_TIMEOUT)]
         except (regex.error, RecursionError) as error:
             raise DecodeError(f"{shown} is no regular expression: {error}") from None
         except (TimeoutError, MemoryError):
@@ -303,13 +303,13 @@ def found_by(expressions: Sequence[str], text: str) -> list[Span]:
                 f"{shown} takes longer than {_TIMEOUT} seconds for {text[:60]!r}; give a simpler one, "
                 "without repetitions in repetitions"
             ) from None
-        if any(span.begin == span.end for span in found):
+        if any(span.begin == span.end for span in spans):
             raise DecodeError(f"{shown} also matches an empty text")
-    return found
+    return spans
 
 
 def localised(number: str, source: str, target: str) -> str:
-    """A number of one language as another writes it: its decimal mark, and what stands between its thousands.
+    """Return a number of one language with the marks of another before decimals and between thousands.
 
     >>> localised("1,234.50", "en", "it"), localised("1.234,50", "it", "en"), localised("1,000", "en", "fr")
     ('1.234,50', '1,234.50', '1\u202f000')
@@ -318,49 +318,54 @@ def localised(number: str, source: str, target: str) -> str:
     """
     (thousands, decimal), (other_thousands, other_decimal) = _marks(source), _marks(target)
     spaces = " \u00a0\u202f.'’" if thousands != "," else ","
-    found = re.fullmatch(rf"(1:|\D*)(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?(\D*)", number)
-    if found is None or (thousands, decimal) == (other_thousands, other_decimal):
+    parts = re.fullmatch(rf"(1:|\D*)(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?(\D*)", number)
+    if parts is None or (thousands, decimal) == (other_thousands, other_decimal):
         return number
-    whole = found[1].replace(decimal, f"0{other_decimal}") + re.sub(rf"[{spaces}]", other_thousands, found[2])
-    return whole + ("" if found[3] is None else other_decimal + found[3]) + found[4]
+    whole = parts[1].replace(decimal, f"0{other_decimal}") + re.sub(rf"[{spaces}]", other_thousands, parts[2])
+    return whole + ("" if parts[3] is None else other_decimal + parts[3]) + parts[4]
 
 
 def _marks(language: str) -> tuple[str, str]:
-    """What a language writes between thousands, and before decimals (CLDR)."""
+    """Return the marks that a language writes between thousands and before decimals (CLDR)."""
     base = language.partition("-")[0]
     if base in _DECIMAL_POINT:
         return ",", "."
     return ("\u202f" if base in _SPACE_BETWEEN_THOUSANDS else "."), ","
 
 
-def alike(source: str, target: str, names: Names) -> list[tuple[Span, Span]]:
-    """Spans that stand once on each side of a sentence pair, and are the same; numbers in other marks are.
+def shared_spans(source: str, target: str, names: Names) -> list[tuple[Span, Span]]:
+    """Return names, code and numbers that occur once on each side of a sentence pair, as pairs of source and target
+    spans. The marks of numbers may differ.
 
     >>> names = Names(Truecaser(["paid", "pagò"], "en"), "en")
-    >>> [(one.begin, other.begin) for one, other in alike("Tom paid 3.50.", "Pagò Tom 3,50.", names)]
+    >>> [(span.begin, copy.begin) for span, copy in shared_spans("Tom paid 3.50.", "Pagò Tom 3,50.", names)]
     [(0, 5), (9, 9)]
     """
-    found: list[tuple[Span, Span]] = []
-    for span in apart(source, code_in(source), names.all(source)):
+    shared: list[tuple[Span, Span]] = []
+    for span in without_overlaps(source, code_in(source), names.all(source)):
         text = source[span.begin : span.end]
-        places = [match.start() for match in re.finditer(rf"(?<!\w){re.escape(text)}(?!\w)", target)]
-        if len(places) == 1 and source.count(text) == 1:
-            found.append((span, Span(places[0], places[0] + len(text), span.kind)))
-    sides = [
-        Counter(_without_marks(side[begin:end]) for begin, end, _ in numbers_in(side)) for side in (source, target)
-    ]
-    others = {_without_marks(target[span.begin : span.end]): span for span in numbers_in(target)}
-    for span in numbers_in(source):
-        number = _without_marks(source[span.begin : span.end])
-        if all(side[number] == 1 for side in sides):
-            found.append((span, others[number]))
-    kept = apart(target, *([other] for _, other in found))
-    inside = apart(source, *([one] for one, other in found if other in kept))
-    return sorted((one, other) for one, other in found if other in kept and one in inside)
+        copies = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(text)}(?!\w)", target)]
+        if len(copies) == 1 and source.count(text) == 1:
+            shared.append((span, Span(*copies[0], span.kind)))
+    numbers, copies = (_numbers_by_digits(side) for side in (source, target))
+    for digits, spans in numbers.items():
+        if len(spans) == 1 and len(copies.get(digits, ())) == 1:
+            shared.append((spans[0], copies[digits][0]))
+    targets = without_overlaps(target, (copy for _, copy in shared))
+    sources = without_overlaps(source, (span for span, copy in shared if copy in targets))
+    return sorted((span, copy) for span, copy in shared if copy in targets and span in sources)
 
 
-def apart(text: str, *kinds: Iterable[Span]) -> list[Span]:
-    """Spans in order, without those that overlap one of an earlier kind."""
+def _numbers_by_digits(text: str) -> dict[str, list[Span]]:
+    """Return the numbers of a text by their digits and letters, without marks."""
+    numbers: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in numbers_in(text):
+        numbers["".join(filter(str.isalnum, text[span.begin : span.end]))].append(span)
+    return numbers
+
+
+def without_overlaps(text: str, *kinds: Iterable[Span]) -> list[Span]:
+    """Return spans in order, without those that overlap an earlier span of the arguments."""
     taken = bytearray(len(text))
     kept = []
     for span in chain.from_iterable(kinds):
@@ -370,23 +375,14 @@ def apart(text: str, *kinds: Iterable[Span]) -> list[Span]:
     return sorted(kept)
 
 
-def replaced(text: str, spans: Sequence[Span], others: Sequence[str]) -> str:
-    """The text with another one in the place of each span.
+def replaced(text: str, spans: Sequence[Span], replacements: Sequence[str]) -> str:
+    """Return the text with a replacement for each span.
 
     >>> replaced("Dear Ann,", [Span(5, 8, "name")], ["{name}"])
     'Dear {name},'
     """
     parts, end = [], 0
-    for span, other in zip(spans, others, strict=True):
-        parts += [text[end : span.begin], other]
+    for span, replacement in zip(spans, replacements, strict=True):
+        parts += [text[end : span.begin], replacement]
         end = span.end
     return "".join([*parts, text[end:]])
-
-
-def _without_marks(number: str) -> str:
-    return "".join(_NO_MARK.findall(number))
-
-
-def _ending(word: str) -> int:
-    """How many letters of a word are the ending of a possessor."""
-    return len(found[0]) if (found := _POSSESSIVE.search(word)) else 0

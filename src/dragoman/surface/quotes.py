@@ -27,33 +27,33 @@ def partners(text: str) -> dict[int, int]:
     >>> partners("“It's (he”) 5'")
     {3: 3, 0: 9, 9: 0, 6: 10, 10: 6, 13: 13}
     """
-    found: dict[int, int] = {}
+    partner: dict[int, int] = {}
     opened: defaultdict[str, list[int]] = defaultdict(list)
     for run in _RUN.finditer(text):
-        before, behind = text[run.start() - 1 : run.start()], text[run.end() : run.end() + 1]
-        is_first, is_last = before.isspace() or before in "¿¡—–-…", behind.isspace() or behind in ".,!?;:…"
-        opens = not before or (behind != "" and (is_first if is_first != is_last else not opened['"']))
-        is_empty = run[0] in ('""', "“”") and not before.strip() and (not behind or is_last)
-        is_apostrophe = run[0] in {*SINGLE_QUOTES} and before.isalnum() and behind.isalnum()
+        before, after = text[run.start() - 1 : run.start()], text[run.end() : run.end() + 1]
+        is_first, is_last = before.isspace() or before in "¿¡—–-…", after.isspace() or after in ".,!?;:…"
+        opens = not before or (after != "" and (is_first if is_first != is_last else not opened['"']))
+        is_empty = run[0] in ('""', "“”") and not before.strip() and (not after or is_last)
+        is_apostrophe = run[0] in {*SINGLE_QUOTES} and before.isalnum() and after.isalnum()
         for match in PAIRED.finditer(text, run.start(), run.end()):
             mark, place = match[0], match.start()
-            others = opened[_FAMILY.get(mark, mark)]
+            unclosed = opened[_FAMILY.get(mark, mark)]
             if is_empty or is_apostrophe:
-                found[place] = place
+                partner[place] = place
             elif mark in OPENING or (opens and mark not in CLOSING):
-                others.append(place)
-            elif others:
-                found[others[-1]], found[place] = place, others[-1]
-                others.pop()
+                unclosed.append(place)
+            elif unclosed:
+                opening = unclosed.pop()
+                partner[opening], partner[place] = place, opening
             else:
-                found[place] = place if mark in SINGLE_QUOTES or (mark == '"' and before.isdigit()) else -1
+                partner[place] = place if mark in SINGLE_QUOTES or (mark == '"' and before.isdigit()) else -1
     for mark, places in opened.items():
-        found.update((place, place if mark == "'" else len(text)) for place in places)
-    return found
+        partner.update((place, place if mark == "'" else len(text)) for place in places)
+    return partner
 
 
 def requoted(text: str, quotes: Sequence[str], typed: str = QUOTES) -> str:
-    """Return the text with this pair for all of its double quotes, or for other quotes that were `typed`.
+    """Return the text with this pair in place of all double quotes, or of those in `typed`.
 
     >>> requoted('He said "yes" („ja“, « oui »).', "“”")
     'He said “yes” (“ja”, “ oui ”).'

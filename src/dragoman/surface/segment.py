@@ -1,8 +1,8 @@
-"""A text on its way to the model and back, and the protocol of the steps that rewrite it."""
+"""A text on its way to the model and back, and the base class of the steps that rewrite it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 if TYPE_CHECKING:
     from dragoman.surface.terms import Terms
@@ -31,7 +31,7 @@ Link = tuple[int, int]
 """A word of the source and a word of the target, counted from 0."""
 Links = frozenset[Link]
 Kept = Mapping[str, str]
-"""The texts that a translation should contain, by their placeholder in the source, or by themselves without one."""
+"""The texts that a translation should contain, keyed by their placeholder in the source, else by their source text."""
 
 
 class TagPair(NamedTuple):
@@ -60,12 +60,12 @@ class Segment:
         has_added_mark: True if the sentence got an end mark that was not typed.
 
     Attributes of a line:
-        given: the text with its language tag and markup.
+        original: the text with its language tag and markup.
         language: the name in that tag.
         pairs: the outermost pairs of tags, in order.
         parts: the parts in order; a blank line has none.
         prefix: the beginning of the translation if the first part is copied.
-        flags: those known before translating.
+        flags: the flags known before translating.
     """
 
     typed: str
@@ -80,7 +80,7 @@ class Segment:
     case: Case = "usual"
     styles: str = ""
     has_added_mark: bool = False
-    given: str = ""
+    original: str = ""
     language: str | None = None
     pairs: tuple[TagPair, ...] = ()
     parts: "tuple[Segment, ...]" = ()
@@ -113,7 +113,7 @@ class Context:
         abbreviations: words that end no sentence.
         protect: regular expressions for text that stays as it is.
         terms: terms that are translated by the search, so no step replaces them.
-        target_language: the language of lines without a tag of their own.
+        target_language: the language of lines without a language tag.
         prefix: the beginning of every translation.
         is_raw: True if the model reads lines as they were typed.
     """
@@ -138,7 +138,7 @@ class Restored(NamedTuple):
 
     Attributes:
         links: the links between the words of the source and of this text; None if unknown.
-        after: the characters after the sentence if the target language writes them otherwise than the source.
+        after: the marks after the sentence, if the target language writes them differently.
         is_whole: False for the beginning of a translation that is still being written.
     """
 
@@ -148,13 +148,14 @@ class Restored(NamedTuple):
     is_whole: bool = True
 
 
-class Step(Protocol):
-    """A rewriting of text before translation that is undone afterwards."""
+class Step:
+    """A rewriting of text before translation that is undone afterwards. This one changes nothing."""
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
         """Return the segment as the model should read it, or the parts that it is split into."""
-        ...
+        return [segment]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Undo the step: return one text from the translation of the segment, or from those of its parts."""
-        ...
+        (translation,) = translations
+        return translation

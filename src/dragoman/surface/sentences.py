@@ -1,8 +1,5 @@
-"""Cuts text, by rules and without loss, into pieces that a model can take: joined, the pieces are the text again.
-
-`split_sentences` finds the sentences, and `part_long_words` the strings that are too long to be words. `split_to_fit`
-cuts a sentence that is too long at its clauses, at its spaces, or between any two characters. If in doubt, a sentence
-stays whole. The time is linear in the length of the text. `join` makes one text of translated pieces.
+"""Splitting of text by rules into pieces for a model, and joining of translated pieces. The pieces of a text, joined,
+are the text again. In doubt, a sentence stays whole. Time is linear in the length of the text.
 """
 
 import itertools
@@ -13,13 +10,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from dragoman.languages import SPACELESS
-from dragoman.surface.segment import Context, Links, Restored, Segment
-from dragoman.surface.words import places_in_line, spaceless
+from dragoman.surface.segment import Context, Links, Restored, Segment, Step
+from dragoman.surface.words import PICTURE_MODIFIERS, PICTURES, places_in_line, spaceless
 
-# What stands in brackets, which is not cut; or a mark that may end a sentence, with closing quotes and brackets and
-# tokens without letters behind it, such as smileys, and white space; or a full-width mark, which needs no space; or a
-# line break. The lookbehind and the possessive `++` read every run once, so that a megabyte of full stops takes no
-# longer than other text.
+# Text in brackets, which is not split; or a mark that may end a sentence, with the closing quotes and brackets, the
+# tokens without letters, such as smileys, and the white space after it; or a full-width mark, which needs no space; or
+# a line break. The lookbehind and the possessive `++` read every run once, so a megabyte of full stops takes no longer
+# than other text.
 _END = re.compile(
     r"""(?P<aside>[(\[](?<![:;=-].)(?=\S)[^()\[\]\n]{1,100}?(?=[.!?…]*+["'”’»]*+[)\]]))
       | (?<![.!?…؟۔।॥።])(?P<mark>[.!?…؟۔।॥።]++)
@@ -74,7 +71,7 @@ _AFTER_ABBREVIATION = re.compile(r"\d|[IVXLC]{2,}\b")  # not the one letter of I
 _SPACES = re.compile(r"\s*+")
 _WORD = re.compile(r"[^\W_]")
 _LONGEST_ABBREVIATION = 20
-_LONGEST_ORDINAL = 40  # characters after a full stop that tell whether it makes an ordinal number
+_LONGEST_ORDINAL = 40  # characters after a full stop that are searched for signs of an ordinal number
 _LONGEST_CHARACTER = 64  # accents on one letter, or parts of one emoji
 
 
@@ -86,21 +83,20 @@ address, a key or an encoded file.
 """
 _LONGER_WORD = re.compile(rf"(?<![^\s{SPACELESS}])[^\s{SPACELESS}]{{{LONGEST_WORD + 1},}}+")
 
-# What says nothing in words: a picture, with what changes its look or joins it to the next; or a smiley.
-_PICTURES, _OF_A_PICTURE = "\u2190-\u2bff\U0001f000-\U0001faff", "\ufe0f\u200d\u20e3\U000e0020-\U000e007f"
-_PICTURE = rf"[{_PICTURES}][{_PICTURES}{_OF_A_PICTURE}]*+"
+# Signs without words: pictures with their modifiers and joiners, or a smiley.
+_PICTURE = rf"[{PICTURES}][{PICTURES}{PICTURE_MODIFIERS}]*+"
 _SMILEY = (
     r"(?:[:;=]['’^o-]?[()\[\]<>DPpOoSs3*|/\\]+|[()\[\]<>D]['’-]?[:;=]|[xX]D+|<3+"
-    r"|\(?(?:[\^>-][_.o]+[\^<-]|[TtOoUu]_+[TtOoUu])\)?)" + rf"(?![^\s{_PICTURES}])"
+    r"|\(?(?:[\^>-][_.o]+[\^<-]|[TtOoUu]_+[TtOoUu])\)?)" + rf"(?![^\s{PICTURES}])"
 )
 _SIGN = re.compile(f"{_PICTURE}|{_SMILEY}")
-_PLAIN = re.compile(r"[^\W\dDPpOoSsXx_]{2}")  # letters that no smiley holds side by side
+_PLAIN = re.compile(r"[^\W\dDPpOoSsXx_]{2}")  # two letters that no smiley has in a row
 _SIGNS_BEFORE = re.compile(rf"(?:{_PICTURE}|{_SMILEY}|\s++)*+")
-_TOKEN = re.compile(rf"{_PICTURE}|[^\s{_PICTURES}]+")
+_TOKEN = re.compile(rf"{_PICTURE}|[^\s{PICTURES}]+")
 _LONE_MARKS = re.compile(r"(?!\.+\Z)[^\w\"'“”‘’»›)\]}」』]+|_+")
 _MARKED_END = re.compile(r"[.!?…؟。！？][\"'”’»›)\]}]*\Z")
 
-# One line in, one line out: NUL, and whatever any program might take for the end of a line.
+# NUL, and every character that some program takes for the end of a line.
 _BREAKS = re.compile("[\0\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 # Letters, marks and a symbol that are blank: Hangul and Khmer fillers, variation selectors, the empty Braille pattern.
@@ -109,7 +105,7 @@ _FILLING = frozenset(
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 )
 
-# Where a sentence that is too long is cut, the gentlest kind first. Each place is the end of a match.
+# Where a sentence that is too long is cut: at the ends of the matches, those of the first expression first.
 _CUTS = (
     re.compile(r"[,;:—–]\s++|[，；：、،؛]|(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s++|(?<!\s)\s++[—–-]\s++"),
     re.compile(r"\s++"),
@@ -117,21 +113,21 @@ _CUTS = (
 
 
 def split_sentences(text: str, abbreviations: Collection[str] = ()) -> list[str]:
-    """The sentences of a text, each with the white space behind it. None ends with one of these abbreviations.
+    """Split a text into sentences, each with the white space after it. None ends with one of these abbreviations.
 
     >>> split_sentences("Dr. Rossi paid 3.50 euros. “Why?” No one asked.")
     ['Dr. Rossi paid 3.50 euros. ', '“Why?” ', 'No one asked.']
     """
-    own = {word.rstrip(".").lower() for each in abbreviations for word in each.split()}
+    added = {word.rstrip(".").lower() for word in " ".join(abbreviations).split()}
     pieces, begin = [], 0
-    for end in _ends(text, _ABBREVIATIONS | own if own else _ABBREVIATIONS):
+    for end in _ends(text, _ABBREVIATIONS | added if added else _ABBREVIATIONS):
         pieces.append(text[begin:end])
         begin = end
     return [*pieces, text[begin:]] if begin < len(text) else pieces
 
 
 def part_long_words(text: str) -> list[tuple[str, bool]]:
-    """The text in pieces, and whether each is a word of more than `LONGEST_WORD` characters, which no vocabulary holds.
+    """Split a text into pieces, with True for words of more than `LONGEST_WORD` characters, which no vocabulary has.
 
     >>> part_long_words("See " + "x" * 101 + " there.") == [("See ", False), ("x" * 101, True), (" there.", False)]
     True
@@ -144,7 +140,7 @@ def part_long_words(text: str) -> list[tuple[str, bool]]:
 
 
 def has_words(text: str) -> bool:
-    """Whether a text holds a letter that is not part of a smiley.
+    """Return True if a text has a letter that is not part of a smiley.
 
     >>> has_words("7 cats"), has_words("7:30 😀 :D")
     (True, False)
@@ -155,8 +151,8 @@ def has_words(text: str) -> bool:
 
 
 def part_copies(text: str) -> list[tuple[str, bool]]:
-    """A sentence in pieces, and whether each is to be copied: words of more than `LONGEST_WORD` characters, pictures
-    and smileys before and behind the others, marks that stand alone after their end, and what has no words.
+    """Split a sentence into pieces, with True for those to copy: words of more than `LONGEST_WORD` characters, pictures
+    and smileys before or after the others, separate marks after its end, and pieces without words.
 
     >>> part_copies("🎉 We won!😀 :)"), part_copies("100 %")
     ([('🎉 ', True), ('We won!', False), ('😀 :)', True)], [('100 %', True)])
@@ -172,10 +168,11 @@ def part_copies(text: str) -> list[tuple[str, bool]]:
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool], at_most: int = sys.maxsize) -> list[str]:
-    """The text in pieces that fit: cut near the middle, at the gentlest kind of place there, again and again.
+    """Split a text into pieces that fit: cut it near the middle, at a mark, else at a space, else between characters,
+    and cut the halves in the same way.
 
-    `fits` is asked only about pieces of `at_most` characters, because no longer one fits. A single character is never
-    cut, fit or not.
+    `fits` is called only with pieces of at most `at_most` characters; longer ones do not fit. A single character is
+    never cut.
 
     >>> split_to_fit("one two, three four five", lambda piece: len(piece) <= 12)
     ['one two, ', 'three ', 'four five']
@@ -196,7 +193,7 @@ def split_to_fit(text: str, fits: Callable[[str], bool], at_most: int = sys.maxs
 
 
 def join(pieces: Iterable[str], spaces: Iterable[str] = itertools.repeat("")) -> str:
-    """Translated pieces as one text, with the white space that stood before each in the source.
+    """Join translated pieces, with the white space that was before each in the source.
 
     >>> join(["Hello.", "", "Bye.", "Hm."], ["", " ", " ", "\u00a0 "])
     'Hello. Bye.\xa0 Hm.'
@@ -210,21 +207,21 @@ def join(pieces: Iterable[str], spaces: Iterable[str] = itertools.repeat("")) ->
 
 
 def one_line(text: str) -> tuple[str, int]:
-    """A text as one line, and how many characters became spaces for it."""
+    """Return a text as one line, and the number of characters that this replaced by spaces."""
     text, count = _BREAKS.subn(" ", text)
     return text.strip(), count
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing of a text is visible: it holds only white space, and control, format and filling characters."""
+    """Return True if nothing of a text is visible: only white space, and control, format and filling characters."""
     return all(
         unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc", "Cf") or character in _FILLING for character in text
     )
 
 
 def separator(before: str, after: str, space: str = "") -> str:
-    """What to put between two translated pieces: the white space between their sources, if it is more than a space;
-    else a space, or nothing next to a script that writes none. Before the first piece stands what stood there.
+    """Return the separator of two translated pieces: the white space between their sources, if it is more than a space;
+    else a space, or nothing next to a script without spaces. The first piece keeps the white space before it.
 
     >>> separator("Hello.", "Bye."), separator("你好。", "再见。", " "), separator("Hello.", "Bye.", "  ")
     (' ', '', '  ')
@@ -237,15 +234,15 @@ def separator(before: str, after: str, space: str = "") -> str:
 
 
 def space_in_line(between: str) -> str:
-    """What stands between two pieces of a text, if it is white space and no line break."""
+    """Return the text between two pieces if it is white space without line breaks, else an empty text."""
     return between if not between.strip() and not _BREAKS.search(between) else ""
 
 
-class Sentences:
-    """Step that splits a line into sentences and copies, and joins their translations with the space between them."""
+class Sentences(Step):
+    """Step that splits a line into sentences and copies, and joins their translations with the spaces between them."""
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
-        """Return the parts of a line that are translated or copied one by one, without the space around them."""
+        """Return the parts of a line that are translated or copied separately, without the space around them."""
         text = segment.typed
         if context.split == "never" or not has_words(text):
             parts = [(text, not has_words(text))]
@@ -287,10 +284,10 @@ def spaces_around(line: Segment) -> list[str]:
 
 
 def _without_signs(text: str) -> tuple[int, int]:
-    """Where the sentence begins and ends in a text with words, without the signs before and behind it."""
+    """Return the beginning and end of the sentence in a text with words, without the signs before and after it."""
     signs = None if _PLAIN.match(text) else _SIGNS_BEFORE.match(text)
     begin, last = signs.end() if signs else 0, text.rsplit(None, 1)[-1]
-    if last[-1] < _PICTURES[0] and _PLAIN.search(last):
+    if last[-1] < PICTURES[0] and _PLAIN.search(last):
         return begin, len(text)
     tokens = [*_TOKEN.finditer(text, begin)]
     while _SIGN.fullmatch(tokens[-1][0]) or (
@@ -301,12 +298,12 @@ def _without_signs(text: str) -> tuple[int, int]:
 
 
 def _ends(text: str, abbreviations: frozenset[str]) -> Iterator[int]:
-    """Where sentences end, white space included."""
-    begin, word = _after_space(text, 0), -1  # where a sentence begins, and the first letter or digit in it
+    """Yield the ends of sentences, after their white space."""
+    begin, word = _after_space(text, 0), -1  # beginning of a sentence, and its first letter or digit
     for match in _END.finditer(text):
         if word < begin:
-            found = _WORD.search(text, begin)
-            word = found.start() if found else len(text)
+            first = _WORD.search(text, begin)
+            word = first.start() if first else len(text)
         if match["aside"]:
             continue
         if match["mark"] and (match.start() < word or not _is_end(text, begin, match, abbreviations)):
@@ -317,13 +314,13 @@ def _ends(text: str, abbreviations: frozenset[str]) -> Iterator[int]:
 
 
 def _after_space(text: str, place: int) -> int:
-    """The first place from `place` on that holds no white space."""
+    """Return the end of the white space at this place."""
     spaces = _SPACES.match(text, place)
     return spaces.end() if spaces else place
 
 
 def _is_end(text: str, begin: int, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
-    """Whether a mark followed by white space ends the sentence whose first word is at `begin`."""
+    """Return True if a mark followed by white space ends the sentence that begins at `begin`."""
     opening = _OPENING.match(text, match.end())
     place = opening.end() if opening else match.end()
     after = text[place : place + _LONGEST_ORDINAL]
@@ -346,7 +343,7 @@ def _is_end(text: str, begin: int, match: re.Match[str], abbreviations: frozense
 
 
 def _is_abbreviation(word: str, whole: str, before: str, after: str, abbreviations: frozenset[str]) -> bool:
-    """Whether a full stop belongs to the word before it, or to the `whole` abbreviation that the word is the end of."""
+    """Return True if a full stop belongs to the word before it, or to the `whole` abbreviation that the word ends."""
     if whole in _ENDING:
         return False
     if _LETTERS.fullmatch(word) and (len(whole) > 1 or word.isupper() or _SHORT.match(after)):
@@ -359,7 +356,7 @@ def _is_abbreviation(word: str, whole: str, before: str, after: str, abbreviatio
 
 
 def _cut(text: str, begin: int, end: int, kinds: Sequence[Sequence[int]]) -> int:
-    """The place to cut between `begin` and `end`: of the gentlest kind that occurs, the one nearest the middle."""
+    """Return the place to cut between `begin` and `end`: the one nearest the middle, of the first kind that occurs."""
     middle = (begin + end) // 2
     for places in kinds:
         after = bisect_left(places, middle)
@@ -367,9 +364,9 @@ def _cut(text: str, begin: int, end: int, kinds: Sequence[Sequence[int]]) -> int
         if near:
             return min(near, key=lambda place: abs(place - middle))
     back = range(middle, max(begin, middle - _LONGEST_CHARACTER), -1)
-    return next((place for place in back if not _parts(text, place)), middle)
+    return next((place for place in back if not _is_in_character(text, place)), middle)
 
 
-def _parts(text: str, place: int) -> bool:
-    """Whether a cut here would part an accent from its letter, or an emoji."""
+def _is_in_character(text: str, place: int) -> bool:
+    """Return True if a place is between a letter and its accent, or inside an emoji."""
     return unicodedata.category(text[place]) in ("Mn", "Mc", "Me", "Cf") or text[place - 1] == "\u200d"

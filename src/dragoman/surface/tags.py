@@ -1,19 +1,18 @@
 """Tags in a text, such as `<b>` and `</b>`, `**` around words, and the mark of an accelerator. A model neither reads
-nor writes them: they are taken out of a source, and its translation gets them around the words that translate those
+nor writes them: they are removed from a source, and placed in its translation around the words that translate those
 between them (Zenkel et al. 2021). Memories and catalogues are read without them.
 """
 
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dragoman.languages import is_spaceless
-from dragoman.surface.protected import Span, apart, code_in, found_by, identifiers_in, quantities_in
-from dragoman.surface.segment import Context, Restored, Segment, TagPair
-from dragoman.surface.words import places_of_words
+from dragoman.surface.protected import Span, code_in, identifiers_in, quantities_in, spans_matching, without_overlaps
+from dragoman.surface.segment import Context, Restored, Segment, Step, TagPair
+from dragoman.surface.words import places_of_words, spaceless
 
 _ACCELERATOR = r"(?<![\w&_~])(?:[&_](?=[^\W\d_][^\W_]*(?![\w;]))|~(?=[A-Z][^\W_]*(?!\w)))"
 _TAG = re.compile(rf"<(/?)([A-Za-z0-9][\w:.-]{{0,50}})(?:\s[^<>]{{0,1000}}?)?(/?)>|(\*\*)|({_ACCELERATOR})")
@@ -27,17 +26,17 @@ _PARTING = frozenset(
 _HTML = _PARTING.union(
     "a abbr b big center code del em font i img ins kbd label q s small span strike strong sub sup tt u wbr".split()
 )
-"""Those that are markup also where nothing closes them."""
+"""Tags that are markup even if they are not closed."""
 MARKS = tuple(".,;:!?…")
 CLOSING = ("", *MARKS, *")]}”»")
-"""What a tag alone stands behind the word before for."""
-TOUCHES_BEFORE, TOUCHES_BEHIND, SPACED = "\ud800", "\ud801", "\ud802"
-"""Beside a tag that touches what stands there, or has a space there. No text has these characters."""
+"""A single tag before one of these belongs to the word before it."""
+TOUCHES_BEFORE, TOUCHES_AFTER, SPACED = "\ud800", "\ud801", "\ud802"
+"""Notes at a tag: it touches the text before it, or after it, or has a space there. No text has these characters."""
 MOST_TAGS = 200
-"""In a text with more, tags are no markup but code."""
+"""In a text with more tags, they are not markup but code."""
 
 Range = tuple[int, int]
-"""The first character of a part of a text, and the one behind its last."""
+"""Beginning and end of a part of a text."""
 
 
 class Markup(NamedTuple):
@@ -45,12 +44,12 @@ class Markup(NamedTuple):
 
     plain: str
     pairs: tuple[TagPair, ...] = ()
-    """Those that stand in no other, in order."""
+    """The outermost pairs of tags, in order."""
 
 
 def without_tags(text: str, kept: Sequence[Span] = ()) -> Markup:
-    """Takes out all tags, and the mark of an accelerator if there is one. What stands in spans that are `kept` stays,
-    and so does a tag that is not closed and none of HTML: it mostly stands for a word.
+    """Remove all tags, and the mark of an accelerator if there is only one. Text in `kept` spans stays. So does a tag
+    that is neither closed nor HTML, because it usually replaces a word.
 
     >>> without_tags("See <b>the <i>house</i></b>.<br/>Go").plain, without_tags("Save _As <name>").plain
     ('See the house. Go', 'Save As <name>')
@@ -58,62 +57,68 @@ def without_tags(text: str, kept: Sequence[Span] = ()) -> Markup:
     tags, closes = _tags_in(text, kept)
     if not tags or len(tags) > MOST_TAGS:
         return Markup(text)
-    closing = {*closes.values()}
+    opens = {second: first for first, second in closes.items()}
     ends = dict(tag.span() for tag in tags)
-    plain, owed, end = "", "", 0
-    level, opened = list[TagPair](), list[tuple[str, int, list[TagPair]]]()
-    for place, tag in enumerate(tags):
+    placed: list[tuple[str, int]] = []
+    plain, owed, end = "", "", 0  # the text until `end`, without a space that is still to be written
+    for number, tag in enumerate(tags):
         plain, end = plain + text[end : tag.start()], tag.end()
-        following = end
-        while following in ends and not (place in closes and text.startswith("</", following)):
+        following = end  # where the next word or space is
+        while following in ends and not (number in closes and text.startswith("</", following)):
             following = ends[following]
-        before, behind = plain[-1:], text[following : following + 1]
-        has_space = not before.strip(), not behind.strip()
-        may_part = bool(tag[3]) or _name(tag) in _PARTING
-        is_alone = place not in closes and place not in closing
-        left = right = after = ""
-        # The space is for the model; the translation has none there.
-        owed = " " if may_part and not any(has_space) and _are_words(before, behind) else owed
-        # A tag belongs to the word before it, or to the one behind it, and takes the space between both with it.
-        if place in closing or (is_alone and (behind in CLOSING or has_space == (False, True))):
+        before, after = plain[-1:], text[following : following + 1]
+        ends_word, begins_word = before.strip() != "", after.strip() != ""
+        left = right = space = ""
+        if (tag[3] or _name(tag) in _PARTING) and ends_word and begins_word and _are_words(before, after):
+            owed = " "  # only for the model: the translation has no space there
+        # A tag belongs to the word before it or after it, and the space between the two moves to its other side.
+        if number in opens or (number not in closes and (after in CLOSING or (ends_word and not begins_word))):
             if text[tag.start() - 1 : tag.start()].isspace():
-                left, plain, owed = SPACED, plain[:-1], "" if has_space[1] or behind in CLOSING else before
+                left, plain, owed = SPACED, plain[:-1], before if begins_word and after not in CLOSING else ""
+            is_empty = number in opens and placed[opens[number]][1] == len(plain)
             if end == following and owed:
-                right, after, owed = TOUCHES_BEHIND, owed, ""
-            elif end == following and opened and opened[-1][1] == len(plain) and before.isspace() and behind.isspace():
-                right, end = SPACED, end + 1  # nothing stands between the tags, so they belong to the word behind them
+                right, space, owed = TOUCHES_AFTER, owed, ""
+            elif end == following and is_empty and before.isspace() and after.isspace():
+                right, end = SPACED, end + 1  # an empty pair belongs to the word after it
         else:
             if text[end : end + 1].isspace():
                 right, end = SPACED, end + 1
-            if owed := behind if has_space == (False, True) else owed:
+            if ends_word and not begins_word:
+                owed = after
+            if owed:
                 left, plain, owed = TOUCHES_BEFORE, plain + owed, ""
-        written = left + tag[0] + right
-        if is_alone:
-            level.append(TagPair(len(plain), len(plain), (written, "")))
-        elif place in closes:
-            opened.append((written, len(plain), level))
-            level = []
-        else:
-            first, begin, around = opened.pop()
-            around.append(TagPair(min(begin, len(plain)), len(plain), (first, written), tuple(level)))
-            level = around
-        plain += after
-    return Markup(plain + text[end:], tuple(level))
+        placed.append((left + tag[0] + right, len(plain)))
+        plain += space
+    return Markup(plain + text[end:], _pairs(placed, closes, range(len(tags))))
+
+
+def _pairs(placed: Sequence[tuple[str, int]], closes: Mapping[int, int], numbers: range) -> tuple[TagPair, ...]:
+    """Return the outermost pairs among the tags with these numbers; `placed` has each tag and its place."""
+    pairs, number = list[TagPair](), numbers.start
+    while number < numbers.stop:
+        last = closes.get(number, number)
+        (tag, begin), (closing, end) = placed[number], placed[last]
+        inside = _pairs(placed, closes, range(number + 1, last))
+        pairs.append(TagPair(min(begin, end), end, (tag, closing if last > number else ""), inside))
+        number = last + 1
+    return tuple(pairs)
 
 
 def _tags_in(text: str, kept: Sequence[Span]) -> tuple[list[re.Match[str]], dict[int, int]]:
-    """The tags of a text, and the number of the tag that closes each one that is closed."""
+    """Return the tags of a text, and a map from the number of a tag to that of the tag that closes it."""
     if not any(hint in text for hint in _HINTS):
         return [], {}
-    found = [
-        tag for tag in _TAG.finditer(text) if not any(one.begin < tag.end() and tag.start() < one.end for one in kept)
+    tags = [
+        tag
+        for tag in _TAG.finditer(text)
+        if not any(span.begin < tag.end() and tag.start() < span.end for span in kept)
     ]
-    closes = _closes(found)
+    closes = _closes(tags)
     paired = {*closes, *closes.values()}
-    marks = [tag for tag in found if tag[5]]
+    marks = [tag for tag in tags if tag[5]]
     if len(marks) > 1 or any(span.begin <= mark.start() < span.end for mark in marks for span in code_in(text)):
         marks = []
-    tags = [tag for number, tag in enumerate(found) if number in paired or tag in marks or _is_single(tag)]
+    tags = [tag for number, tag in enumerate(tags) if number in paired or tag in marks or _is_single(tag)]
     return tags, _closes(tags)
 
 
@@ -122,18 +127,18 @@ def _name(tag: re.Match[str]) -> str:
 
 
 def _is_single(tag: re.Match[str]) -> bool:
-    """Whether a tag of no pair is markup all the same."""
+    """Return True if a tag is markup even without a partner."""
     return bool(tag[2] and (tag[1] or tag[3] or _name(tag) in _HTML))
 
 
-def _are_words(before: str, behind: str) -> bool:
-    """Whether these characters end a word and begin the next, in a script that puts spaces between words."""
+def _are_words(before: str, after: str) -> bool:
+    """Return True if one character ends a word and the next begins one, in a script with spaces between words."""
     ends_word = before.isalnum() or before in CLOSING
-    return ends_word and behind not in CLOSING and not is_spaceless(before) and not is_spaceless(behind)
+    return ends_word and after not in CLOSING and not spaceless(before) and not spaceless(after)
 
 
 def _closes(tags: Sequence[re.Match[str]]) -> dict[int, int]:
-    """The number of the tag that closes each one that is closed."""
+    """Map the number of each closed tag to that of the tag that closes it."""
     opened, closes = list[tuple[str, int]](), dict[int, int]()
     count = Counter[str]()
     for place, tag in enumerate(tags):
@@ -154,11 +159,11 @@ def _closes(tags: Sequence[re.Match[str]]) -> dict[int, int]:
 
 
 def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int]]) -> str:
-    """A translation with the tags of its source, given which word of the source each of its words translates.
+    """Return a translation with the tags of its source, placed by links between words.
 
-    A pair stands around the same words as in the source if both texts have them once. Otherwise it stands around the
-    words that are linked to those, and as few others as can be; where there are none, around the word nearest to what
-    translates the next word or the last, so that no link or emphasis is lost. Pairs are nested as in the source.
+    A pair of tags is placed around the same words as in the source if both texts have them once; otherwise around the
+    words that are linked to those, with as few others as possible. Without such words, it goes around the word nearest
+    to the translation of the next or the previous word, so no link or emphasis is lost. Nesting is as in the source.
 
     >>> with_tags(without_tags("I see <b>the red</b> house."), "Vedo la casa rossa.", [(1, 0), (2, 1), (3, 3), (4, 2)])
     'Vedo <b>la casa rossa</b>.'
@@ -170,27 +175,27 @@ def with_tags(markup: Markup, translation: str, links: Collection[tuple[int, int
 
 
 def with_missing(source: str, translation: str, missing: Collection[str], links: Collection[tuple[int, int]]) -> str:
-    """A translation with what it lacks of its source: before what translates the next word, or behind what translates
-    the last.
+    """Return a translation with the texts that are `missing`, each before the translation of the next word of the
+    source, or after that of the previous word.
 
     >>> with_missing("Go to {x} now.", "Vai adesso.", ["{x}"], [(0, 0), (5, 1), (6, 2)])
     'Vai {x}adesso.'
     """
-    begins = sorted((source.index(one), one) for one in missing)
-    pairs = [TagPair(begin, begin + len(one), (one, "")) for begin, one in begins]
+    begins = sorted((source.index(text), text) for text in missing)
+    pairs = [TagPair(begin, begin + len(text), (text, "")) for begin, text in begins]
     placing = _Placing(source, translation, links)
     return placing.rendered(pairs, (0, len(source)), (0, len(translation)), is_linked=False)
 
 
 class _Placing:
-    """Finds the places of tags in a translation."""
+    """The places of tags in a translation."""
 
     def __init__(self, source: str, target: str, links: Collection[tuple[int, int]]) -> None:
         self._source, self._target = source, target
         self._words, places = places_of_words(target), places_of_words(source)
         self._begins, self._ends = [begin for begin, _ in places], [end for _, end in places]
-        code = apart(target, code_in(target), identifiers_in(target), quantities_in(target))
-        for number, (begin, end) in enumerate(self._words):  # what stands in code is no word of its own
+        code = without_overlaps(target, code_in(target), identifiers_in(target), quantities_in(target))
+        for number, (begin, end) in enumerate(self._words):  # words in code are one word
             last = bisect_left(code, (end,)) - 1
             if last >= 0 and code[last].end > begin:
                 self._words[number] = code[last].begin, code[last].end
@@ -200,9 +205,10 @@ class _Placing:
         self._linked_words = sorted(self._last_of)
 
     def rendered(self, pairs: Sequence[TagPair], outer: Range, room: Range, is_linked: bool = True) -> str:
-        """The target in this room, with the pairs that stand in this part of the source."""
+        """Return a part of the target, its `room`, with the pairs in a part of the source, the `outer` one."""
         taken: list[tuple[Range, TagPair]] = []
-        within = [self._words_in(pair) for pair in pairs]
+        spans = [(bisect_right(self._ends, pair.begin), bisect_left(self._begins, pair.end)) for pair in pairs]
+        within = [{*range(*span)} for span in spans]  # the words of the source between two tags
         later: list[tuple[int, TagPair]] = []
         for number, pair in enumerate(pairs):
             free = _gaps(room, [place for place, _ in taken])
@@ -211,52 +217,49 @@ class _Placing:
                 place = _stripped(self._target, room)
             elif is_linked:
                 others = set[int]().union(*within[:number], *within[number + 1 :])
-                place = self._same(pair, free) or self._linked(within[number], others, free)
+                place = self._around_same(pair, free) or self._around_linked(within[number], others, free)
                 place = place and self._with_mark(pair, place, free)
             if place:
                 taken.append((place, pair))
             else:
                 later.append((number, pair))
-        for number, pair in sorted(later, key=lambda one: one[1].begin == one[1].end):
+        for number, pair in sorted(later, key=lambda item: item[1].begin == item[1].end):
             free = _gaps(room, [place for place, _ in taken])
-            place = self._beside(pair, free)
+            place = self._at_neighbour(pair, free)
             taken.append((self._nearest(place, free) if is_linked and within[number] else place, pair))
         parts, end = [], room[0]
-        for place, pair in sorted(taken, key=lambda one: (one[0], one[1].begin)):
+        for place, pair in sorted(taken, key=lambda item: (item[0], item[1].begin)):
             inside = self.rendered(pair.inside, (pair.begin, pair.end), place)
             parts += [self._target[end : place[0]], pair.tags[0], inside, pair.tags[1]]
             end = place[1]
         return "".join([*parts, self._target[end : room[1]]])
 
-    def _words_in(self, pair: TagPair) -> set[int]:
-        """The words of the source that stand between two tags."""
-        return {*range(bisect_right(self._ends, pair.begin), bisect_left(self._begins, pair.end))}
-
     def _is_same(self, pair: TagPair, outer: Range) -> bool:
-        """Whether a pair stands around all words of the outer one, or of the text."""
+        """Return True if a pair is around all words of the outer part."""
         words = self._source[pair.begin : pair.end].strip()
         return bool(words) and words == self._source[slice(*outer)].strip()
 
-    def _same(self, pair: TagPair, free: Sequence[Range]) -> Range | None:
-        """Around the same words, if source and translation have them once."""
+    def _around_same(self, pair: TagPair, free: Sequence[Range]) -> Range | None:
+        """Return the place of the same words, if source and translation have them once."""
         inside = self._source[pair.begin : pair.end]
         words, begin = inside.strip(), pair.end - len(inside.lstrip())
-        before, behind = self._source[begin - 1 : begin], self._source[begin + len(words) :][:1]
-        starts, ends = ("" if before.isalnum() else r"(?<!\w)"), ("" if behind.isalnum() else r"(?!\w)")
+        before, after = self._source[begin - 1 : begin], self._source[begin + len(words) :][:1]
+        starts, ends = ("" if before.isalnum() else r"(?<!\w)"), ("" if after.isalnum() else r"(?!\w)")
         literal = re.escape(words)
         if words[:1].isdigit() and words[-1:].isdigit():
             literal = re.sub(r"\\?[.,]", "[.,]", literal)  # the marks of another language
         pattern = f"{starts}{literal}{ends}"
-        found = [match.span() for match in re.finditer(pattern, self._target)] if words else []
-        if len(found) != 1 or self._source.count(words) != 1:
+        places = [match.span() for match in re.finditer(pattern, self._target)] if words else []
+        if len(places) != 1 or self._source.count(words) != 1:
             return None
-        return found[0] if any(first <= found[0][0] and found[0][1] <= last for first, last in free) else None
+        ((begin, end),) = places
+        return (begin, end) if any(first <= begin and end <= last for first, last in free) else None
 
-    def _linked(self, inside: Collection[int], others: Collection[int], free: Sequence[Range]) -> Range | None:
-        """Around as many words that are linked to those `inside` as can be, with as few that are linked to others, and
-        with none of `others`, which stand in other pairs.
+    def _around_linked(self, inside: Collection[int], others: Collection[int], free: Sequence[Range]) -> Range | None:
+        """Return the place with the most words linked to those `inside`, each word linked elsewhere counting against
+        it, and with none linked to `others`, the words in other pairs.
         """
-        most, found = 0, None
+        most, place = 0, None
         for room in free:
             count, first = -1, 0
             for number in range(bisect_left(self._words, (room[0],)), len(self._words)):
@@ -272,11 +275,11 @@ class _Placing:
                     count, first = 0, begin
                 count += 1
                 if count >= most:
-                    most, found = count, (first, end)
-        return found
+                    most, place = count, (first, end)
+        return place
 
     def _with_mark(self, pair: TagPair, place: Range, free: Sequence[Range]) -> Range:
-        """The place with the mark at its end inside or outside, as in the source."""
+        """Return the place with the mark at its end inside or outside, as in the source."""
         inside, outside = self._source[pair.begin : pair.end].rstrip()[-1:], self._source[pair.end :][:1]
         begin, end = place
         following = self._target[end : end + 2]
@@ -286,14 +289,14 @@ class _Placing:
             end -= len(outside)
         return begin, end
 
-    def _beside(self, pair: TagPair, free: Sequence[Range]) -> Range:
-        """Nowhere else: before what translates the next word of the source, or behind what translates the last."""
+    def _at_neighbour(self, pair: TagPair, free: Sequence[Range]) -> Range:
+        """Return the place before the translation of the next word of the source, or after that of the previous one."""
         linked = self._linked_words
-        behind = linked[bisect_left(linked, bisect_left(self._begins, pair.end)) :][:1]
-        before = linked[: bisect_left(linked, bisect_right(self._ends, pair.begin))][-1:]
+        following = linked[bisect_left(linked, bisect_left(self._begins, pair.end)) :][:1]
+        previous = linked[: bisect_left(linked, bisect_right(self._ends, pair.begin))][-1:]
         places = [
-            *(self._words[self._first_of[n]][0] for n in behind),
-            *(self._words[self._last_of[n]][1] for n in before),
+            *(self._words[self._first_of[word]][0] for word in following),
+            *(self._words[self._last_of[word]][1] for word in previous),
         ]
         if pair.begin == pair.end and self._source[pair.end :][:1].strip() in CLOSING and self._source[: pair.begin]:
             places.reverse()
@@ -312,21 +315,21 @@ class _Placing:
         return place, place
 
     def _nearest(self, place: Range, free: Sequence[Range]) -> Range:
-        """Return the word nearest to a place, of those that no pair has; the place if there is none. Marks are none."""
+        """Return the nearest word, not a mark, that is in no pair; the place itself if there is none."""
         inside = (word for word in self._words if any(begin <= word[0] and word[1] <= end for begin, end in free))
         words = (word for word in inside if any(map(str.isalnum, self._target[slice(*word)])))
         return min(words, key=lambda word: max(word[0] - place[0], place[0] - word[1]), default=place)
 
 
 def _spaced(text: str) -> str:
-    """The text with the spaces that its tags ask for."""
-    text = re.sub(f" ?{TOUCHES_BEFORE}|{TOUCHES_BEHIND} ?", "", text)
+    """Return the text with the spaces that the notes at its tags require."""
+    text = re.sub(f" ?{TOUCHES_BEFORE}|{TOUCHES_AFTER} ?", "", text)
     text = re.sub(rf"(?<=\s){SPACED}+|{SPACED}+(?=\s)|\A{SPACED}+|{SPACED}+\Z", "", text)
     return re.sub(f"{SPACED}+", " ", text)
 
 
 def _gaps(room: Range, taken: Sequence[Range]) -> list[Range]:
-    """What is left of the room."""
+    """Return the parts of the room that are not taken."""
     gaps, begin = list[Range](), room[0]
     for first, end in sorted(taken):
         gaps.append((begin, first))
@@ -335,25 +338,25 @@ def _gaps(room: Range, taken: Sequence[Range]) -> list[Range]:
 
 
 def _stripped(text: str, place: Range) -> Range:
-    """The place without the spaces at its ends."""
+    """Return the place without the spaces at its ends."""
     part = text[slice(*place)]
     return place[1] - len(part.lstrip()), place[0] + len(part.rstrip())
 
 
-class Tags:
-    """Step that takes markup out of a line, and puts it around the words that translate those between the tags."""
+class Tags(Step):
+    """Step that removes markup from a line, and places it in the translation by links between words."""
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
-        """Take out all tags but those in text that is protected."""
+        """Remove all tags except those in protected text."""
         if not context.rewrites:
             return [segment]
-        markup = without_tags(segment.typed, found_by(context.protect, segment.typed))
+        markup = without_tags(segment.typed, spans_matching(context.protect, segment.typed))
         if not markup.pairs:
             return [segment]
         return [replace(segment, typed=markup.plain, text=markup.plain, pairs=markup.pairs)]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
-        """Put the tags into a translation whose words are linked to those of the line."""
+        """Place the tags in a translation whose words are linked to those of the line."""
         (translation,) = translations
         if not segment.pairs or translation.links is None:
             return translation

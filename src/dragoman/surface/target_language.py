@@ -1,5 +1,5 @@
-"""Target language of a text, for a model that has several: Marian's want its tag before each text, as in
-`>>fra<< The dog barks.` The tag belongs to the line, so every part of a line that is split gets it.
+"""Target language of a text, for models that have several. Marian's models expect a tag before each text, as in
+`>>fra<< The dog barks.` The tag belongs to the line, so every part of a split line gets it.
 """
 
 import logging
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dragoman.errors import DecodeError
 from dragoman.languages import language_of
-from dragoman.surface.segment import Context, Restored, Segment
+from dragoman.surface.segment import Context, Segment, Step
 
 log = logging.getLogger(__name__)
 
@@ -18,16 +18,16 @@ _TAG = re.compile(r"\s*>>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 _LISTED = 40
 
 
-class TargetLanguages:
-    """Step that takes the tag of a language off a line. `ids` are those of the tags by the name in them; a model of one
-    target language has none.
+class TargetLanguages(Step):
+    """Step that takes the language tag off a line. `ids` maps the names in tags to token ids; it is empty if the model
+    has one target language.
     """
 
     def __init__(self, ids: Mapping[str, int]) -> None:
         self.ids = ids
-        self._alike: dict[str, list[str]] = defaultdict(list)
+        self._names: dict[str, list[str]] = defaultdict(list)
         for name in ids:
-            self._alike[_code(name)].append(name)
+            self._names[_code(name)].append(name)
         self._has_warned = False
 
     def __str__(self) -> str:
@@ -35,21 +35,22 @@ class TargetLanguages:
         return ", ".join(list(self.ids)[:_LISTED]) + (f" and {rest:,} others" if rest > 0 else "")
 
     def find(self, wanted: str) -> str:
-        """Return the name of a language in the tags of this model, which may be another code than the one `wanted`.
+        """Return the name that this model's tags have for a language, which may differ from the code that is `wanted`.
 
         Raises:
             DecodeError: the model has no such language.
         """
         if not self.ids:
             raise DecodeError(f"the model translates into one language, so none can be chosen; leave {wanted!r} out")
-        alike = self._alike.get(_code(wanted), [])
-        found = [wanted] if wanted in alike else alike
-        if len(found) != 1:
+        names = self._names.get(_code(wanted), [])
+        if wanted in names:
+            return wanted
+        if len(names) != 1:
             raise DecodeError(f"the model has no target language {wanted!r}; it has {self}")
-        return found[0]
+        return names[0]
 
     def named(self, text: str, wanted: str | None) -> tuple[str, str | None]:
-        """Return a text without its tag, and the name in that tag, else that of the language `wanted` for all texts.
+        """Return a text without its tag, and the name in the tag, else that of the language that is `wanted`.
 
         Raises:
             DecodeError: the model has no such language.
@@ -69,7 +70,7 @@ class TargetLanguages:
         return [tagged(*self.named(text, wanted)) for text in texts]
 
     def warn_of_unnamed(self, texts: Sequence[str], wanted: str | None) -> None:
-        """Warn, once, of texts that name no language."""
+        """Log a warning, once, if texts name no language."""
         if wanted is not None or self._has_warned or len(self.ids) < 2:
             return
         unnamed = sum(bool(text.strip()) and self.named(text, None)[1] is None for text in texts)
@@ -92,12 +93,8 @@ class TargetLanguages:
         text, language = self.named(segment.typed, context.target_language)
         return [replace(segment, typed=text, text=text, language=language)] if language else [segment]
 
-    def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
-        """Return the translation as it is; it needs no tag."""
-        return translations[0]
-
     def with_id(self, part: Segment, language: str | None) -> Segment:
-        """Return a part of a line with the id of the language before its own, unless it begins with such an id."""
+        """Return a part of a line with the id of the language before its ids, unless they begin with such an id."""
         if language is None or part.is_copied or part.ids[0] in self.ids.values():
             return part
         return replace(part, ids=[self.ids[language], *part.ids], symbols=1)
@@ -109,7 +106,7 @@ def tagged(text: str, language: str | None) -> str:
 
 
 def _code(name: str) -> str:
-    """A language in the shortest code that it has, in lower case: `fra` and `fr` are one, `pt_br` and `pt-BR` too.
+    """Return a language in its shortest code, in lower case: the same for `fra` and `fr`, or for `pt_br` and `pt-BR`.
 
     >>> [_code(name) for name in ("fra", "fr", "pt_br", "cmn_Hans")]
     ['fr', 'fr', 'pt-br', 'zh-hans']

@@ -1,4 +1,4 @@
-"""Terms: words of a source that have a fixed translation. Finds them in a text, and says which a translation lacks."""
+"""Terms: words of a source that have a fixed translation. Search in a text, and check of a translation."""
 
 import re
 from collections import Counter, defaultdict
@@ -10,18 +10,18 @@ from dragoman.surface.protected import Span, code_in
 from dragoman.surface.words import begins_in_word, ends_in_word
 
 _INFLECTED = 4
-"""The letters of a word that may have an ending, at least; in shorter ones an ending makes too many other words."""
+"""The least letters of a word that may have an ending; shorter words with an ending are too often other words."""
 _ENDING = 2
-"""The letters of such an ending, at most."""
+"""The most letters of such an ending."""
 _LETTER = rf"[^\W{SPACELESS}]"
 _WORD = re.compile(rf"{_LETTER}+")
 
 
 class Terms:
-    """Terms, each as a source term and the forms of its translation; without any, it stays as it is.
+    """Terms: each is a source term and the forms of its translation. A term without forms is kept as it is.
 
-    A source term is found by whole words, in any case; one in capitals, such as IT, only in capitals. Its last word may
-    have an ending of two letters if it has four itself, as in files. Longer terms come first, and none overlap.
+    A source term matches whole words in any letter case; a term in capitals, such as IT, only matches capitals. If its
+    last word has four letters or more, it may have an ending of two, as in files. Longer terms win, and none overlap.
     """
 
     def __init__(self, terms: Sequence[Sequence[str]]) -> None:
@@ -31,7 +31,7 @@ class Terms:
         for number, source in enumerate(self.sources):
             self._beginning[_first_word(source)].append(number)
         self.found = lru_cache(4_096)(self._found)
-        """The terms that stand in a text, outside of code: where, and their numbers."""
+        """Return the spans of terms in a text, outside of code, each with the number of its term."""
 
     def _found(self, text: str) -> list[tuple[Span, int]]:
         words = {word[: len(word) - cut] for word in _WORD.findall(text.lower()) for cut in range(_ENDING + 1)}
@@ -47,41 +47,40 @@ class Terms:
         ]
 
     def missing(self, read: str, text: str) -> list[str]:
-        """The source terms of a text that was `read` whose forms its translation lacks, or has too seldom."""
+        """Return the source terms of the text that was `read` whose forms its translation lacks, or has too seldom."""
         needed = Counter(number for _, number in self.found(read))
         if not needed:
             return []
-        of_form: defaultdict[str, list[int]] = defaultdict(list)
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
         for number in needed:
             for form in self.forms[number]:
-                of_form[form.lower()].append(number)
-        forms = sorted(of_form, key=len, reverse=True)
+                numbers[form.lower()].append(number)
+        forms = sorted(numbers, key=len, reverse=True)
         for match in _pattern(forms).finditer(text) if forms else ():
-            number = next((one for one in of_form[forms[(match.lastindex or 1) - 1]] if needed[one]), None)
-            if number is not None:
-                needed[number] -= 1
+            unmet = [number for number in numbers[forms[(match.lastindex or 1) - 1]] if needed[number]]
+            needed.subtract(unmet[:1])
         return [self.sources[number] for number, count in needed.items() if count]
 
     def begins_with_form(self, number: int, text: str) -> bool:
-        """Whether a text begins with a form of this term."""
+        """Return True if a text begins with a form of this term."""
         return _pattern(self.forms[number]).match(text) is not None
 
 
 @lru_cache(maxsize=8)
 def compiled(terms: tuple[tuple[str, ...], ...]) -> Terms:
-    """These terms, ready to be found."""
+    """Return the terms, from a cache."""
     return Terms(terms)
 
 
 def _first_word(source: str) -> str:
-    """By what a term is looked up; nothing if it may stand anywhere, as in a script without spaces."""
+    """Return the word by which a term is looked up; empty in a script without spaces, where it may begin anywhere."""
     word = _WORD.search(source.lower())
     return word[0] if word else ""
 
 
 def _pattern(phrases: Sequence[str], is_source: bool = False) -> re.Pattern[str]:
-    """Matches each as whole words, the first that can be; the number of the group says which, from 1."""
-    ways: list[str] = []
+    """Return an expression that matches whole words of the phrases, with a group for each; the first that fits wins."""
+    groups: list[str] = []
     for phrase in phrases:
         begin = f"(?<!{_LETTER})" if begins_in_word(phrase.encode()) else ""
         end = f"(?!{_LETTER})" if ends_in_word(phrase.encode()) else ""
@@ -89,5 +88,5 @@ def _pattern(phrases: Sequence[str], is_source: bool = False) -> re.Pattern[str]
         ending = rf"[^\W\d_]{{0,{_ENDING}}}" if is_source and end and len(last) >= _INFLECTED else ""
         written = re.sub("['’]", "['’]", re.escape(phrase))
         case = "-i" if is_source and phrase.isupper() else ""
-        ways.append(rf"({begin}(?{case}:{written}){ending}{end})")
-    return re.compile("|".join(ways), re.IGNORECASE)
+        groups.append(rf"({begin}(?{case}:{written}){ending}{end})")
+    return re.compile("|".join(groups), re.IGNORECASE)

@@ -12,14 +12,16 @@ from dragoman.languages import SPACELESS_CHARACTER
 _SCRIPTS_OF_CHARACTERS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _LETTER = rf"[\w\u00AD\u200C\u200D&&[^{_SCRIPTS_OF_CHARACTERS}]]"  # also marks, soft hyphens and joiners
 _WORD = rf"{_LETTER}+['’](?=\w{{3}})|{_LETTER}+(?:['’]\w{{1,2}}\b)?['’]?|(?![\s\x1C-\x1F])\X"
-_WORDS = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)  # Python's own `re` takes marks for no letters
+_WORDS = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)  # `re` does not count marks as letters
 
+PICTURES, PICTURE_MODIFIERS = "\u2190-\u2bff\U0001f000-\U0001faff", "\ufe0f\u200d\u20e3\U000e0020-\U000e007f"
+"""Pictures, and the characters that change or join them, for a class of a regular expression."""
 BYTES = "surrogateescape"
 """Error handler that keeps bytes of an incomplete character in a text, as single surrogates."""
 
 
 def split_words(text: str) -> list[str]:
-    """The words and marks of a text. An elided article stands alone before a word of three letters or more.
+    """Split a text into words and marks. An elided article before three letters or more is a word.
 
     In scripts without spaces, such as Han, kana and Thai, every character is a word.
 
@@ -30,7 +32,7 @@ def split_words(text: str) -> list[str]:
 
 
 def places_of_words(text: str) -> list[tuple[int, int]]:
-    """Where each word and mark of a text begins, and where it ends.
+    """Return the beginning and end of each word and mark of a text.
 
     >>> places_of_words("Don't go")
     [(0, 5), (6, 8)]
@@ -39,7 +41,7 @@ def places_of_words(text: str) -> list[tuple[int, int]]:
 
 
 def places_in_line(line: str, parts: Sequence[str]) -> list[list[int]]:
-    """For each word of each part of a line, the number of the word of the line that it belongs to.
+    """Return, for each part of a line, the numbers of the words of the line that the words of the part belong to.
 
     >>> places_in_line("Good morning. He sleeps.", ["Good morning.", "He sleeps."])
     [[0, 1, 2], [3, 4, 5]]
@@ -53,17 +55,17 @@ def places_in_line(line: str, parts: Sequence[str]) -> list[list[int]]:
     return places
 
 
-def matching_words(one: str, other: str) -> dict[int, int]:
-    """Which word of another text each word of one is, where both say the same in other letters and marks.
+def matching_words(text: str, variant: str) -> dict[int, int]:
+    """Map the words of a text to those of a variant of it with other letters and marks, by their numbers.
 
     >>> matching_words("It's fine.", "“IT’S FINE!!”")
     {0: 1, 1: 2, 2: 3}
     """
-    sides = [[word.casefold().replace("’", "'") for word in split_words(text)] for text in (one, other)]
+    sides = [[word.casefold().replace("’", "'") for word in split_words(side)] for side in (text, variant)]
     matching: dict[int, int] = {}
-    for kind, first, last, other_first, other_last in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+    for kind, begin, end, variant_begin, variant_end in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
         if kind in ("equal", "replace"):
-            matching.update(zip(range(first, last), range(other_first, other_last), strict=False))
+            matching.update(zip(range(begin, end), range(variant_begin, variant_end), strict=False))
     return matching
 
 

@@ -59,7 +59,7 @@ class Misalignment(NamedTuple):
         return f"{self.origin}: from about here {self.rows:,} rows look misaligned: {where}"
 
 
-class _Row(NamedTuple):
+class _RowFeatures(NamedTuple):
     source_length: int
     target_length: int
     source_marks: set[str]
@@ -81,7 +81,7 @@ class AlignmentDetector:
     """Rows between a target and the two unrelated sources that it is compared with."""
 
     def __init__(self) -> None:
-        self._rows: list[_Row] = []
+        self._rows: list[_RowFeatures] = []
         self._judged = 0
         """The number of rows that were judged. They are kept because the next rows are compared with them."""
         self._before = 0
@@ -89,7 +89,9 @@ class AlignmentDetector:
         self._suspicions = [_Suspicion(offset) for offset in (1, -1, 0)]
 
     def add(self, source: str, target: str, words: Sequence[Words], origin: str) -> None:
-        self._rows.append(_Row(len(source), len(target), _marks(source, words[0]), _marks(target, words[1]), origin))
+        self._rows.append(
+            _RowFeatures(len(source), len(target), _marks(source, words[0]), _marks(target, words[1]), origin)
+        )
         if len(self._rows) - self._judged > self.WINDOW:  # one more, to compare the last of the window with
             self._judge(len(self._rows) - 1)
             done = len(self._rows) - 1 - self.WINDOW
@@ -125,7 +127,7 @@ class _Window:
     MOST_SHARED = 6 * 64
     """Shared marks count for 6 nats at most, because near repetitions share many."""
 
-    def __init__(self, rows: Sequence[_Row], usual: int) -> None:
+    def __init__(self, rows: Sequence[_RowFeatures], usual: int) -> None:
         self._sources = [row.source_marks for row in rows]
         self._targets = [row.target_marks for row in rows]
         lengths = np.array([row[:2] for row in rows], np.float64)

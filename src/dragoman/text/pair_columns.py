@@ -192,7 +192,7 @@ class _Column(NamedTuple):
         return re.fullmatch(r"[^\W_]+", self.name.rpartition(".")[2]) is not None
 
 
-class _Pair(NamedTuple):
+class _ColumnPair(NamedTuple):
     """Two columns that may be source and target, and what is known about the table."""
 
     source: _Column
@@ -237,7 +237,7 @@ class _Pair(NamedTuple):
         return bool(column.language) or role_of(column.name) == TEXT or self.has_no_others
 
 
-_RULES: tuple[tuple[Callable[[_Pair], object], Evidence], ...] = (
+_RULES: tuple[tuple[Callable[[_ColumnPair], object], Evidence], ...] = (
     (lambda pair: all(pair.expected) and pair.fits(pair.expected) == 2, Evidence.EXPECTED_LANGUAGES),
     (lambda pair: pair.source.side == TARGET or pair.target.side == SOURCE, Evidence.NONE),
     (lambda pair: all(pair.sides), Evidence.BOTH_SIDES),
@@ -264,9 +264,9 @@ def _likeliest(
     """
     columns = _described(names, () if len(names) == 2 else numeric)
     wanted = expected if any(expected) else languages_in(file_name) or expected
-    pairs: dict[Evidence, list[_Pair]] = {}
+    pairs: dict[Evidence, list[_ColumnPair]] = {}
     for source, target in permutations(columns, 2):
-        pair = _Pair(source, target, expected, wanted, len(columns) == 2)
+        pair = _ColumnPair(source, target, expected, wanted, len(columns) == 2)
         if chosen[0] in (None, source.position) and chosen[1] in (None, target.position):
             pairs.setdefault(pair.evidence, []).append(pair)
     pairs.pop(Evidence.NONE, None)
@@ -282,7 +282,7 @@ def _likeliest(
     return [Columns.at(names, position, evidence.reason) for position in positions]
 
 
-def _heaviest(pairs: Sequence[_Pair]) -> list[_Pair]:
+def _heaviest(pairs: Sequence[_ColumnPair]) -> list[_ColumnPair]:
     """Return the pairs with the most weight. If one fits either way round, the first column is the source."""
     weights = [pair.weight for pair in pairs]
     best = [pair for pair, weight in zip(pairs, weights, strict=True) if weight == max(weights)]

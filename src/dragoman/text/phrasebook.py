@@ -1,8 +1,8 @@
 """The phrasebook: English-Italian pairs that this project wrote itself, the text that needs no network.
 
-They were made by ``tools/make_phrasebook.py`` and lie beside this file. A line of ``phrasebook.tsv.gz`` holds a
-sentence's place, set, origin, topic, parts of speech, English and Italian. Sentences of one pattern stand together,
-because that makes the file a third smaller; their places say in which order they are read.
+They were made by ``tools/make_phrasebook.py`` and are stored next to this file. A line of ``phrasebook.tsv.gz`` has a
+sentence's place, set, origin, topic, parts of speech, English and Italian. Sentences of one pattern are adjacent, which
+makes the file a third smaller; they are read in the order of their places.
 """
 
 import gzip
@@ -39,8 +39,8 @@ class Sentence(NamedTuple):
 
 
 class Phrasebook(NamedTuple):
-    """The four sets: training, development, new words in known patterns, and patterns that training never sees. No text
-    stands in two of them, on either side, nor twice in one.
+    """Four sets: training, development, new words in known patterns, and patterns that training never sees. No text of
+    either side occurs twice, in one set or in two.
     """
 
     train: list[Sentence]
@@ -50,7 +50,7 @@ class Phrasebook(NamedTuple):
 
 
 def read_phrasebook() -> Phrasebook:
-    """All sentences. Each call reads them anew, in well under a second."""
+    """Read all sentences, in well under a second."""
     text = gzip.decompress((files("dragoman.text") / "phrasebook.tsv.gz").read_bytes()).decode()
     rows = [line.split("\t") for line in text.splitlines()]
     rows.sort(key=lambda row: int(row[0]))
@@ -68,7 +68,7 @@ def write_phrasebook(folder: Path) -> None:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case.
+    """Return the words of a text, in lower case.
 
     >>> words("Where's the X-ray?")
     ["where's", 'the', 'x-ray']

@@ -281,7 +281,7 @@ def _is_among(own: Keys, others: Keys) -> np.ndarray:
 
 
 def _mix(keys: np.ndarray, seed: int) -> None:
-    """Scatter each key by the seed, in place (SplitMix64, Steele et al. 2014)."""
+    """Mix all keys with the seed, in place (SplitMix64, Steele et al. 2014)."""
     for part in _parts(keys):
         part ^= np.uint64(text_key(f"split {seed}"))
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

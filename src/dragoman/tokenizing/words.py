@@ -1,4 +1,4 @@
-"""Words, and the tokens that spell them: people ask about words, and models read and write tokens."""
+"""Words, and the tokens that spell them."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -14,7 +14,7 @@ _NO_CHARACTER = re.compile("[\udc80-\udcff]")
 
 
 class Word(NamedTuple):
-    """A word, and its tokens: those from `first` up to, but not including, `last`."""
+    """A word, and its range of tokens from `first` up to, but not including, `last`."""
 
     text: str
     first: int
@@ -22,9 +22,9 @@ class Word(NamedTuple):
 
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
-    """The words that tokens spell, in order. What stands for an unknown word is a word.
+    """Return the words that tokens spell, in order; the symbol for an unknown word is a word.
 
-    Every token belongs to one word, spaces to the one after them; the symbols around a text belong to none.
+    Each token belongs to one word, and spaces to the word after them. The symbols around a text belong to no word.
     """
     shown = [(place, tokenizer.spelling(id_)) for place, id_ in enumerate(ids) if tokenizer.is_text(id_)]
     if tokenizer.whole_words:
@@ -48,10 +48,9 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
 
 
 def words_in_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str], symbols: int = 0) -> list[Word]:
-    """The tokens of `encode(text)` that each word touches, after so many special symbols, whatever the tokenizer takes
-    for a word.
+    """Return `words` with the tokens of `encode(text)` that overlap them, counted after a number of special symbols.
 
-    A token of spaces alone belongs to the word after it, as in `words_of`.
+    A token of spaces belongs to the word after it, as in `words_of`.
     """
     tokens, in_tokens, end = tokenizer.offsets(text), [], 0
     for word in words:
@@ -67,10 +66,9 @@ def words_in_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str], symbo
 
 
 def words_written(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Word]:
-    """The words of a text that was decoded from `ids`, and the tokens of each: those that share a letter with it.
+    """Return the words of a text that was decoded from `ids`, with the tokens that share a letter with them.
 
-    They are those of `words_of`, except that what the tokenizer takes for several words may be one of the text, or the
-    other way round.
+    `words_of` may split the same text into other words, because it follows the tokenizer.
     """
     spelled = words_of(tokenizer, ids)
     ends = [*accumulate(_visible(word.text) for word in spelled)]
@@ -83,13 +81,13 @@ def words_written(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[W
 
 
 def _visible(text: str) -> int:
-    """How many characters of a text a person sees."""
+    """Return the number of visible characters of a text."""
     return sum(not (character.isspace() or character == "\0") for character in text)
 
 
 def _characters_and_words(line: bytes) -> tuple[set[int], list[int]]:
-    """The places where characters begin, and those where words do. A byte that is no character, which a model may
-    write, is a mark.
+    """Return the places where characters begin, and those where words begin. A model may write a byte that is not part
+    of a character; it counts as a mark.
     """
     text = line.decode(errors="surrogateescape")
     places = [*accumulate((len(character.encode(errors="surrogateescape")) for character in text), initial=0)]
