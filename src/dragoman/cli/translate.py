@@ -235,7 +235,7 @@ def on_cluster(
 
 def note_workers(translator: "Translator", options: "SearchOptions") -> tuple[str, str]:
     """Says what translates, and where; returns the languages."""
-    count = translator.workers(options)
+    count = translator.search.workers(options)
     workers = "1 worker" if count == 1 else f"up to {count} workers"
     source, target = translator.languages[0], options.target_language or translator.languages[1]
     note(f"{source} → {target}, {translator.device}, {translator.precision}, {workers}")
