@@ -283,9 +283,9 @@ class Predictor:
         """Return a label for each word of each sentence, in a sequence that is valid in BIO."""
         assert self.labels is not None, "a tagger has labels"
         names, temperature = self.labels.names, self.labels.temperature
-        choices: list[tuple[Choice, ...]] = []
+        choices, transitions = list[tuple[Choice, ...]](), Transitions.of(self.labels)
         for logits in self.word_logits(sentences, advance):
-            best = best_labels(torch.from_numpy(logits), self._transitions)
+            best = best_labels(torch.from_numpy(logits), transitions)
             probability = softmax(logits / temperature)
             choices.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
         return choices
@@ -365,10 +365,6 @@ class Predictor:
         if len(places) < len(holes):  # a token extends beyond the hole
             raise part_of_a_word
         return EncodedText(ids, places)
-
-    @cached_property
-    def _transitions(self) -> Transitions | None:
-        return self.labels and Transitions.of(self.labels)
 
     @cached_property
     def _whole_words(self) -> list[int]:

@@ -37,6 +37,8 @@ class RequestBuilder:
 
     def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None) -> None:
         self.tokenizers, self.framing, self.positions = tokenizers, framing, positions
+        placeholders = [*tokenizers.target.placeholders.values()]
+        self._no_placeholder = [Ban(placeholders)] if placeholders else []
         self._check_forms = lru_cache(maxsize=8)(self._refuse_unwritable)
         self._banned_words = lru_cache(maxsize=8)(
             lambda phrases: BannedWords(phrases, tokenizers.target, framing.target_end)
@@ -114,11 +116,6 @@ class RequestBuilder:
         if options.banned_words:
             processors.append(self._banned_words(options.banned_words))
         return processors
-
-    @cached_property
-    def _no_placeholder(self) -> list[Ban]:
-        ids = self.tokenizers.target.placeholders
-        return [Ban([*ids.values()])] if ids else []
 
     @cached_property
     def _not_blank(self) -> NotBlank:

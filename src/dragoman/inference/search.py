@@ -1,9 +1,10 @@
 """Searches with one model, from requests to hypotheses."""
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,36 +39,27 @@ class ModelSearch:
     threads: int
     shared: Searcher | None = None
 
-    def sharing(self, shared: Searcher) -> "ModelSearch":
-        """Return a search with the same model that runs its requests in `shared`."""
-        return replace(self, shared=shared)
-
     def run(
         self, lines: Sequence[Sequence[Request]], options: SearchOptions
     ) -> Generator[tuple[int, list[list[Hypothesis]]]]:
         """Yield the number of each line when its last request finishes, with the hypotheses of each of its requests."""
-        samples: list[Request] = []  # a ticket is an index in this list
-        tickets: list[list[range]] = []
-        line_of: list[int] = []
-        for number, line in enumerate(lines):
-            tickets.append([])
-            for request in line:
-                first = len(samples)
-                samples += request.samples(options.samples)
-                tickets[-1].append(range(first, len(samples)))
-            line_of += [number] * (len(samples) - len(line_of))
+        samples = [[request.samples(options.samples) for request in line] for line in lines]
+        requests = [sample for line in samples for drawn in line for sample in drawn]
+        ticket = itertools.count()  # an index in `requests`
+        tickets = [[[next(ticket) for _ in drawn] for drawn in line] for line in samples]
+        line_of = [number for number, line in enumerate(samples) for drawn in line for _ in drawn]
         for number, line in enumerate(lines):
             if not line:
                 yield number, []
         unfinished = Counter(line_of)
         finished: dict[int, list[Hypothesis]] = {}
-        with closing(self._searcher(options, len(samples)).run(samples)) as results:
+        with closing(self._searcher(options, len(requests)).run(requests)) as results:
             for result in results:
                 finished[result.ticket] = result.hypotheses
                 number = line_of[result.ticket]
                 unfinished[number] -= 1
                 if not unfinished[number]:
-                    yield number, [_joined(finished, request_tickets) for request_tickets in tickets[number]]
+                    yield number, [_joined(finished, drawn) for drawn in tickets[number]]
 
     def hypotheses(self, requests: Sequence[Request], options: SearchOptions) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request."""
@@ -159,6 +151,6 @@ class ModelSearch:
         return 1 if options.batch_invariant and in_torch else options.batch_tokens
 
 
-def _joined(finished: dict[int, list[Hypothesis]], tickets: range) -> list[Hypothesis]:
+def _joined(finished: dict[int, list[Hypothesis]], tickets: Iterable[int]) -> list[Hypothesis]:
     """Remove the hypotheses of these tickets from `finished`; return them in order."""
     return [hypothesis for ticket in tickets for hypothesis in finished.pop(ticket)]

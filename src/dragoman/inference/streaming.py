@@ -1,6 +1,7 @@
 """Translations of single lines that are shown while the search runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.request import Request
@@ -12,34 +13,30 @@ from dragoman.surface.segment import Segment
 from dragoman.surface.sentences import one_line, separator, spaces_around
 
 
+@dataclass
 class LineStream:
     """The growing translation of one line.
 
     Attributes:
-        hypotheses: those of each finished part.
+        requests: the requests of the parts that are translated.
+        hypotheses: the hypotheses of the parts that are finished.
     """
 
-    def __init__(
-        self,
-        line: Segment,
-        requests: Iterable[Request],
-        search: ModelSearch,
-        writer: Writer,
-        link: WordLinker,
-        options: SearchOptions,
-    ) -> None:
-        """Prepare to search for the parts of a line; `requests` are those of the parts that are translated."""
-        self.hypotheses: list[list[Hypothesis]] = []
-        self._line, self._requests, self._options = line, iter(requests), options
-        self._search, self._writer, self._link = search, writer, link
+    line: Segment
+    requests: Iterator[Request]
+    options: SearchOptions
+    search: ModelSearch
+    writer: Writer
+    link: WordLinker
+    hypotheses: list[list[Hypothesis]] = field(default_factory=list)
 
     def pieces(self) -> Iterator[str]:
         """Yield the next piece of the translation whenever more of it is final."""
-        before, (space, *spaces) = self._line.prefix, spaces_around(self._line)
+        before, (space, *spaces) = self.line.prefix, spaces_around(self.line)
         if before:
             yield space + before
             space = ""
-        for part, space_after in zip(self._line.parts, spaces, strict=True):
+        for part, space_after in zip(self.line.parts, spaces, strict=True):
             written, yielded = "", 0
             for written in self._growing(part):
                 piece = separator(before, written, space) + written
@@ -55,17 +52,17 @@ class LineStream:
         if part.is_copied:
             yield one_line(part.typed)[0]
             return
-        request = next(self._requests)
-        if self._options.risk_samples is None and not part.kept:
-            hypotheses = yield from self._search.watch(request, self._options, lambda ids: self._settled(part, ids))
+        request = next(self.requests)
+        if self.options.risk_samples is None and not part.kept:
+            hypotheses = yield from self.search.watch(request, self.options, lambda ids: self._settled(part, ids))
         else:
-            (hypotheses,) = self._search.hypotheses([request], self._options)
+            (hypotheses,) = self.search.hypotheses([request], self.options)
         self.hypotheses.append(hypotheses)
-        ((best,), *_) = self._writer.choose([hypotheses], self._options)
-        links = self._link([(part, best)], self._options) if self._writer.left_out(part, best) else None
-        yield self._writer.piece(part, best, links).restored.text
+        ((best,), *_) = self.writer.choose([hypotheses], self.options)
+        links = self.link([(part, best)], self.options) if self.writer.left_out(part, best) else None
+        yield self.writer.piece(part, best, links).restored.text
 
     def _settled(self, part: Segment, ids: Sequence[int]) -> str:
         """Return the final beginning of a part's translation, of which these tokens are written."""
-        settled = self._writer.settled_text(ids)
-        return self._writer.surface.restore_part(part, settled, is_whole=False).text
+        settled = self.writer.settled_text(ids)
+        return self.writer.surface.restore_part(part, settled, is_whole=False).text

@@ -150,7 +150,7 @@ class Translator:
     def sharing(self, search: Searcher) -> "Translator":
         """Return a translator with the same model whose requests run in a search that several clients share."""
         translator = copy.copy(self)
-        translator.search = self.search.sharing(search)
+        translator.search = replace(self.search, shared=search)
         return translator
 
     def with_options(self, **settings: Any) -> "Translator":
@@ -213,7 +213,7 @@ class Translator:
             yield translation.text
             return translation
         (requests,) = self.requests.of([line], options)
-        stream = LineStream(line, requests, self.search, self.writer, self._link, options)
+        stream = LineStream(line, iter(requests), options, self.search, self.writer, self._link)
         yield from stream.pieces()
         chosen = ChosenHypotheses(line, self.writer.choose(stream.hypotheses, options))
         return self._translations([chosen], options)[0]
@@ -226,8 +226,8 @@ class Translator:
         hypotheses = self.search.hypotheses(self.requests.continued([(segment, beginning, None)], options), options)
         chosen = ChosenHypotheses(line, self.writer.choose(hypotheses, options))
         if options.terms:
-            (with_terms,) = self._with_terms([chosen], options)
-            kept = [parts for parts in with_terms.alternatives if parts[0].tokens[: len(beginning)] == tuple(beginning)]
+            ((_, alternatives),) = self._with_terms([chosen], options)
+            kept = [parts for parts in alternatives if parts[0].tokens[: len(beginning)] == tuple(beginning)]
             chosen = ChosenHypotheses(line, kept) if kept else chosen
         return self._linked([chosen], options)[0]
 
