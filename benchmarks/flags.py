@@ -161,7 +161,7 @@ def main() -> None:
     translator = Translator.load(options.model, "cpu", progress=False)
     dev = options.dev.read_text(encoding="utf-8").splitlines()
     measured = translator.translate(dev[:: max(1, len(dev) // 400)][:400], progress=False, beam_size=1)
-    translator.options = translator.options.but(doubtful_below=doubtful_below(measured))
+    translator = translator.with_options(doubtful_below=doubtful_below(measured))
     pairs = list(read_sides(options.test))
     references: dict[str, list[str]] = {}
     for source, reference in pairs:

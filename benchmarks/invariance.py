@@ -12,7 +12,7 @@ beams is between their scores. Samples have none: a random number is on one side
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from command_line import markdown, new_parser, report, write_figures
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
+from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import describe
 
@@ -80,33 +81,41 @@ def gap(first: Translation, second: Translation, search: str) -> float:
     return abs(first.token_log_probs[place] - second.token_log_probs[place])
 
 
+def load_translators(stored: StoredModel, precision: str, native: bool = True) -> dict[int, Translator]:
+    """Return a translator for each number of threads."""
+    return {
+        threads: Translator(stored, "cpu", precision, native=native, threads=threads)
+        for threads in {grouping.threads for grouping in GROUPINGS}
+    }
+
+
 def translate_together(
-    translator: Translator, texts: Sequence[str], options: SearchOptions, grouping: Grouping
+    translators: Mapping[int, Translator], texts: Sequence[str], options: SearchOptions, grouping: Grouping
 ) -> list[Translation]:
     """Return the translations in the order of `texts`, whatever the order in which they are translated."""
     order = list(range(len(texts)))
     if grouping.shuffled is not None:
         random.Random(grouping.shuffled).shuffle(order)
-    translator.threads = grouping.threads
     smaller = options.but(batch_tokens=options.batch_tokens // grouping.smaller)
-    translations = translator.translate([texts[place] for place in order], smaller)
+    translations = translators[grouping.threads].translate([texts[place] for place in order], smaller)
     return [line for _, line in sorted(zip(order, translations, strict=True), key=lambda pair: pair[0])]
 
 
-def measure(runtime: str, translator: Translator, texts: Sequence[str], **settings: Any) -> list[Row]:
+def measure(runtime: str, translators: Mapping[int, Translator], texts: Sequence[str], **settings: Any) -> list[Row]:
     """Compare lines in every search and grouping with the same lines alone."""
     rows = []
     for search, own in SEARCHES.items():
         options = SearchOptions(split="never", **own, **settings)
-        translator.threads = 1
-        alone = [translator.translate([text], options)[0] for text in texts]
+        alone = [translators[1].translate([text], options)[0] for text in texts]
         for grouping in GROUPINGS:
-            together = translate_together(translator, texts, options, grouping)
+            together = translate_together(translators, texts, options, grouping)
             rows.append(compare(runtime, search, grouping.name, alone, together))
     return rows
 
 
-def compare_with_torch(compiled: Translator, torch: Translator, texts: Sequence[str]) -> list[Row]:
+def compare_with_torch(
+    compiled: Mapping[int, Translator], torch: Mapping[int, Translator], texts: Sequence[str]
+) -> list[Row]:
     """Compare the compiled translator with PyTorch."""
     rows = []
     for search, settings in SEARCHES.items():
@@ -126,10 +135,10 @@ def main() -> None:
     lines = [line.split("\t")[0] for path in options.text for line in path.read_text("utf-8").splitlines()]
     texts = list(dict.fromkeys(line for line in lines if line.strip()))[: options.lines]
     stored = load_model(options.model)
-    torch = Translator(stored, "cpu", "float32", native=False)
+    torch = load_translators(stored, "float32", native=False)
     rows: list[Row] = []
     for precision in ("float32", "bf16", "int8"):
-        compiled = Translator(stored, "cpu", precision)
+        compiled = load_translators(stored, precision)
         rows += measure(f"compiled, {precision}", compiled, texts)
         if precision == "float32":
             rows += compare_with_torch(compiled, torch, texts)

@@ -15,7 +15,6 @@ from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.explaining.search_tree import Candidates
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.runtime import Runtime
 from dragoman.inference.translator import Translator
 from dragoman.store.description import Languages
 from dragoman.store.folder import load_model
@@ -35,14 +34,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [make(folder / name, settings) for name, settings in forms.items()]
 
 
-def together(models: list[Path], native: bool, precision: str = "float32") -> Translator:
-    first, *others = models
-    translator = Translator.load(first, "cpu", precision, ensemble=others)
-    if not native:
-        runtimes = [translator.runtime, *translator.runtime.others]
-        for runtime in runtimes:
-            runtime.native = None
-    return translator
+def together(models: list[Path], native: bool, precision: str = "float32", threads: int | None = None) -> Translator:
+    first, *others = map(load_model, models)
+    return Translator(first, "cpu", precision, native=native, threads=threads, ensemble=others)
 
 
 def options(**settings: Any) -> SearchOptions:
@@ -80,8 +74,7 @@ def test_a_damaged_model_fails_the_ensemble(native: bool, search: dict[str, Any]
     sound, damaged = (load_model(folder) for folder in models[:2])
     with torch.no_grad():
         damaged.model.get_parameter("output")[7] = torch.nan  # one token of the vocabulary
-    translator = Translator(sound, "cpu", "float32", native=native)
-    translator.runtime.others = [Runtime(damaged, "cpu", "float32", native=native)]
+    translator = Translator(sound, "cpu", "float32", native=native, ensemble=[damaged])
     with pytest.raises(DecodeError, match="NaN"):
         translator.translate(TEXTS[:1], options(**search))
 
@@ -96,9 +89,9 @@ def test_a_sentence_is_the_same_in_company_and_the_score_is_that_of_score(
         search = {**search, "batch_invariant": True}
     asked = options(**search)
     company = translator.translate(TEXTS, asked)
-    translator.threads = 1
-    assert [translator.translate([text], asked)[0] for text in TEXTS] == company
-    streamed = list(translator.stream(TEXTS[0], asked))
+    alone = together(models, native=True, precision=precision, threads=1)
+    assert [alone.translate([text], asked)[0] for text in TEXTS] == company
+    streamed = list(alone.stream(TEXTS[0], asked))
     assert "".join(streamed) == company[0].text
 
 
@@ -119,11 +112,11 @@ def test_what_does_not_fit_is_refused_by_name(models: list[Path], tmp_path: Path
         Translator.load(first, "cpu", ensemble=[tmp_path / "french"])
     framed = stored.files._replace(framing=Framing(source_before=()))
     save_model(tmp_path / "framed", stored.model, framed)
-    with pytest.raises(ConfigError, match="framed can't join the ensemble: its sentences stand between other symbols"):
+    with pytest.raises(ConfigError, match="framed can't join the ensemble: it puts other symbols around sentences"):
         Translator.load(first, "cpu", ensemble=[tmp_path / "framed"])
     translator = together(models[:2], native=True)
     with pytest.raises(ConfigError, match="an ensemble has no single model to look into"):
-        translator.engine(translator.options, Candidates())
+        translator.search.engine(translator.options, Candidates())
 
 
 def test_the_model_with_the_fewest_positions_bounds_what_is_read(models: list[Path], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from dragoman.cli.main import main
 from dragoman.errors import DecodeError, TokenizerError
 from dragoman.inference import predictor as predictor_module
-from dragoman.inference.predictor import Classified, Filled, Predictor, Row, Tagged, predict, without_each
+from dragoman.inference.predictor import Classified, EncodedText, Filled, Predictor, Tagged, predict, without_each
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import EncoderModel, build_model
 from dragoman.store.description import ModelFiles, StoredModel
@@ -137,7 +137,7 @@ def test_texts_without_a_word_are_made_as_they_are_read(
     """A text of W words makes W rows, so all of them together would be quadratic in its length."""
     made, most = 0, 0
 
-    def counted(*given: Any) -> Iterator[Row]:
+    def counted(*given: Any) -> Iterator[EncodedText]:
         nonlocal made, most
         for row in without_each(*given):
             made += 1
@@ -175,7 +175,7 @@ def test_a_text_without_a_word_is_read_as_in_training(tokenizers: dict[str, Toke
     assert isinstance(found, Classified) and found.words == () and len(found.labels) == 4
     [[ids]] = encode_words([[" "]], tokenizers["word"])
     assert ids == [UNKNOWN]
-    assert np.array_equal(seer.text_logits([" "])[0], seer.logits([Row(ids)])[0])
+    assert np.array_equal(seer.text_logits([" "])[0], seer.logits([EncodedText(ids)])[0])
     assert seer.predict([]) == []
 
 
@@ -305,7 +305,7 @@ def test_probabilities_are_among_whole_words(kind: str, tokenizers: dict[str, To
 )
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_a_mask_that_is_part_of_a_word_is_refused(text: str, kind: str, tokenizers: dict[str, Tokenizer]) -> None:
-    with pytest.raises(DecodeError, match=r"\[MASK\] is part of a word, but stands for a whole one; put spaces"):
+    with pytest.raises(DecodeError, match=r"\[MASK\] is part of a word, but replaces a whole one; put spaces"):
         predictor(tokenizers[kind]).predict(["the [MASK]", text])
 
 

@@ -20,7 +20,7 @@ from small_runs import exit_code, kill_at
 from dragoman.cli.main import main
 from dragoman.errors import DataError, DiskFull, FolderInUse
 from dragoman.inference import documents
-from dragoman.inference.resumable import Record, record_of, resumable_file
+from dragoman.inference.resumable import FileRecord, record_of, resumable_file
 from dragoman.inference.translator import Translator
 
 WORDS = "gatt can top lup ors cavall asin mul polp corv".split()
@@ -88,7 +88,7 @@ def test_what_was_done_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     with part.open("a") as file:
         file.write("LINE 6\nLIN")  # of a chunk that was not recorded
     stopped(out, LINES, 3)
-    record = Record(**json.loads(record_of(part).read_text("utf-8")))
+    record = FileRecord(**json.loads(record_of(part).read_text("utf-8")))
     assert (record.lines, record.bytes) == (15, part.stat().st_size)
     assert record.sha256 == hashlib.sha256("".join(f"{line}\n" for line in LINES[:15]).encode()).hexdigest()
     assert record.counts["l"] == 15, "what was counted before counts too"
@@ -186,7 +186,7 @@ def standing(folder: Path) -> dict[str, object]:
 
 
 def recorded(**facts: object) -> str:
-    record = Record.model_validate({"asked": ASKED, **facts})
+    record = FileRecord.model_validate({"asked": ASKED, **facts})
     return json.dumps(record.but(check=record.right_check).model_dump())
 
 

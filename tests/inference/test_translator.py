@@ -90,9 +90,9 @@ def test_batch_invariant_translations_are_the_same_to_the_bit(native: bool, sear
     texts = lines(12)
     together = translator.translate(texts, options)
     for threads in (1, 2):
-        translator.threads = threads
-        assert [translator.translate([text], options)[0] for text in texts] == together
-        assert translator.translate(texts[::-1], options) == together[::-1]
+        another = Translator(model, device="cpu", precision="float32", native=native, threads=threads)
+        assert [another.translate([text], options)[0] for text in texts] == together
+        assert another.translate(texts[::-1], options) == together[::-1]
     scored = translator.score(texts, [each.text for each in together], options)
     assert [translator.score([each.source], [each.text], options)[0] for each in scored] == scored
 
@@ -409,13 +409,13 @@ def test_an_observer_sees_model_and_search_and_changes_nothing(translator: Trans
 
     watching, texts, options, plain = Watching(), lines(5), asked(beam_size=3), make_plain()
     requests = [request for (request,) in translator.requests.of(translator.read(texts, options), options)]
-    engine = translator.engine(options, watching)
+    engine = translator.search.engine(options, watching)
     tickets = [engine.admit(request) for request in requests]
     with torch_threads(translator.threads):
         watched = {result.ticket: result.hypotheses for result in engine.run()}
-    assert [watched[ticket] for ticket in tickets] == plain.found(requests, options)
+    assert [watched[ticket] for ticket in tickets] == plain.search.hypotheses(requests, options)
     assert [watched[ticket][0].tokens for ticket in tickets] == [
-        found[0].tokens for found in translator.found(requests, options)
+        found[0].tokens for found in translator.search.hypotheses(requests, options)
     ]
     assert len(watching.tickets) == 5
     assert {"encoder.0.self_attention.weights", "decoder.0.cross_attention.weights"} <= watching.sites

@@ -39,7 +39,7 @@ def shared(translator: Translator, change: Callable[[Engine], object] = lambda e
     """A shared search, each of whose engines is changed before it is used."""
 
     def make_engine(inbox: Inbox) -> Engine:
-        engine = translator.engine(translator.options, inbox=inbox)
+        engine = translator.search.engine(translator.options, inbox=inbox)
         change(engine)
         return engine
 
@@ -141,7 +141,7 @@ def test_requests_of_a_client_that_went_away_are_searched_no_further(translator:
 
 def test_a_short_request_overtakes_a_document(translator: Translator):
     inbox, document, guest = FairInbox(), Job(60), Job(60)
-    engine = translator.engine(translator.options, inbox=inbox)
+    engine = translator.search.engine(translator.options, inbox=inbox)
     waiting = {inbox.add(request, document) for request in requests(translator, LONG)}
     engine.step()
     under_way = len(engine.active)
@@ -157,7 +157,7 @@ def test_a_short_request_overtakes_a_document(translator: Translator):
 
 def test_a_request_enters_at_once_beside_a_document(translator: Translator):
     inbox, document = FairInbox(), Job(60)
-    engine = translator.engine(translator.options, inbox=inbox)
+    engine = translator.search.engine(translator.options, inbox=inbox)
     for request in requests(translator, LONG):
         inbox.add(request, document)
     for _ in range(5):

@@ -206,7 +206,7 @@ class Setup:
             self.model, device, precision, self.progress, self.adapter, self.ensemble, threads
         )
         options = choose(dragoman.SearchOptions, "decode", self.overrides, translator.options, **self.changes)
-        count = translator.workers(options)
+        count = translator.search.workers(options)
         workers = "1 worker" if count == 1 else f"up to {count} workers"
         source, target = translator.languages[0], options.target_language or translator.languages[1]
         note(f"{source} → {target}, {translator.device}, {translator.precision}, {workers}")

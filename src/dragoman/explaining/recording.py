@@ -206,7 +206,7 @@ class Recorder:
     def _search(self, translator: Translator, segments: Segment, options: SearchOptions) -> list[dict[int, Searched]]:
         """Run the searches of all widths; return their results for each translated segment, by width."""
         candidates = Candidates()
-        engine = translator.engine(options, candidates)
+        engine = translator.search.engine(options, candidates)
         requests = {}
         for width in sorted({*WIDTHS, options.beam_size}):
             width_options = options.model_copy(update={"beam_size": width})

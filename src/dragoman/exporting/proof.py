@@ -95,7 +95,7 @@ def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
     framing = translator.framing
     ban = Ban(suppressed_ids(translator.tokenizers, translator.framing))
     requests = [Request(source, len(source) + _EXTRA, processors=(ban,)) for source in sources]
-    engine = translator.engine(translator.options)
+    engine = translator.search.engine(translator.options)
     tickets = [engine.admit(request) for request in requests]
     best = {result.ticket: result.hypotheses[0].tokens for result in engine.run()}
     rows = [list(best[ticket]) for ticket in tickets]

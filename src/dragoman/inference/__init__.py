@@ -1,5 +1,5 @@
 """Text in, text out: `Translator`, `Generator` and `Predictor`.
 
-Start with `translator`. `segments` and `requests` lead from text to ids, `translation` leads back. `runtime` chooses
-between the compiled decoder and PyTorch.
+Start with `translator`. `requests` turns text into requests, `search` runs these, and `translation` turns hypotheses
+into text. `runtime` chooses between the compiled decoder and PyTorch.
 """

@@ -1,50 +1,49 @@
-"""Word alignments from cross-attention: each target word is linked to the source word that it looks at most.
+"""Word alignments from cross-attention: each target word is linked to the source word with the largest weight.
 
-A word's weight on a source word is summed over the source word's tokens and averaged over its own (Garg et al. 2019).
-`explaining.gold_alignment` measures how well that aligns. The weights come from one more pass over what was
-found; only that loads PyTorch.
+The weight between two words is summed over the source word's tokens and averaged over the target word's (Garg et al.
+2019). `explaining.gold_alignment` measures the error of such alignments. The weights come from one more pass over the
+finished translation; only that pass loads PyTorch.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from threading import RLock
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import similar_batches
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.search import ModelSearch
 from dragoman.model.config import ModelConfig
 from dragoman.surface.segment import Links, Segment
 from dragoman.surface.sentences import one_line
 from dragoman.surface.words import split_words
-from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.words import Word, words_in_tokens, words_written
-
-if TYPE_CHECKING:
-    from dragoman.model.transformer import EncoderDecoder
 
 
 @dataclass(frozen=True)
 class AlignmentChoice:
-    """Which cross-attention to read alignments from, and how well it aligns."""
+    """The cross-attention that alignments are read from, and its error rate."""
 
     layer: int
-    """A layer of the decoder, counted from 0."""
+    """Layer of the decoder, from 0."""
     head: int | None
     """None for the mean over the layer's heads."""
     shifted: bool = False
-    """Whether the weights are those of the step that reads the word (Chen et al. 2020), not of that which writes it."""
+    """True for weights of the step that reads the target word (Chen et al. 2020), False for the step that writes it."""
     aer: float | None = None
-    """The alignment error rate (Och and Ney 2003) on `pairs` aligned pairs; None if it was not measured."""
+    """Alignment error rate (Och and Ney 2003) on `pairs` aligned pairs; None if it was not measured."""
     pairs: int = 0
     is_trained: bool = False
     """True if this head was trained to align."""
 
     @classmethod
     def of(cls, config: ModelConfig) -> "AlignmentChoice":
-        """The head that a model was trained to align with; `unmeasured` for a model without one."""
+        """Return the head that a model was trained to align with; `unmeasured` for a model without one."""
         if config.alignment_head is None:
             return cls.unmeasured(config.decoder_layers)
         layer, head = config.alignment_head
@@ -52,16 +51,17 @@ class AlignmentChoice:
 
     @classmethod
     def unmeasured(cls, layers: int) -> "AlignmentChoice":
-        """The choice for a model that nobody has aligned pairs for: the mean over the last layer but one.
+        """Return the choice for a model with this number of decoder layers, without aligned pairs to measure it: the
+        mean over the heads of the last layer but one.
 
-        Layers near the end, but not the last, align best in most models (Garg et al. 2019, Chen et al. 2020), and no
-        single head does in all. In ours, the step that writes the word does (benchmarks/alignment.py).
+        Late layers, but not the last, align best in most models (Garg et al. 2019, Chen et al. 2020), and no single
+        head does in all of them. In ours, the step that writes the word aligns best (benchmarks/alignment.py).
         """
         return cls(max(layers - 2, 0), None)
 
     @property
     def how(self) -> str:
-        """Sentences that say what is read and how well it aligns.
+        """The choice and its error rate in English sentences.
 
         >>> AlignmentChoice(2, None).how.partition(". ")[0]
         'the mean over the heads of layer 2, at the step that writes the word'
@@ -76,17 +76,17 @@ class AlignmentChoice:
         return f"{heads} of layer {self.layer}, at the step that {step} the word. {measured}"
 
     def measured(self, aer: float, pairs: int) -> "AlignmentChoice":
-        """The same choice with its alignment error rate on so many pairs."""
+        """Return this choice with its alignment error rate on this number of pairs."""
         return replace(self, aer=aer, pairs=pairs)
 
 
 class WordAlignment(NamedTuple):
-    """What cross-attention says of I target words and J source words."""
+    """The alignment of I target words and J source words."""
 
     links: Links
-    """(source word, target word): one for each target word, or none if it looks at no word at all."""
+    """Pairs (source word, target word): one for each target word that has a weight on any source word."""
     weights: Float[np.ndarray, "I J"]
-    """Of each target word on each source word. A row sums to less than one if the word looks at special symbols too."""
+    """Weights of target words on source words. The rest of a row, up to one, is the weight on special symbols."""
 
 
 def align_words(
@@ -95,10 +95,10 @@ def align_words(
     target: Sequence[Word],
     choice: AlignmentChoice,
 ) -> WordAlignment:
-    """The alignment of one sentence, from the cross-attention weights of every decoder layer.
+    """Align one sentence by the cross-attention weights of every decoder layer.
 
-    The words stand for tokens of what the encoder reads and of what the decoder writes, as
-    `words_of(tokenizer, text.source)` and `words_of(tokenizer, text.labels)` give them.
+    The words are spans of the tokens that the encoder reads and the decoder writes, as returned by
+    `words_of(tokenizer, text.source)` and `words_of(tokenizer, text.labels)`.
     """
     layer = weights[choice.layer]
     chosen = layer.mean(0) if choice.head is None else layer[choice.head]
@@ -109,10 +109,10 @@ def align_words(
 def word_weights(
     weights: Float[np.ndarray, "*heads T S"], source: Sequence[Word], target: Sequence[Word], shifted: bool = False
 ) -> Float[np.ndarray, "*heads I J"]:
-    """Weights between tokens to weights between words: sums over source tokens, means over target tokens.
+    """Convert weights between tokens to weights between words: sums over source tokens, means over target tokens.
 
-    Step t writes token t of the target, and reads token t - 1. A word that no step reads has no weights: the last one
-    of a translation without an end.
+    Step t writes token t of the target and reads token t - 1, so with `shifted` the last word of an unfinished
+    translation has no weights: no step reads it.
     """
     steps = _membership(target, weights.shape[-2], int(shifted))
     steps /= np.maximum(steps.sum(1, keepdims=True), 1)
@@ -120,7 +120,7 @@ def word_weights(
 
 
 def best_links(weights: Float[np.ndarray, "I J"]) -> Links:
-    """Each target word with the source word of the largest weight, of equal ones the first.
+    """Link each target word to the source word with the largest weight, the first of several.
 
     >>> sorted(best_links(np.array([[0.1, 0.8], [0.6, 0.3], [0.0, 0.0]])))
     [(0, 1), (1, 0)]
@@ -132,7 +132,7 @@ def best_links(weights: Float[np.ndarray, "I J"]) -> Links:
 
 
 def _membership(words: Sequence[Word], tokens: int, shift: int = 0) -> Float[np.ndarray, "words tokens"]:
-    """1 where a token belongs to a word."""
+    """Return a matrix that is 1 where a token belongs to a word, else 0."""
     member = np.zeros((len(words), tokens))
     for row, word in zip(member, words, strict=True):
         row[word.first + shift : word.last + shift] = 1
@@ -140,40 +140,42 @@ def _membership(words: Sequence[Word], tokens: int, shift: int = 0) -> Float[np.
 
 
 SegmentLinks = Mapping[tuple[str, tuple[int, ...]], Links]
-"""The links of each segment and translation, by what is read of the one and the tokens of the other."""
+"""Links between the words of segments and of their translations, by the segment's text and the translation's tokens."""
 
 TOKENS_AT_ONCE = 1_024
-"""Most tokens in one pass: pairs times those of the longest side. Few, because all weights are kept meanwhile."""
+"""Maximum tokens in one pass: pairs times the longest side. It is small because all weights are kept for a while."""
 
 
-def align(
-    model: "EncoderDecoder",
-    tokenizers: Tokenizers,
-    framing: Framing,
-    pairs: Sequence[tuple[Segment, Hypothesis]],
-    tokens_at_once: int,
-) -> SegmentLinks:
-    """The links of each segment and its translation, from one more pass over them.
+class WordLinker:
+    """Links the words of segments and their translations by one more pass of the model."""
 
-    The weights are those of the head that was trained to align; of a model without one, the mean over the heads of the
-    last decoder layer but one, at the step that writes a word.
-    """
-    from dragoman.inference.teacher_forcing import ForcedText, cross_weights
+    def __init__(self, search: ModelSearch, tokenizers: Tokenizers) -> None:
+        self._search, self._tokenizers = search, tokenizers
+        self._lock = RLock()  # concurrent passes would compete for PyTorch's threads
 
-    choice = AlignmentChoice.of(model.config)
-    links: dict[tuple[str, tuple[int, ...]], Links] = {}
-    different = [*{(segment.text, part.tokens): segment for segment, part in pairs}.items()]
-    texts = [
-        ForcedText(framing.source(segment.ids), framing.target(tokens[:-1]), list(tokens))
-        for (_, tokens), segment in different
-    ]
-    for batch in similar_batches(
-        [text.source or () for text in texts], [text.target for text in texts], tokens_at_once
-    ):
-        for number, weights in zip(batch, cross_weights(model, [texts[i] for i in batch]), strict=True):
-            (text, tokens), segment = different[number]
-            before = len(framing.source_before) + segment.symbols
-            source = words_in_tokens(tokenizers.source, text, split_words(text), before)
-            target = words_written(tokenizers.target, tokens, one_line(tokenizers.target.decode(tokens))[0])
-            links[text, tokens] = align_words(list(weights), source, target, choice).links
-    return links
+    def __call__(self, pairs: Sequence[tuple[Segment, Hypothesis]], options: SearchOptions) -> SegmentLinks:
+        """Return the links of all pairs."""
+        segments = {(segment.text, hypothesis.tokens): segment for segment, hypothesis in pairs}
+        tokens_at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
+        with self._lock, self._search.computing(options, in_torch=True):
+            return self._link(segments, tokens_at_once)
+
+    def _link(self, segments: Mapping[tuple[str, tuple[int, ...]], Segment], tokens_at_once: int) -> SegmentLinks:
+        from dragoman.inference.teacher_forcing import ForcedText, cross_weights
+
+        model, framing = self._search.runtime.model, self._search.framing
+        source_tokenizer, target_tokenizer = self._tokenizers
+        choice = AlignmentChoice.of(model.config)
+        keys = list(segments)
+        sources = [framing.source(segment.ids) for segment in segments.values()]
+        targets = [framing.target(tokens[:-1]) for _, tokens in keys]
+        links: dict[tuple[str, tuple[int, ...]], Links] = {}
+        for batch in similar_batches(sources, targets, tokens_at_once):
+            texts = [ForcedText(sources[number], targets[number], list(keys[number][1])) for number in batch]
+            for number, weights in zip(batch, cross_weights(model, texts), strict=True):
+                text, tokens = key = keys[number]
+                before = len(framing.source_before) + segments[key].symbols
+                source = words_in_tokens(source_tokenizer, text, split_words(text), before)
+                target = words_written(target_tokenizer, tokens, one_line(target_tokenizer.decode(tokens))[0])
+                links[key] = align_words(list(weights), source, target, choice).links
+        return links

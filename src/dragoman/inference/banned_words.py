@@ -1,9 +1,9 @@
-"""Words that no translation may hold, however its tokens spell them.
+"""Banned words, which no translation may contain, however they are split into tokens.
 
-Tokens are compared by the text that they add, so every spelling of a word counts, byte by byte too. `car` does not ban
-`carta`: a token that reaches beyond `car` may be written. One that ends there may not, because a search that has
-written a whole word seldom finds a longer one. Only a vocabulary of characters has no tokens that reach beyond: there
-`car` may be written, and then a character must follow that goes on with the word, if another can.
+Tokens are compared by the text that they add, even if they are single bytes. `car` does not ban `carta`: a token that
+extends beyond `car` is allowed. A token that ends there is forbidden, because after a whole word the search rarely
+continues to a longer one. Only a vocabulary of characters has no tokens that extend beyond: there `car` is allowed if a
+letter may follow, and then a letter must follow.
 """
 
 import math
@@ -24,20 +24,20 @@ _SPACES = re.compile(r"[\s\0]+")
 _PENDING = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{0,2}")
 _BEFORE_BYTES = re.compile(" (?=[\udc80-\udcff])")
 _OPEN = 8
-"""So many characters at the end of a text may read otherwise after the next token: bytes that become a letter, and the
-space before them. What stands before is settled.
+"""Maximum number of characters at the end of a text that the next token may change: bytes that become a letter, and the
+space before them.
 """
 _REMEMBERED = 8_192
-"""The tails of so many texts are remembered, at least: more than rows are under way."""
+"""Minimum number of texts whose tails are cached: more than the active rows."""
 
 
 class Tail(NamedTuple):
-    """What of a text decides how it may go on."""
+    """The state of a text that determines which tokens may follow."""
 
     inside: bool = False
-    """Whether a word goes on, or a character that is part of one stands before `begun`."""
+    """True if the character before `begun` is part of a word."""
     begun: str = ""
-    """The longest end of the text with which a banned phrase begins."""
+    """The longest end of the text that is the beginning of a banned phrase."""
 
 
 class Forbidden(NamedTuple):
@@ -45,54 +45,53 @@ class Forbidden(NamedTuple):
 
     anywhere: Int[np.ndarray, "N"]
     last: Int[np.ndarray, "N2"]
-    """At the last place of an output, where no word can go on any more."""
+    """Tokens that may not be the last of an output that reaches its limit, where no word can continue."""
 
 
 class BannedWords:
-    """No output holds one of these words or phrases as whole words.
+    """A processor that keeps words and phrases out of outputs, as whole words.
 
-    They are compared as they are given, letter case included; only how many spaces stand between words, or beside
-    punctuation, does not matter. A script without spaces has no whole words, so there a phrase is banned anywhere.
+    Case matters; the number of spaces between words and next to punctuation does not. A script without spaces has no
+    whole words, so there a phrase is banned anywhere.
     """
 
     until = math.inf
 
     def __init__(self, phrases: Sequence[str], tokenizer: Tokenizer, end: int) -> None:
-        """`end` is the symbol that ends an output."""
+        """Prepare the phrases for a tokenizer; `end` is its end symbol."""
         forms = [*phrases, *map(tokenizer.normalise, phrases)]
         self._phrases = sorted({_plain(form.strip()) for form in forms})
-        self._beginnings = [phrase.encode() for phrase in self._phrases]
+        self._encoded_phrases = [phrase.encode() for phrase in self._phrases]
         self._any = re.compile("|".join(map(re.escape, self._phrases)))
         self._end = end
         self._spellings = [tokenizer.spelling_in_line(token) for token in range(tokenizer.size)]
         self._tokens = [*filter(tokenizer.is_text, range(tokenizer.size))]
-        is_spelled = tokenizer.kind == "character"
-        self._letters = [i for i in self._tokens if is_spelled and begins_in_word(self._spellings[i])]
-        self._recent: dict[bytes, Tail] = {}  # by the tokens of a text
+        by_character = tokenizer.kind == "character"
+        self._letters = [i for i in self._tokens if by_character and begins_in_word(self._spellings[i])]
+        self._recent: dict[bytes, Tail] = {}  # tails by the tokens of a text
         self._older: dict[bytes, Tail] = {}
         self._follow = lru_cache(_REMEMBERED)(self._find_tail)
         self.after = lru_cache(1_024)(self._find_forbidden)
-        """What may not follow a tail."""
 
     def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
-        for tail, those in self.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
-            step.forbid(np.array(those)[:, None], self.after(tail).anywhere)
+        for tail, tail_rows in self.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
+            step.forbid(np.array(tail_rows)[:, None], self.after(tail).anywhere)
 
     def held_by(self, text: str) -> str | None:
-        """The first banned phrase that a text holds."""
+        """Return the first banned phrase in a text."""
         return next((phrase for phrase, _ in self._matches(False, _plain(text))), None)
 
     def tails(
         self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q T"], lengths: Int[np.ndarray, "Q"]
     ) -> dict[Tail, list[int]]:
-        """These rows, which have written so many of these tokens, by what decides how they may go on."""
+        """Group rows, of which the tokens and their numbers are given, by their tails."""
         tails: dict[Tail, list[int]] = {}
         for row, written, length in zip(rows.tolist(), tokens, lengths.tolist(), strict=True):
             tails.setdefault(self._tail(written[:length]), []).append(row)
         return tails
 
     def _tail(self, written: Int[np.ndarray, "T"]) -> Tail:
-        """The tail of a text: one token after that of the text before, which is remembered from the step before."""
+        """Return the tail of a text, from the cached tail of the text without its last token."""
         earlier = written[:-1].tobytes()
         before = self._recent.get(earlier) or self._older.get(earlier)
         tail, tokens = (Tail(), written) if before is None else (before, written[-1:])
@@ -104,6 +103,7 @@ class BannedWords:
         return tail
 
     def _find_forbidden(self, tail: Tail) -> Forbidden:
+        """Find the tokens that may not follow a tail."""
         verdicts = [(token, self._verdict(tail, token)) for token in self._tokens]
         anywhere = [token for token, verdict in verdicts if verdict == "held"]
         ends = [token for token, verdict in verdicts if verdict == "at the end"]
@@ -112,20 +112,22 @@ class BannedWords:
         return Forbidden(np.array(anywhere, np.int64), np.array(anywhere + ends, np.int64))
 
     def _can_go_on(self, tail: Tail) -> bool:
-        """Whether a letter makes another word of one that is banned."""
+        """Return True if a letter may follow that makes the banned word a longer one."""
         return any(self._verdict(tail, token) == "free" for token in self._letters)
 
     def _verdict(self, tail: Tail, token: int) -> Literal["held", "at the end", "free"]:
-        """Whether a text with this token would hold a banned phrase, or end in one, which may become a longer word."""
+        """Return "held" if a text with this token would contain a banned phrase, "at the end" if it would end with one,
+        which may become a longer word, else "free".
+        """
         inside, text = self._with(tail, token)
         if not self._any.search(text):
             return "free"
-        ended = {ended for _, ended in self._matches(inside, text)}
-        return "held" if True in ended else "at the end" if ended else "free"
+        complete = {is_complete for _, is_complete in self._matches(inside, text)}
+        return "held" if True in complete else "at the end" if complete else "free"
 
     def _matches(self, inside: bool, text: str) -> Iterator[tuple[str, bool]]:
-        """Each banned phrase that stands in a text as whole words, and whether it has ended there. At the end of the
-        text it has not if another letter may follow.
+        """Yield the banned phrases that a text contains as whole words, with False if the phrase ends the text and a
+        letter may follow, else True.
         """
         for phrase in self._phrases:
             begins_with_letter, ends_with_letter = is_in_word(phrase[0]), is_in_word(phrase[-1])
@@ -141,36 +143,36 @@ class BannedWords:
                 place = text.find(phrase, place + 1)  # one occurrence over another counts too
 
     def _find_tail(self, tail: Tail, token: int) -> Tail:
-        """The tail of a text after one more token."""
+        """Return the tail of a text after one more token."""
         inside, text = self._with(tail, token)
         for place, character in enumerate(text):
             is_letter = is_in_word(character)
-            goes_on_with_word = inside and is_letter
-            if not goes_on_with_word and self._may_begin(text[place:]):
+            continues_word = inside and is_letter
+            if not continues_word and self._may_begin(text[place:]):
                 return Tail(inside, text[place:])
             inside = is_letter
         return Tail(inside)
 
     def _may_begin(self, text: str) -> bool:
-        """Whether a banned phrase begins with this, or it is the beginning of a character."""
+        """Return True if a banned phrase begins with this text, or a character with these bytes."""
         if not is_byte(text[-1]):
             return any(phrase.startswith(text) for phrase in self._phrases)
         spellings = tuple({spelled.encode(errors=BYTES) for spelled in (text, _BEFORE_BYTES.sub("", text))})
-        begun = any(phrase.startswith(spellings) for phrase in self._beginnings)
-        return begun or _PENDING.fullmatch(text) is not None
+        is_begun = any(phrase.startswith(spellings) for phrase in self._encoded_phrases)
+        return is_begun or _PENDING.fullmatch(text) is not None
 
     def _with(self, tail: Tail, token: int) -> tuple[bool, str]:
-        """What a text ends in after one more token, and whether a character of a word stands before that."""
+        """Append a token to a tail; return True if a character of a word precedes the text, and the text."""
         cut = max(0, len(tail.begun) - _OPEN)
         if cut and tail.begun[cut] == " ":
-            cut -= 1  # no space begins a plain text
+            cut -= 1  # a plain text does not begin with a space
         settled, end = tail.begun[:cut], tail.begun[cut:]
         end = (end.encode(errors=BYTES) + self._spellings[token]).decode(errors=BYTES)
         return tail.inside and not _SPACES.match(settled or end), settled + _plain(end)
 
 
 class NoBannedEnd:
-    """Beside `BannedWords`: an output of at most `limit` tokens does not end in a banned word where it is cut off."""
+    """A processor that keeps an output from ending with a banned word at its `limit`, in addition to `BannedWords`."""
 
     def __init__(self, words: BannedWords, limit: int) -> None:
         self.words, self.until = words, limit
@@ -179,17 +181,17 @@ class NoBannedEnd:
         rows = rows[outputs.lengths[rows] == self.until - 1]
         if not len(rows):
             return
-        for tail, those in self.words.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
-            step.forbid(np.array(those)[:, None], self.words.after(tail).last)
+        for tail, tail_rows in self.words.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
+            step.forbid(np.array(tail_rows)[:, None], self.words.after(tail).last)
 
 
 def _plain(text: str) -> str:
-    """A text with one space between two words, beside bytes, which may become letters, and at its end, where another
-    word may follow. Elsewhere it has none.
+    """Return a text with single spaces between words, next to bytes, which may become letters, and at its end, where
+    another word may follow; remove all other spaces.
     """
 
-    def space(found: re.Match[str]) -> str:
-        before, behind = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
-        return " " if before and joins_word(before) and (not behind or joins_word(behind)) else ""
+    def space(spaces: re.Match[str]) -> str:
+        before, after = text[spaces.start() - 1 : spaces.start()], text[spaces.end() : spaces.end() + 1]
+        return " " if before and joins_word(before) and (not after or joins_word(after)) else ""
 
     return _SPACES.sub(space, text)

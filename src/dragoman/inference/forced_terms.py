@@ -1,22 +1,22 @@
-"""Writes terms into translations that lack them.
+"""Writing terms into translations that lack them.
 
 The text before the word that translates a source term is kept, a form of the term follows, and the model continues from
 there. The words before the form, often an article and an adjective, must agree with it, but the model expects those
-that agree with its own word. So others are tried, from searches with and without the term in the source. They are
-compared also by the source in which the form replaces the term, because models copy words that they do not know.
+that agree with its own word. So other words are tried, from searches with and without the term in the source. They are
+also compared by the source in which the form replaces the term, because models copy words that they do not know.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import NamedTuple
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.request import Request
-from dragoman.inference.alignment import SegmentLinks
+from dragoman.inference.alignment import WordLinker
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.requests import RequestBuilder, Start
+from dragoman.inference.search import ModelSearch
 from dragoman.surface.letters import capitalised
 from dragoman.surface.protected import Span
 from dragoman.surface.segment import Links, Segment
@@ -44,7 +44,7 @@ class Draft:
     hypothesis: Hypothesis
     text: str
     settled: int = 0
-    """The characters that stay."""
+    """Number of characters at the beginning that no longer change."""
 
 
 class Gap(NamedTuple):
@@ -71,28 +71,21 @@ class Beginning(NamedTuple):
 
 
 class TermWriter:
-    """Writes terms with one model, by its search and its links between words."""
+    """A writer of terms into translations with one model, whose target `language` decides capitals."""
 
-    def __init__(
-        self,
-        requests: RequestBuilder,
-        language: str,
-        search: Callable[[Sequence[Request]], list[list[Hypothesis]]],
-        link: Callable[[Sequence[tuple[Segment, Hypothesis]]], SegmentLinks],
-    ) -> None:
-        """`language` is that of the translations."""
+    def __init__(self, requests: RequestBuilder, language: str, search: ModelSearch, link: WordLinker) -> None:
         self._requests, self._language, self._search, self._link = requests, language, search, link
         self._tokenizer = requests.tokenizers.target
 
     def with_terms(self, pairs: Sequence[tuple[Segment, Hypothesis]], options: SearchOptions) -> list[Hypothesis]:
-        """Translations of these segments that hold their terms where that can be; the others stay as they are."""
+        """Return translations of these segments that contain their terms; where that is impossible, the given ones."""
         terms = compiled(options.terms)
         drafts = [Draft(*pair, self._text(pair[1])) for pair in pairs]
         open_drafts = [draft for draft in drafts if terms.missing(draft.segment.text, draft.text)]
         before = [(draft, draft.hypothesis, terms.missing(draft.segment.text, draft.text)) for draft in open_drafts]
         tries = 0
         while open_drafts := [draft for draft in open_drafts if len(terms.found(draft.segment.text)) > tries]:
-            links = self._link([(draft.segment, draft.hypothesis) for draft in open_drafts])
+            links = self._link([(draft.segment, draft.hypothesis) for draft in open_drafts], options)
             linked = [(draft, links[draft.segment.text, draft.hypothesis.tokens]) for draft in open_drafts]
             open_drafts = self._filled([gap for pair in linked for gap in gaps_in(*pair, terms)], options)
             tries += 1
@@ -134,8 +127,8 @@ class TermWriter:
         return [*{id(start.gap.draft): start for _, start in sorted(rated, key=itemgetter(0))}.values()]
 
     def _beginnings(self, gaps: Sequence[Gap], options: SearchOptions) -> list[Beginning]:
-        """Return all forms after the words of their draft, and after as many others: the likeliest with and without the
-        term in the source.
+        """Return every form after the words of its draft, and after other words: the most likely ones with the term in
+        the source, and without it.
         """
         starts: list[Start] = []
         for gap in gaps:
@@ -147,16 +140,16 @@ class TermWriter:
         for gap in gaps:
             read, count = gap.draft.segment.text, len(places_of_words(gap.before))
             hypotheses = [hypothesis for _ in range(2 * len(gap.earlier)) for hypothesis in next(searched)]
-            texts = [self._text(hypothesis) for hypothesis in hypotheses if not hypothesis.finished]
-            ends = [places_of_words(text)[:count] for text in texts]
-            cut = [text[: end[-1][1]] for text, end in zip(texts, ends, strict=True) if len(end) == count]
+            written = [self._text(hypothesis) for hypothesis in hypotheses if not hypothesis.finished]
+            places = [places_of_words(text)[:count] for text in written]
+            cut = [text[: words[-1][1]] for text, words in zip(written, places, strict=True) if len(words) == count]
             for form in terms.forms[gap.number]:
-                ways = [(text + ("" if text[-1] in "'’" else separator(text, form)), form) for text in cut]
-                ways += [] if gap.before.strip() else [(gap.before, capitalised(form, self._language))]
-                lacks = len(terms.missing(read, gap.before + form))
-                kept = [way for way in ways if len(terms.missing(read, "".join(way))) <= lacks]  # no other term goes
-                different = dict.fromkeys([(gap.before, form), *kept])
-                beginnings += [Beginning(gap, *way, self._tokenizer.encode("".join(way))) for way in different]
+                texts = [(text + ("" if text[-1] in "'’" else separator(text, form)), form) for text in cut]
+                texts += [] if gap.before.strip() else [(gap.before, capitalised(form, self._language))]
+                missing = len(terms.missing(read, gap.before + form))
+                texts = [text for text in texts if len(terms.missing(read, "".join(text))) <= missing]  # loses no term
+                different = dict.fromkeys([(gap.before, form), *texts])
+                beginnings += [Beginning(gap, *text, self._tokenizer.encode("".join(text))) for text in different]
         return beginnings
 
     def _replaced(self, gap: Gap, text: str, options: SearchOptions) -> Segment:
@@ -169,12 +162,14 @@ class TermWriter:
         return replace(segment, typed=read, text=read, ids=ids)
 
     def _begun(self, starts: Sequence[Start], options: SearchOptions, width: int = 0) -> list[list[Hypothesis]]:
-        """Search for hypotheses that begin so; there are none where that may not be written. A `width` returns all."""
+        """Return the hypotheses that continue each start; none if its tokens are forbidden. With a `width`, a beam of
+        this size returns all of its hypotheses.
+        """
         options = options.but(beam_size=width, n_best=width) if width else options
-        searched = zip(self._search(self._requests.continued(starts, options, whole_words=True)), starts, strict=True)
+        n_best_lists = self._search.hypotheses(self._requests.continued(starts, options, whole_words=True), options)
         return [
             [hypothesis for hypothesis in hypotheses if hypothesis.tokens[: len(tokens)] == tuple(tokens)]
-            for hypotheses, (_, tokens, _) in searched
+            for hypotheses, (_, tokens, _) in zip(n_best_lists, starts, strict=True)
         ]
 
     def _text(self, hypothesis: Hypothesis) -> str:
@@ -182,8 +177,8 @@ class TermWriter:
 
 
 def gaps_in(draft: Draft, links: Links, terms: Terms) -> list[Gap]:
-    """Return the places where the first missing term may be: at the words that translate it, or if none does, at the
-    word that translates the next one of the source.
+    """Return the places where a form of the first missing term may be inserted: at the words that translate the term,
+    or if there are none, at the word that translates the next source word.
     """
     missing = terms.missing(draft.segment.text, draft.text)
     words, places = places_of_words(draft.text), places_of_words(draft.segment.text)

@@ -1,10 +1,10 @@
-"""A language model that goes on with a text: loaded once, asked often.
+"""Continuation of texts by a language model, loaded once and used for many calls.
 
     generator = Generator.load("runs/shakespeare")
     for piece in generator.stream("To be"):
         print(piece, end="", flush=True)
 
-Prompts that are given together are continued side by side, and none affects another.
+The prompts of a call are continued together, and do not affect each other's texts.
 """
 
 import codecs
@@ -36,43 +36,43 @@ from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 if TYPE_CHECKING:
     from dragoman.model.transformer import LanguageModel
 
-_ROOM = 32_768
-"""Tokens under way at a time."""
+_BATCH_TOKENS = 32_768
+"""Maximum tokens of the texts that are written concurrently."""
 _BEGINNING = "\n"
-"""What stands before an empty prompt: the text begins as after the end of a line."""
+"""Replacement of an empty prompt: the text begins like a new line."""
 
 
 class StopTexts:
-    """Texts at which writing ends, as a `Request` asks: whether an output has just come to one of them."""
+    """Texts that end the writing, callable as `Request.stops`: True if an output has just reached one of them."""
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer) -> None:
         self.texts = [tokenizer.normalise(text) for text in texts]
         with only_unicode(self.texts):
-            self._spelt = [text.encode() for text in self.texts]
-        self._longest = max(map(len, self._spelt), default=0)  # each token spells at least one byte
+            self._bytes = [text.encode() for text in self.texts]
+        self._longest = max(map(len, self._bytes), default=0)  # in bytes; a token has at least one
         self._tokenizer = tokenizer
 
     def __call__(self, tokens: Sequence[int] | np.ndarray) -> bool:
-        if not self._spelt:
+        if not self._bytes:
             return False
         end = b"".join(self._tokenizer.spelling(int(token)) for token in tokens[-self._longest :])
-        return any(spelt in end for spelt in self._spelt)
+        return any(text in end for text in self._bytes)
 
     def cut(self, text: str) -> str:
-        """A text up to the first of the stop texts in it."""
+        """Return a text up to its first stop text."""
         return text[: min((place for stop in self.texts if (place := text.find(stop)) >= 0), default=len(text))]
 
     def unsettled(self, text: str) -> int:
-        """How many characters at the end of a text may be the beginning of a stop text."""
+        """Return the number of characters at the end of a text that may be the beginning of a stop text."""
         lengths = (length for stop in self.texts for length in range(1, len(stop)) if text.endswith(stop[:length]))
         return max(lengths, default=0)
 
 
 class GrowingText:
-    """What a language model writes. Characters of several bytes are never split.
+    """The text of a growing sequence of tokens. Characters of several bytes are never split.
 
     Attributes:
-        tokens: how many it has taken in.
+        tokens: the number of tokens so far.
     """
 
     def __init__(self, tokenizer: Tokenizer, stops: StopTexts) -> None:
@@ -82,7 +82,7 @@ class GrowingText:
         self.tokens = 0
 
     def grow(self, tokens: Sequence[int], final: bool = False) -> str:
-        """Takes in the next tokens; returns the text that is settled by them. With `final`, nothing more will come."""
+        """Append tokens; return the new text that can no longer change. With `final`, these tokens are the last."""
         self.tokens += len(tokens)
         self._unsettled += self._decoder.decode(b"".join(map(self._tokenizer.spelling, tokens)), final)
         text = self._stops.cut(self._unsettled)
@@ -93,16 +93,16 @@ class GrowingText:
 
 @dataclass(frozen=True)
 class Generation:
-    """What a language model wrote.
+    """A text that a language model wrote.
 
     Attributes:
-        text: what follows the prompt, without the stop text.
-        sample: which sample of its prompt it is, from 1.
-        reason: why it ended: at a stop text, or because as many tokens as asked for were written.
-        tokens: as many were written, those of the stop text included.
-        log_prob: natural logarithm of their probability by the model, whatever the temperature.
-        forgotten: tokens at the beginning of the prompt that the model did not see, because they are further back than
-            its context.
+        text: the continuation of the prompt, without the stop text.
+        sample: the number of the sample of this prompt, from 1.
+        reason: the reason for the end: the requested number of tokens, or a stop text.
+        tokens: the number of written tokens, including the stop text.
+        log_prob: natural logarithm of their probability at temperature 1.
+        forgotten: number of tokens at the beginning of the prompt that the model did not see, because its context is
+            shorter.
     """
 
     __repr__ = brief
@@ -126,13 +126,14 @@ def generate(
     progress: Progress | bool = True,
     **settings: Any,
 ) -> list[Generation]:
-    """Goes on with texts by the language model in a model folder, or the best one of a run folder: as many samples of
-    each prompt as the options ask for, one after another. `settings` are those of `GenerateOptions` that differ from
-    the model's own, as in `temperature=0.5`.
+    """Continue texts with the language model of a model folder, or with the best model of a run folder; return all
+    samples of the first prompt, then those of the next.
+
+    `settings` are fields of `GenerateOptions` that differ from the model's own options, as in `temperature=0.5`.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
-        ConfigError: a device, precision or number of threads that cannot be had.
+        ConfigError: the device, precision or number of threads is not available.
         DecodeError: the model is of another kind.
         OutOfMemory: the device is full.
     """
@@ -145,12 +146,12 @@ class _Prompt(NamedTuple):
 
 
 class Generator:
-    """Writes with one language model. Loading one prepares the kernels, and changes nothing else in the process.
+    """A writer with one language model. Creating one compiles the decoder, if that was not done before.
 
     Attributes:
-        options: how it writes when it is not told otherwise; the model folder's own.
-        device, precision: where and in which numbers the model runs.
-        threads: how many compute.
+        options: the default options, those of the model folder.
+        device, precision: the device of the model, and its numbers.
+        threads: number of computing threads.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class Generator:
         self.device, self.precision = self.runtime.device, self.runtime.precision
         self.threads, self.tokenizer = choose_threads(threads), stored.tokenizers.target
         self.options = options_of(stored, GenerateOptions)
-        self._never = Ban([*range(SYMBOLS), *self.tokenizer.placeholders.values()])
+        self._ban = Ban([*range(SYMBOLS), *self.tokenizer.placeholders.values()])
 
     @classmethod
     def load(
@@ -179,7 +180,7 @@ class Generator:
         progress: Progress | bool = True,
         threads: int | None = None,
     ) -> "Generator":
-        """The generator of a model folder, or of the best model of a run folder."""
+        """Load a model folder, or the best model of a run folder."""
         return cls(load_model(path), device, precision, progress=progress, threads=threads)
 
     def generate(
@@ -189,7 +190,8 @@ class Generator:
         progress: Progress | bool = True,
         **settings: Any,
     ) -> list[Generation]:
-        """The samples of each prompt, one after another. An empty prompt begins as after the end of a line.
+        """Return all samples of the first prompt, then those of the next. After an empty prompt, a text begins like a
+        new line.
 
         Raises:
             TokenizerError: a prompt or a stop text is not Unicode.
@@ -199,7 +201,7 @@ class Generator:
             raise DecodeError("generate takes several prompts, but was given one; put it in a list")
         options = (options or self.options).but(**settings)
         engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
-        samples: list[tuple[_Prompt, int, int]] = []  # a prompt, which of its samples, the ticket
+        samples: list[tuple[_Prompt, int, int]] = []  # prompt, number of the sample, ticket
         for prompt in [self._read(text) for text in prompts]:
             for number, request in enumerate(self._requests(prompt, options, stops)):
                 samples.append((prompt, number, engine.admit(request)))
@@ -213,11 +215,11 @@ class Generator:
     def stream(
         self, prompt: str, options: GenerateOptions | None = None, **settings: Any
     ) -> collections.abc.Generator[str, None, Generation]:
-        """Yields the first sample of one prompt as it is written, in pieces that no longer change; returns the whole.
-        Joined, the pieces are the text that `generate` gives.
+        """Yield the first sample of one prompt in pieces while it is written; return the whole. Joined, the pieces are
+        the text that `generate` returns.
         """
         options = (options or self.options).but(**settings)
-        return self._stream(self._read(prompt), options)  # reads, and refuses, before the first piece
+        return self._stream(self._read(prompt), options)  # raises errors in the prompt now, not at the first piece
 
     def _stream(self, prompt: _Prompt, options: GenerateOptions) -> collections.abc.Generator[str, None, Generation]:
         engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
@@ -234,7 +236,7 @@ class Generator:
                 return self._generation(prompt, 0, written, options, stops)
 
     def context(self, options: GenerateOptions) -> int | None:
-        """Most tokens of a text that the model sees at a time; None if it sees all."""
+        """Return the maximum tokens of a text that the model sees; None if it sees all."""
         context, positions = options.context or self.options.context, self.config.max_positions
         return context if positions is None else min(context or positions, positions)
 
@@ -249,14 +251,16 @@ class Generator:
 
     def _engine(self, options: GenerateOptions) -> Engine:
         stepper = TextStepper(self.runtime.stepper(self.threads), self.context(options))
-        return Engine(stepper, start=DEFAULT_FRAMING.target_start, end=DEFAULT_FRAMING.target_end, batch_tokens=_ROOM)
+        return Engine(
+            stepper, start=DEFAULT_FRAMING.target_start, end=DEFAULT_FRAMING.target_end, batch_tokens=_BATCH_TOKENS
+        )
 
     def _requests(self, prompt: _Prompt, options: GenerateOptions, stops: StopTexts) -> list[Request]:
         *before, last = prompt.ids
         request = Request(
             before,
             options.tokens,
-            processors=(self._never,),
+            processors=(self._ban,),
             sampling=options.sampling,
             start=last,
             context=self.context(options),
@@ -267,6 +271,7 @@ class Generator:
     def _generation(
         self, prompt: _Prompt, number: int, written: Hypothesis, options: GenerateOptions, stops: StopTexts
     ) -> Generation:
+        """Return a finished sample; `number` counts from 0."""
         context = self.context(options) or len(prompt.ids)
         return Generation(
             prompt.text,

@@ -1,4 +1,4 @@
-"""Labels from logits: calibrated probabilities, and the best labels of a sentence, for BIO labels the best valid."""
+"""Labels from logits: calibrated probabilities, and the most likely labels of a sentence that are valid in BIO."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,15 @@ from dragoman.tokenizing.labels import Labels
 LOWEST, HIGHEST = 0.05, 20.0
 """Bounds of the temperature."""
 HALVINGS = 60
-"""Each halves the interval that holds the best temperature; 60 leave nothing of it in float64."""
+"""Number of bisection steps; 60 reach the precision of float64."""
 
 
 def fit_temperature(logits: Float[Tensor, "N C"], gold: Int[Tensor, "N"]) -> float:
-    """The temperature T for which softmax(logits / T) makes the gold labels likeliest (Guo et al. 2017, section 4.2).
+    """Find the temperature T for which the gold labels are most likely by softmax(logits / T) (Guo et al. 2017, section
+    4.2).
 
-    The negative log-likelihood is convex in 1 / T, so its slope is bisected. If every label is right there is no best
-    temperature, because any lower one is likelier still; the answer is then 1.
+    The negative log-likelihood is convex in 1 / T, so its slope is bisected. If all predictions are right, the best T
+    would be 0; then return 1.
     """
     logits = logits.double().cpu()
     gold_logits = logits.gather(1, gold.cpu()[:, None])[:, 0]
@@ -33,45 +34,47 @@ def fit_temperature(logits: Float[Tensor, "N C"], gold: Int[Tensor, "N"]) -> flo
 
 
 def expected_calibration_error(probabilities: Float[Tensor, "N C"], gold: Int[Tensor, "N"], bins: int = 15) -> float:
-    """How far the highest probability is from the share of right labels, on average (Guo et al. 2017, eq. 3).
+    """Compute the mean gap between highest probability and share of right labels (Guo et al. 2017, eq. 3).
 
-    Examples are binned by their highest probability, in `bins` stretches of equal width, each open below.
+    Examples are grouped by their highest probability into `bins` intervals of equal width, which include their upper
+    bounds.
     """
     assert len(gold), "without examples there is no error"
-    confidence, likeliest = probabilities.double().max(1)
-    right = (likeliest == gold).double()
+    confidence, predicted = probabilities.double().max(1)
+    right = (predicted == gold).double()
     number = (confidence * bins).ceil().long().clamp(1, bins) - 1
     surplus = torch.zeros(bins, dtype=torch.float64).index_add_(0, number, confidence - right)
     return float(surplus.abs().sum() / len(gold))
 
 
 IMPOSSIBLE = -1e6
-"""A label of probability 0 is still allowed, so it must rank above labels that the scheme forbids."""
+"""Minimum log-probability of an allowed label, so that it ranks above forbidden ones even if its probability is 0."""
 
 
 class Transitions(NamedTuple):
-    """Which of C labels may begin a sentence, and which may follow which."""
+    """The valid sequences of C labels."""
 
     first: Bool[Tensor, "C"]
+    """True if a sentence may begin with the label."""
     following: Bool[Tensor, "C C"]
-    """Whether the label of the column may follow that of the row."""
+    """True if the label of the column may follow the label of the row."""
 
     @classmethod
     def of(cls, labels: Labels) -> "Transitions | None":
-        """In BIO, I-x follows only B-x or I-x. None if the labels are not BIO: then anything may follow."""
+        """Return the sequences that BIO allows: I-x follows only B-x or I-x. None if the labels are not BIO."""
         if not labels.bio:
             return None
         begins = [not name.startswith("I-") for name in labels.names]
-        kinds = [name[2:] for name in labels.names]  # of O it is empty, and equals no other
+        kinds = [name[2:] for name in labels.names]  # empty for O
         continues = [[bool(kind) and kind == before for kind in kinds] for before in kinds]
         return cls(torch.tensor(begins), torch.tensor(continues) | torch.tensor(begins))
 
 
 def best_labels(log_probs: Float[Tensor, "W C"], transitions: Transitions | None) -> list[int]:
-    """The ids of the likeliest labels of W words, in any order or in an allowed one. Logits do as log-probabilities do:
-    adding a number to all labels of a word changes nothing.
+    """Return the ids of the most likely valid labels of W words; without transitions, all sequences are valid. Logits
+    may be passed too, because the search ignores a constant added to all labels of a word.
 
-    The likeliest labels of the words alone are the answer wherever they are allowed: only other sentences are searched.
+    The search runs only if the most likely label of each word alone is not valid.
     """
     best = log_probs.argmax(1)
     if transitions is None or _allowed(best, transitions):
@@ -85,13 +88,13 @@ def _allowed(ids: Tensor, transitions: Transitions) -> bool:
 
 
 def _viterbi(log_probs: Float[Tensor, "W C"], transitions: Transitions) -> list[int]:
-    """Viterbi (1967): the best way to each label of each word, from the best ways to the labels of the word before."""
-    closed = torch.zeros(transitions.following.shape, dtype=torch.float64)
-    closed[~transitions.following] = -torch.inf
+    """Find the best valid sequence by the algorithm of Viterbi (1967)."""
+    penalty = torch.zeros(transitions.following.shape, dtype=torch.float64)
+    penalty[~transitions.following] = -torch.inf
     score = log_probs[0].masked_fill(~transitions.first, -torch.inf)
     parents: list[Tensor] = []
     for row in log_probs[1:]:
-        best, parent = (score[:, None] + closed).max(0)
+        best, parent = (score[:, None] + penalty).max(0)
         score = best + row
         parents.append(parent)
     ids = [int(score.argmax())]

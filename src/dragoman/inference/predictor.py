@@ -1,4 +1,4 @@
-"""Labels of texts, labels of words, and words for masks: a model with an encoder alone, loaded once and asked often.
+"""Prediction of labels of texts, labels of words, and masked words: an encoder, loaded once and used for many calls.
 
 predictor = Predictor.load("runs/questions")
 predictor.predict(["Who wrote Emma ?"])[0].label
@@ -34,38 +34,36 @@ from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words, split_words
 
 BATCH_TOKENS = 4_096
-"""Most tokens that are read at a time; one text always is."""
+"""Maximum tokens of a batch; a longer text is a batch by itself."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One text as ids, without symbols around it, and the places of the tokens that are predicted from; None if one
-    prediction is made for the whole text.
-    """
+class EncodedText:
+    """The ids of a text, without special symbols."""
 
     ids: Sequence[int]
     places: Sequence[int] | None = None
+    """Tokens for which something is predicted; None: one prediction for the whole text."""
 
 
-def logits_of(model: EncoderModel, rows: Iterable[Row], framing: Framing) -> Iterator[np.ndarray]:
-    """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host. Memory holds one batch
-    of rows, which may be made as they are asked for.
+def logits_of(model: EncoderModel, rows: Iterable[EncodedText], framing: Framing) -> Iterator[np.ndarray]:
+    """Yield the logits of each text in float32: (C) for the whole text, or (P, C) for P places in it. Rows are consumed
+    batch by batch.
     """
     for batch in batch_by_tokens(rows, lambda row: len(row.ids) + framing.source_symbols, BATCH_TOKENS):
         yield from _read(model, batch, framing)
 
 
 @torch.inference_mode()
-def _read(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np.ndarray]:
+def _read(model: EncoderModel, rows: Sequence[EncodedText], framing: Framing) -> list[np.ndarray]:
     framed = [framing.source(row.ids) for row in rows]
     lengths = torch.tensor([len(ids) for ids in framed])
     places = None
     if rows[0].places is not None:
         before = lengths.cumsum(0) - lengths + len(framing.source_before)  # the first token of each row in the batch
-        of_rows = [
-            [first + place for place in row.places or ()] for first, row in zip(before.tolist(), rows, strict=True)
-        ]
-        places = torch.tensor([*chain.from_iterable(of_rows)], dtype=torch.int64)
+        first_tokens = zip(before.tolist(), rows, strict=True)
+        in_batch = [first + place for first, row in first_tokens for place in row.places or ()]
+        places = torch.tensor(in_batch, dtype=torch.int64)
     source = torch.tensor([*chain.from_iterable(framed)])
     unknown = torch.empty(0, dtype=torch.int64)
     batch = LabelledBatch(source, lengths, places, unknown, torch.arange(len(rows))).to(model.output.device)
@@ -76,13 +74,13 @@ def _read(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np
 
 
 def project(model: EncoderModel, batch: LabelledBatch) -> Float[Tensor, "M V"]:
-    """The logits of everything that a batch predicts, in float32."""
+    """Compute the logits of all predictions of a batch, in float32."""
     return model.project(model(*batch.inputs)).float()
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One label or word, and its probability."""
+    """A label or word with its probability."""
 
     name: str
     probability: float
@@ -90,35 +88,37 @@ class Choice:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was found for one text."""
+    """The prediction for one text."""
 
     text: str
 
     def facts(self) -> dict[str, Any]:
-        """All of it, as plain values for JSON."""
+        """Convert the prediction to plain values for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Classified(Prediction):
-    """The labels of a text, likeliest first, and how far each of its words spoke for the first: by how many nats the
-    label's log-probability, not calibrated, falls without it. No words if they were not asked for.
-    """
+    """The labels of a text."""
 
     __repr__ = brief
 
     labels: tuple[Choice, ...]
+    """Most likely first."""
     words: tuple[tuple[str, float], ...]
+    """Each word with its support for the first label: the drop, in nats, of the label's uncalibrated log-probability if
+    the word is deleted. Empty if words were not requested.
+    """
 
     @property
     def label(self) -> str:
-        """The likeliest label."""
+        """The most likely label."""
         return self.labels[0].name
 
 
 @dataclass(frozen=True)
 class Tagged(Prediction):
-    """The words of a text, and the label of each."""
+    """The words of a text with their labels."""
 
     __repr__ = brief
 
@@ -128,22 +128,24 @@ class Tagged(Prediction):
 
 @dataclass(frozen=True)
 class Filled(Prediction):
-    """The words that may stand in the place of each mask, likeliest first."""
+    """The candidates for each mask, most likely first."""
 
     masks: tuple[tuple[Choice, ...], ...]
 
 
-def without_each(text: str, row: Row, words: Sequence[tuple[str, int]], tokenizer: Tokenizer) -> Iterator[Row]:
-    """The row of a text without each of its words, which are given with the places where they begin: how much less
-    likely a label is without a word says whether it spoke for it (Li et al. 2016). The product of gradient and input is
-    cheaper, but says almost nothing where a last norm ignores the scale of its input, as in the preset `modern`.
+def without_each(
+    text: str, row: EncodedText, words: Sequence[tuple[str, int]], tokenizer: Tokenizer
+) -> Iterator[EncodedText]:
+    """Yield a text without its first word, without its second word and so on; `words` are given with their positions.
 
-    A token belongs to the word that it ends in, so the space before a word goes with it.
+    The drop of a label's probability is the word's support for the label (Li et al. 2016). The product of gradient and
+    input is cheaper, but almost meaningless in models with a final norm, such as the preset `modern`. A token belongs
+    to the word in which it ends, so the space before a word is deleted with it.
     """
     ends = [last for _, last in tokenizer.offsets(text)]
     for word, begin in words:
         inside = range(begin + 1, begin + len(word) + 1)
-        yield Row([token for token, last in zip(row.ids, ends, strict=False) if last not in inside])
+        yield EncodedText([token for token, last in zip(row.ids, ends, strict=False) if last not in inside])
 
 
 def _log_prob(logits: np.ndarray, label: int) -> float:
@@ -152,9 +154,9 @@ def _log_prob(logits: np.ndarray, label: int) -> float:
 
 
 MASK_NAME = "[MASK]"
-"""How a person writes a masked word."""
-STANDS_FOR_IT = "X"
-"""A word that takes its place while the text around it is cut into pieces."""
+"""The mask in a text."""
+MASK_WORD = "X"
+"""Replacement of the mask while the text is tokenized."""
 _TOO_LONG = "there is not enough memory for a text so long; give it in parts"
 _GLUED = re.compile(r"\w\[MASK\]|\[MASK\](?:\w|\[MASK\])")
 
@@ -171,15 +173,16 @@ def predict(
     threads: int | None = None,
     progress: Progress | bool = True,
 ) -> list[Prediction]:
-    """What a classifier, a tagger or a model that fills in masks says of each text; at most `best` labels or words.
+    """Predict the labels of texts, the labels of their words, or their masked words, depending on the model; return at
+    most `best` labels or words.
 
-    `words` asks a classifier which words spoke for a label: it reads a text once more for each of its words.
-    `pretokenized` tells a tagger that words stand between spaces already, as in CoNLL files.
+    With `words`, a classifier also reports the support of each word for the label, which takes one more pass per word.
+    With `pretokenized`, a tagger splits words only at spaces, as in CoNLL files.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
-        ConfigError: a device, precision or number of threads that cannot be had.
-        DecodeError: the model does something else, or a text is one that it cannot read.
+        ConfigError: the device, precision or number of threads is not available.
+        DecodeError: the model is of another kind, or cannot read a text.
         OutOfMemory: the device is full.
     """
     predictor = Predictor.load(model, device, precision, progress, threads)
@@ -187,7 +190,7 @@ def predict(
 
 
 class Predictor:
-    """Predicts with one model. Loading one prepares the kernels, and changes nothing else in the process."""
+    """A predictor with one model. Creating one compiles the kernels, if that was not done before."""
 
     def __init__(
         self,
@@ -213,7 +216,7 @@ class Predictor:
         progress: Progress | bool = True,
         threads: int | None = None,
     ) -> "Predictor":
-        """The predictor of a model folder, or of the best model of a run folder."""
+        """Load a model folder, or the best model of a run folder."""
         return cls(load_model(path), device, precision, progress, threads)
 
     @property
@@ -229,11 +232,11 @@ class Predictor:
         pretokenized: bool = False,
         progress: Progress | bool = True,
     ) -> list[Prediction]:
-        """A prediction for each text, in order, as the function `predict` makes them. `pretokenized` is for a tagger.
+        """Return a prediction for each text, like the function `predict`.
 
         Raises:
-            DecodeError: a text has more tokens than the model has positions, or no mask to fill in; something was asked
-                that cannot be had.
+            DecodeError: a text has more tokens than the model has positions, or no mask to fill in; or an argument does
+                not fit the model.
             TokenizerError: a text is not Unicode.
         """
         if isinstance(texts, str):
@@ -259,7 +262,7 @@ class Predictor:
         names, temperature = self.labels.names, self.labels.temperature
         rows = self._rows(texts)
         words_of = [split_words(text) if words else [] for text in texts]
-        # These rows are as many as all words together, so they are made when they are read.
+        # There is a row for every word of every text, so rows are created lazily.
         without = chain.from_iterable(map(without_each, texts, rows, words_of, repeat(self.tokenizer)))
         without_logits = logits_of(self.model, without, self.framing)
         predictions: list[Prediction] = []
@@ -268,27 +271,27 @@ class Predictor:
             order = np.argsort(-probability, kind="stable")[:best]
             labels = tuple(Choice(names[i], float(probability[i])) for i in order)
             first = int(order[0])
-            spoken = [
+            support = [
                 (word, _log_prob(whole, first) - _log_prob(next(without_logits), first)) for word, _ in words_here
             ]
-            predictions.append(Classified(text, labels, tuple(spoken)))
+            predictions.append(Classified(text, labels, tuple(support)))
             if words:
                 advance()
         return predictions
 
     def tag(self, sentences: Sequence[Sequence[str]], advance: Advance | None = None) -> list[tuple[Choice, ...]]:
-        """A label for each word of each sentence. Labels of entities follow each other as they may (Viterbi)."""
+        """Return a label for each word of each sentence, in a sequence that is valid in BIO."""
         assert self.labels is not None, "a tagger has labels"
         names, temperature = self.labels.names, self.labels.temperature
-        choices: list[tuple[Choice, ...]] = []
+        choices, transitions = list[tuple[Choice, ...]](), Transitions.of(self.labels)
         for logits in self.word_logits(sentences, advance):
-            best = best_labels(torch.from_numpy(logits), self._transitions)
+            best = best_labels(torch.from_numpy(logits), transitions)
             probability = softmax(logits / temperature)
             choices.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
         return choices
 
     def _fill(self, texts: Sequence[str], best: int, advance: Advance) -> list[Prediction]:
-        """The whole words that may stand for each `[MASK]`, those that are one token. Probabilities are among these."""
+        """Predict a whole word for each `[MASK]`, among those that are a single token."""
         words = self._whole_words
         predictions: list[Prediction] = []
         for text, logits in zip(texts, self.logits([self._masked(text) for text in texts], advance), strict=True):
@@ -301,25 +304,25 @@ class Predictor:
             predictions.append(Filled(text, masks))
         return predictions
 
-    def logits(self, rows: Sequence[Row], advance: Advance | None = None) -> list[np.ndarray]:
-        """The logits of each row, in order. One that is longer than the model's positions is refused."""
+    def logits(self, rows: Sequence[EncodedText], advance: Advance | None = None) -> list[np.ndarray]:
+        """Compute the logits of each row; raise `DecodeError` if one is longer than the model's positions."""
         self._refuse_long(rows)
-        order = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))  # alike in length, read together
+        order = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))  # similar lengths in a batch
         logits: dict[int, np.ndarray] = {}
         with computing(self.threads, _TOO_LONG):
             in_order = logits_of(self.model, (rows[number] for number in order), self.framing)
-            for number, found in zip(order, in_order, strict=True):
-                logits[number] = found
+            for number, row_logits in zip(order, in_order, strict=True):
+                logits[number] = row_logits
                 if advance is not None:
                     advance()
         return [logits[number] for number in range(len(rows))]
 
     def text_logits(self, texts: Sequence[str]) -> np.ndarray:
-        """The logits (n, C) of the labels of n texts."""
+        """Compute the logits (n, C) of the labels of n texts."""
         return np.stack(self.logits(self._rows(texts)))
 
     def word_logits(self, sentences: Sequence[Sequence[str]], advance: Advance | None = None) -> list[np.ndarray]:
-        """The logits (W, C) of the labels of each sentence's W words."""
+        """Compute the logits (W, C) of the labels of each sentence's W words."""
         self._refuse_giants(sum(map(len, words)) for words in sentences)
         rows = [row_of_words(pieces) for pieces in encode_words(sentences, self.tokenizer)]
         self._refuse_long(rows)
@@ -328,26 +331,26 @@ class Predictor:
         nothing = np.empty((0, self.model.output.size(0)), np.float32)
         return [logits.get(number, nothing) for number in range(len(rows))]
 
-    def _rows(self, texts: Sequence[str]) -> list[Row]:
+    def _rows(self, texts: Sequence[str]) -> list[EncodedText]:
         self._refuse_giants(map(len, texts))
-        return [Row(ids or [UNKNOWN]) for ids in self.tokenizer.encode_batch(texts)]  # as `encode_words` does
+        return [EncodedText(ids or [UNKNOWN]) for ids in self.tokenizer.encode_batch(texts)]  # as `encode_words` does
 
-    def _masked(self, text: str) -> Row:
-        """The row of a text, with one mask token in the place of each `[MASK]` and of the space before it."""
+    def _masked(self, text: str) -> EncodedText:
+        """Encode a text, with one mask token in place of each `[MASK]` and the space before it."""
         if MASK_NAME not in text:
             raise DecodeError(
                 f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found'
             )
         part_of_a_word = DecodeError(
-            f'in "{text[:60]}" {MASK_NAME} is part of a word, but stands for a whole one; put spaces around it'
+            f'in "{text[:60]}" {MASK_NAME} is part of a word, but replaces a whole one; put spaces around it'
         )
         if _GLUED.search(text):
             raise part_of_a_word
         shown, *parts = text.split(MASK_NAME)
-        holes: list[tuple[int, int]] = []  # with the space before each, because most tokens hold a word and its space
+        holes: list[tuple[int, int]] = []  # with the space before, because most tokens are a space and a word
         for part in parts:
             first = len(shown) - shown.endswith(" ")
-            shown += STANDS_FOR_IT
+            shown += MASK_WORD
             holes.append((first, len(shown)))
             shown += part
         ids, places = list[int](), list[int]()
@@ -356,20 +359,16 @@ class Predictor:
             hole = next(inside, None)
             if hole is None:
                 ids.append(token)
-            elif hole == len(places):  # later pieces of it add nothing
+            elif hole == len(places):  # the first token in this hole; others are ignored
                 places.append(len(ids))
                 ids.append(MASK)
-        if len(places) < len(holes):  # a token holds more than the hole
+        if len(places) < len(holes):  # a token extends beyond the hole
             raise part_of_a_word
-        return Row(ids, places)
-
-    @cached_property
-    def _transitions(self) -> Transitions | None:
-        return self.labels and Transitions.of(self.labels)
+        return EncodedText(ids, places)
 
     @cached_property
     def _whole_words(self) -> list[int]:
-        """Tokens that are words by themselves: words after a space, or any with a letter if words are the tokens."""
+        """Tokens that are whole words: those with a letter if all tokens are words, else a space and a word."""
         numbers = range(SYMBOLS, self.tokenizer.size)
         texts = {number: self.tokenizer.spelling(number).decode(errors="replace") for number in numbers}
         if self.tokenizer.whole_words:
@@ -382,18 +381,19 @@ class Predictor:
 
     @property
     def _longest(self) -> int:
-        """The most tokens of a text, symbols included."""
+        """Maximum tokens of a text, special symbols included."""
         return min(self.stored.config.max_positions or LONGEST_WHOLE, LONGEST_WHOLE)
 
     def _refuse_giants(self, lengths: Iterable[int]) -> None:
-        """Refuses texts of so many characters that a tokenizer would work on them for long."""
+        """Raise `DecodeError` for a text with too many characters to tokenize it quickly."""
         for number, length in enumerate(lengths, 1):
             if length > CHARACTERS_A_TOKEN * self._longest:
                 raise DecodeError(
                     f"text {number} has {length:,} characters, too many for {self._longest:,} tokens; give it in parts"
                 )
 
-    def _refuse_long(self, rows: Sequence[Row]) -> None:
+    def _refuse_long(self, rows: Sequence[EncodedText]) -> None:
+        """Raise `DecodeError` for a row with more tokens than the model has positions."""
         for number, row in enumerate(rows, 1):
             length = len(row.ids) + self.framing.source_symbols
             if length > self._longest:
@@ -403,14 +403,14 @@ class Predictor:
                 )
 
 
-def row_of_words(pieces: Sequence[Sequence[int]]) -> Row:
-    """A sentence, given as the ids of each word, whose words are predicted from the first token of each."""
+def row_of_words(pieces: Sequence[Sequence[int]]) -> EncodedText:
+    """Return the row of a sentence, given as the ids of each word; a word is labelled at its first token."""
     ends = np.cumsum([len(word) for word in pieces])
-    return Row([*chain.from_iterable(pieces)], [0, *ends[:-1].tolist()] if len(pieces) else [])
+    return EncodedText([*chain.from_iterable(pieces)], [0, *ends[:-1].tolist()] if len(pieces) else [])
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities along the last axis, in float64."""
+    """Compute probabilities along the last axis, in float64."""
     exact = logits.astype(np.float64)
     exact = np.exp(exact - exact.max(axis=-1, keepdims=True))
     return exact / exact.sum(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What the search is asked for each segment: its ids and their symbols, its longest output, what it may not write."""
+"""Requests to the search for segments: ids with special symbols, the longest output, and forbidden tokens."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,57 +25,68 @@ from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 Start = tuple[Segment, Sequence[int], int | None]
-"""A segment, the tokens that its translation begins with, and the limit of further ones; None: the usual limit."""
+"""A segment, the first tokens of its translation, and the maximum number of tokens after them; None: the usual one."""
 
 
 class RequestBuilder:
-    """Makes the requests of one model, which has this many `positions`; None if it has no limit."""
+    """A builder of requests for one model.
+
+    Attributes:
+        positions: the number of positions of the model; None: no limit.
+    """
 
     def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None) -> None:
         self.tokenizers, self.framing, self.positions = tokenizers, framing, positions
+        placeholders = [*tokenizers.target.placeholders.values()]
+        self._no_placeholder = [Ban(placeholders)] if placeholders else []
         self._check_forms = lru_cache(maxsize=8)(self._refuse_unwritable)
         self._banned_words = lru_cache(maxsize=8)(
             lambda phrases: BannedWords(phrases, tokenizers.target, framing.target_end)
         )
 
     def longest_source(self, options: SearchOptions) -> int:
-        """The most tokens of a segment, not counting the symbols around it."""
+        """Return the maximum tokens of a segment, without the symbols around it."""
         if self.positions is None:
             return options.max_source_tokens
         return min(options.max_source_tokens, self.positions - self.framing.source_symbols)
 
     def of(self, lines: Sequence[Segment], options: SearchOptions) -> list[list[Request]]:
-        """Return the requests of each line, one for each part that is translated.
+        """Build the requests of each line, one for each part that is translated.
 
         Raises:
             DecodeError: the vocabulary cannot write the prefix or a form of a term.
         """
         self._check_forms(options.terms)
-        prefix, usual = self._prefix(options), self._processors(options)
+        prefix, common = self._prefix(options), self._processors(options)
         forced = ForcedPrefix(prefix) if prefix else None
         return [
-            [self._request(part, options, usual, forced if part is line.parts[0] else None) for part in line.translated]
+            [
+                self._request(part, options, common, forced if part is line.parts[0] else None)
+                for part in line.translated
+            ]
             for line in lines
         ]
 
     def continued(self, starts: Sequence[Start], options: SearchOptions, whole_words: bool = False) -> list[Request]:
-        """Build requests whose outputs begin so. With `whole_words`, no letter follows that lengthens the last word."""
-        usual, requests = self._processors(options), list[Request]()
+        """Build requests for the continuations of starts. With `whole_words`, the last word of a start is complete: no
+        letter may follow it.
+        """
+        common, requests = self._processors(options), list[Request]()
         for segment, prefix, further in starts:
             ends_word = whole_words and prefix and ends_in_word(self.tokenizers.target.spelling(prefix[-1]))
             forced = ForcedPrefix(prefix, self._inside_words if ends_word else ()) if prefix else None
-            request = self._request(segment, options, usual, forced)
+            request = self._request(segment, options, common, forced)
             limit = request.limit if further is None else min(request.limit, len(prefix) + further)
             requests.append(replace(request, limit=limit))
         return requests
 
     def _request(
-        self, segment: Segment, options: SearchOptions, usual: Sequence[LogitsProcessor], forced: ForcedPrefix | None
+        self, segment: Segment, options: SearchOptions, common: Sequence[LogitsProcessor], forced: ForcedPrefix | None
     ) -> Request:
         ids = self.tokenizers.target.placeholders
         own = [ids[character] for character in segment.text if character in ids] if segment.is_rewritten else []
-        kept = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
-        processors = (*usual, forced or self._not_blank, *kept)
+        placeholders = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
+        processors = (*common, forced or self._not_blank, *placeholders)
         prefix_tokens = len(forced.prefix) if forced else 0
         longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
         limit = max(longest, options.minimum_length + 1)
@@ -95,7 +106,7 @@ class RequestBuilder:
         )
 
     def _processors(self, options: SearchOptions) -> list[LogitsProcessor]:
-        """What no segment may write."""
+        """Return the processors for all segments."""
         unknown = [] if options.allow_unknown else [self.tokenizers.target.unknown]
         processors: list[LogitsProcessor] = [Ban([*self.framing.suppressed_ids, *unknown])]
         if options.minimum_length:
@@ -107,25 +118,20 @@ class RequestBuilder:
         return processors
 
     @cached_property
-    def _no_placeholder(self) -> list[Ban]:
-        ids = self.tokenizers.target.placeholders
-        return [Ban([*ids.values()])] if ids else []
-
-    @cached_property
     def _not_blank(self) -> NotBlank:
         target = self.tokenizers.target
-        unwritten = {token for token in range(target.size) if target.is_special(token) and not target.decode([token])}
-        spellings = [b"" if token in unwritten else target.spelling(token) for token in range(target.size)]
+        invisible = {token for token in range(target.size) if target.is_special(token) and not target.decode([token])}
+        spellings = [b"" if token in invisible else target.spelling(token) for token in range(target.size)]
         return NotBlank(spellings, self.framing.target_end, is_blank)
 
     @cached_property
     def _inside_words(self) -> list[int]:
-        """The tokens that continue a word."""
+        """Tokens that continue a word."""
         target = self.tokenizers.target
         return [i for i in range(target.size) if target.is_text(i) and begins_in_word(target.spelling_in_line(i))]
 
     def _refuse_unwritable(self, terms: tuple[tuple[str, ...], ...]) -> None:
-        """Refuses forms that the vocabulary cannot write."""
+        """Raise `DecodeError` for a form of a term that the vocabulary cannot write."""
         target = self.tokenizers.target
         forms = [form for forms in compiled(terms).forms for form in forms]
         for form, ids in zip(forms, target.encode_batch(forms), strict=True):
@@ -134,7 +140,7 @@ class RequestBuilder:
                 raise DecodeError(f"decode.terms: the vocabulary cannot write the form {form!r}; it lacks {words}")
 
     def _prefix(self, options: SearchOptions) -> list[int]:
-        """The ids that every translation begins with."""
+        """Encode the beginning of every translation; raise `DecodeError` if it cannot or may not be written."""
         target = self.tokenizers.target
         ids = target.encode(options.prefix) if options.prefix else []
         if target.unknown in ids and not options.allow_unknown:

@@ -1,12 +1,12 @@
-"""An output file that outlives its process: what is made for many lines of input goes on after a kill.
+"""Output files that are written over several processes: a command continues where a killed one stopped.
 
-    out.txt.part        what is made so far
-    out.txt.part.json   for how many lines and bytes that is, of which lines, and what was asked
+    out.txt.part        the part: the results so far
+    out.txt.part.json   its record: the job, the number of lines and bytes, and their hashes
 
-The record is there before the part, and is replaced, atomically, after each chunk of lines; what a killed process wrote
-beyond it is cut off. It knows the lines of input by their SHA-256, so that a file may be renamed, packed or lengthened,
-and the results too: a part without a record of it is somebody else's, and is left alone. The same command makes the
-same bytes, in one go or in many.
+The record is written before the part, and replaced atomically after each chunk of lines; bytes beyond the record are
+cut off. It identifies the lines of input by their SHA-256, so that the input may be renamed, compressed or extended.
+A part that does not fit its record was written by someone else, and is not touched. Interruptions do not change the
+final bytes.
 """
 
 import copy
@@ -32,7 +32,6 @@ from dragoman.store.folder import model_hash
 
 log = logging.getLogger(__name__)
 
-
 FORMAT = 1
 FRESH = "use --fresh to start again"
 MOVE = "move it away, or name another file to write"
@@ -41,9 +40,9 @@ MOVE = "move it away, or name another file to write"
 def identity(
     models: Sequence[Path | str], adapter: Path | str | None, options: SearchOptions, **others: Any
 ) -> Content:
-    """Return what decides the results of a resumable job, as plain JSON. Results of another identity are not its own.
+    """Return everything that determines the results of a resumable job, as plain JSON.
 
-    `others` are device and precision, the content of the input, how it is read and how results are written.
+    `others` are device and precision, the content of the input, and the formats of input and output.
     """
     facts = {
         **others,
@@ -55,53 +54,54 @@ def identity(
     return json.loads(json.dumps(facts, default=str))
 
 
-class Record(Settings):
-    """How far a file is."""
+class FileRecord(Settings):
+    """The progress of a file, and its hashes."""
 
     format: int = FORMAT
     asked: dict[str, Any]
     """The `identity` of the job."""
     lines: int = 0
-    """Lines of input for which the file holds a result."""
+    """Number of lines of input whose results are in the file."""
     sha256: str = hashlib.sha256().hexdigest()
-    """Of these lines."""
+    """SHA-256 of these lines."""
     bytes: int = 0
-    """Of results."""
+    """Size of the results."""
     results: str | None = None
-    """SHA-256 of the results; None before the first are written, while the part is empty."""
+    """SHA-256 of the results; None while the part is empty."""
     counts: dict[str, int] = pydantic.Field(default_factory=dict)
-    """What was counted in these results, such as flags."""
+    """Counts of the results, such as those of flags."""
     places: dict[str, list[int]] = pydantic.Field(default_factory=dict)
-    """The first lines at which it was counted."""
+    """For each count, the first lines that it includes."""
     check: str = ""
-    """SHA-256 of all the above."""
+    """SHA-256 of the other fields."""
 
     @property
     def right_check(self) -> str:
+        """The value that `check` must have."""
         content = self.model_dump(mode="json", exclude={"check"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 class ResumableFile:
-    """A file that is being made, and its record.
+    """A file that is being written, and its record.
 
     Attributes:
-        record: what the disk holds for sure.
-        counts, places: what was counted so far, to go on with.
+        record: the record on the disk.
+        counts, places: those of the record, updated by the caller.
     """
 
-    def __init__(self, part: Path, file: IO[bytes], record: Record, written: "hashlib._Hash") -> None:
-        """`file` holds the results that are recorded, and nothing else; `written` is their SHA-256."""
+    def __init__(self, part: Path, file: IO[bytes], record: FileRecord, written: "hashlib._Hash") -> None:
+        """Append to `file`, which contains exactly the recorded results; `written` is their SHA-256."""
         self.part, self.record = part, record
         self.counts, self.places = Counter(record.counts), copy.deepcopy(record.places)
         self._file = file
         self._read, self._written = hashlib.sha256(), written
 
     def rest(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """The lines that are still to be done.
+        """Return the lines that have no results yet.
 
         Raises:
-            DataError: those before them are not the ones that were done.
+            DataError: the lines before them are not those whose results are in the file.
         """
         lines = iter(lines)
         for number in range(self.record.lines):
@@ -118,7 +118,7 @@ class ResumableFile:
         return lines
 
     def add(self, lines: Sequence[str], results: str) -> None:
-        """Writes the results of the next lines, and then the record."""
+        """Write the results of the next lines, then the record."""
         content = results.encode()
         if self.record.results is None:
             self._save(results=self._written.hexdigest())
@@ -146,7 +146,7 @@ class ResumableFile:
 
     @property
     def state(self) -> str:
-        """What the disk will hold if the process ends now, in words for a person."""
+        """The progress and the way to continue, in English."""
         if not self.record.lines:
             return "nothing was written"
         return f"{self.record.lines:,} lines are done and in {self.part}; run the same command again to go on"
@@ -159,60 +159,61 @@ def resumable_file(
     fresh: bool = False,
     convert: Callable[[Sequence[str]], bytes] | None = None,
 ) -> Generator[ResumableFile]:
-    """Goes on with the file that is to become `path`, or begins it. It appears there, complete, when the block ends;
-    or what `convert` makes of its lines does.
+    """Open the part of a file, to continue or to begin it. When the block ends, the part becomes `path`, or the bytes
+    that `convert` returns for its lines do.
 
-    When the block raises, `path.part` stays with what is done, for a later call; if that is nothing, nothing stays.
-    `asked` is the `identity` of the job. With `fresh`, what an earlier call left is thrown away.
+    If the block raises, a part with results is kept for a later call. `asked` is the `identity` of the job. With
+    `fresh`, an existing part is discarded.
 
     Raises:
-        DataError: an earlier call was asked something else, or what stands at `path.part` is not what it left.
-        DiskFull: the disk is full; what is done stays.
-        FolderInUse: another process makes the same file.
+        DataError: the existing part belongs to another job, or was changed.
+        DiskFull: the disk is full; the part is kept.
+        FolderInUse: another process writes the same file.
     """
     path = path.resolve() if path.is_symlink() else path
     part = part_of(path)
     check_working_files(path)
     if is_plain_file(part) is None:
-        _write_record(part, Record(asked=dict(asked)))
+        _write_record(part, FileRecord(asked=dict(asked)))
     with growing_file(path, part, convert and (lambda made: convert(made.decode().split("\n")[:-1]))) as file:
         remove_partial(part.parent, record_of(part).name)
-        record, written = _begun(part, file, asked, fresh)
+        record, written = _check_part(part, file, asked, fresh)
         file.truncate(record.bytes)
-        made = ResumableFile(part, file, record, written)
+        resumed = ResumableFile(part, file, record, written)
         if record.lines:
             log.info("going on after %s lines, which are in %s", f"{record.lines:,}", part)
         try:
-            yield made
+            yield resumed
         except BaseException as error:
-            if not made.record.lines:
-                with suppress(OSError):  # Windows keeps a file that is open
+            if not resumed.record.lines:
+                with suppress(OSError):  # Windows cannot remove an open file
                     remove(part)
                     remove(record_of(part))
             if isinstance(error, Interrupted):
-                raise Interrupted(f"{error}; {made.state}") from None
-            if made.record.lines:
-                log.warning("%s", made.state)
+                raise Interrupted(f"{error}; {resumed.state}") from None
+            if resumed.record.lines:
+                log.warning("%s", resumed.state)
             raise
     remove(record_of(part))
 
 
 def part_of(path: Path) -> Path:
-    """The file beside `path` that holds its results until all are there."""
+    """Return the path of the part of a file."""
     path = path.resolve() if path.is_symlink() else path
     return path.with_name(f"{path.name}.part")
 
 
 def record_of(part: Path) -> Path:
-    """The file beside a part that holds its `Record`."""
+    """Return the path of the record of a part."""
     return part.with_name(f"{part.name}.json")
 
 
 def check_working_files(path: Path, *inputs: Path | None) -> None:
-    """Refuses an output whose part or record would overwrite one of the inputs, or a file that we did not write.
+    """Check that the part and the record of an output overwrite no input, and no file that `resumable_file` did not
+    write.
 
     Raises:
-        DataError: such a file stands there; it is left as it is.
+        DataError: they would.
     """
     part = part_of(path)
     for working in (part, record_of(part)):
@@ -221,26 +222,28 @@ def check_working_files(path: Path, *inputs: Path | None) -> None:
         _read_record(part)
 
 
-def _write_record(part: Path, record: Record) -> None:
+def _write_record(part: Path, record: FileRecord) -> None:
     write_json(record_of(part), record.but(check=record.right_check).model_dump(mode="json"))
 
 
-def _read_record(part: Path) -> Record:
-    """The record of a part; refused if there is none, or one of the two is not ours."""
+def _read_record(part: Path) -> FileRecord:
+    """Read the record of a part; raise `DataError` if there is none, or either file was not written by us."""
     for path in (part, record_of(part)):
         if is_plain_file(path) is False:
             raise DataError(f"{path} is no regular file, so this command did not make it; {MOVE}")
     if is_plain_file(record_of(part)) is None:
-        raise DataError(f"{part} was not made by this command: there is no {record_of(part).name} beside it; {MOVE}")
-    record = read_json_as(record_of(part), Record, FORMAT, error=DataError, advice=MOVE)
+        raise DataError(f"{part} was not made by this command: there is no {record_of(part).name} next to it; {MOVE}")
+    record = read_json_as(record_of(part), FileRecord, FORMAT, error=DataError, advice=MOVE)
     if record.check != record.right_check:
         raise DataError(f"{record_of(part)} was changed: it is not what this command wrote there; {MOVE}")
     return record
 
 
-def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -> "tuple[Record, hashlib._Hash]":
-    """What is recorded of a part that is open, and the SHA-256 of its results. If it is empty, or with `fresh`, it is
-    begun anew.
+def _check_part(
+    part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool
+) -> "tuple[FileRecord, hashlib._Hash]":
+    """Check that an open part is ours and of this job; return its record and the SHA-256 of its results. An empty part
+    is begun again, and so is any part with `fresh`.
     """
     record, size = _read_record(part), file.seek(0, os.SEEK_END)
     written = _hash_of_first(file, record.bytes)
@@ -249,8 +252,8 @@ def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -
             f"{part} was changed: it does not hold the results that were written ({record.bytes:,} bytes); {MOVE}"
         )
     if fresh or not size:
-        file.truncate(0)  # first, so that a killed process leaves no part that its record does not know
-        record, written = Record(asked=dict(asked)), hashlib.sha256()
+        file.truncate(0)  # before the record, so that a killed process leaves no part without a fitting record
+        record, written = FileRecord(asked=dict(asked)), hashlib.sha256()
         _write_record(part, record)
     elif changes := differences(record.asked, asked):
         raise DataError(

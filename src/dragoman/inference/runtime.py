@@ -1,4 +1,4 @@
-"""How a finished model runs: compiled, or in PyTorch where it cannot be. Only where PyTorch runs is it loaded."""
+"""A finished model ready to run: compiled, or in PyTorch where that is impossible. PyTorch is loaded only if used."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -23,21 +23,19 @@ Runs = TypeVar("Runs", "EncoderDecoder", "LanguageModel", "EncoderModel")
 S = TypeVar("S", bound=Settings)
 
 LONGEST_WHOLE = 8_192
-"""Most tokens of a text that is read whole, where a model has no fewer positions: attention grows with the square."""
+"""Maximum tokens of a text that is read whole; fewer if the model has fewer positions. The cost is quadratic."""
 _WIDEST_INT8 = 65_536
-"""Products of a wider axis could exceed a 32-bit sum."""
+"""Maximum width of an axis in int8; sums over a wider one could overflow 32 bits."""
 
 
 class Runtime(Generic[Runs]):
-    """A model on a device, in a precision, and the steppers over it.
+    """A model on a device, in a precision, and the source of its steppers.
 
     Attributes:
-        device, precision: where and in which numbers the model runs.
-        native: the packed model; None where PyTorch runs.
-        others: models that translate with this one as one, an ensemble.
+        device, precision: the device of the model, and its numbers.
+        native: the compiled model; None if PyTorch runs it.
+        others: the other models of an ensemble.
     """
-
-    others: "Sequence[Runtime[Runs]]" = ()
 
     def __init__(
         self,
@@ -46,17 +44,18 @@ class Runtime(Generic[Runs]):
         precision: str = "auto",
         native: bool = True,
         progress: Progress | bool = True,
+        others: "Sequence[Runtime[Runs]]" = (),
     ) -> None:
-        """The model of `stored` stays as it is. Without `native`, PyTorch runs in any case.
+        """Prepare to run the model, which is not changed; without `native` always in PyTorch.
 
         Raises:
-            ConfigError: a device or precision that cannot be had.
+            ConfigError: the device or precision is not available.
         """
-        self._stored, self._progress = stored, as_progress(progress)
+        self._stored, self._progress, self.others = stored, as_progress(progress), others
         self.device, _ = choose_device(device)
         self.native: NativeModel | None = None
         if native and self.device == "cpu" and available(self._progress):
-            # float32 differs least from the model that was trained; a quantised one gives up nothing more in int8.
+            # float32 is closest to the trained model; a quantised one loses nothing more in int8.
             usual = "int8" if stored.quantised else "float32"
             self.precision = usual if precision == "auto" else precision
             if self.precision not in FORMATS:
@@ -71,7 +70,7 @@ class Runtime(Generic[Runs]):
 
     @cached_property
     def model(self) -> Runs:
-        """The model in PyTorch, prepared for decoding; in int8 its numbers are float32."""
+        """The model in PyTorch, prepared for decoding; in float32 if the precision is int8."""
         import torch
 
         from dragoman.compiled import kernels
@@ -80,21 +79,20 @@ class Runtime(Generic[Runs]):
         if self.device == "cpu":
             kernels.prepare(self._progress)
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
-        with torch.inference_mode(False):  # gradients may be asked for
+        with torch.inference_mode(False):  # so that callers can compute gradients
             return prepare_for_decoding(cast(Runs, self._stored.model), self.device, dtype)
 
     def stepper(self, threads: int, observer: "Observer | None" = None, steppers: int = 1) -> ScoringStepper:
-        """A fresh stepper, one of so many `steppers` that share the threads. An observer sees into PyTorch alone, so
-        with one PyTorch runs; but into no ensemble.
+        """Return a new stepper, one of several `steppers` that share the threads. With an observer, PyTorch runs the
+        model; an ensemble cannot be observed.
         """
         if self.others:
             if observer is not None:
                 raise ConfigError("an ensemble has no single model to look into; take one of its models")
-            members = (self, *self.others)
-            return EnsembleStepper([member._stepper(threads, None, steppers) for member in members])
-        return self._stepper(threads, observer, steppers)
+            return EnsembleStepper([member._own_stepper(threads, None, steppers) for member in (self, *self.others)])
+        return self._own_stepper(threads, observer, steppers)
 
-    def _stepper(self, threads: int, observer: "Observer | None", steppers: int) -> ScoringStepper:
+    def _own_stepper(self, threads: int, observer: "Observer | None", steppers: int) -> ScoringStepper:
         if self.native is not None and observer is None:
             return NativeStepper(self.native, threads, steppers)
         from dragoman.decoding.model_stepper import ModelStepper
@@ -105,12 +103,13 @@ class Runtime(Generic[Runs]):
 
 
 def refuse_other_family(stored: StoredModel, family: str) -> None:
+    """Raise `DecodeError` if the model is of another family."""
     if stored.config.family != family:
         raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
 
 
 def options_of(stored: StoredModel, schema: type[S]) -> S:
-    """How a model writes when it is not told otherwise, as its folder says."""
+    """Return the default options of a model, as stored in its folder."""
     try:
         return check(stored.files.generation, str(stored.folder / GENERATION), schema)
     except ConfigError as error:
@@ -118,8 +117,10 @@ def options_of(stored: StoredModel, schema: type[S]) -> S:
 
 
 @contextmanager
-def computing(torch_threads_used: int | None, advice: str) -> Generator[None]:
-    """Turns a full memory into advice, and sets PyTorch's threads; None: it does not compute."""
-    threads = nullcontext() if torch_threads_used is None else torch_threads(torch_threads_used)
-    with threads, out_of_memory_as(advice):
+def computing(threads: int | None, advice: str) -> Generator[None]:
+    """Let PyTorch use this number of threads within the block, and raise `OutOfMemory` with the advice if memory is
+    full. None: the block does not use PyTorch.
+    """
+    use_threads = nullcontext() if threads is None else torch_threads(threads)
+    with use_threads, out_of_memory_as(advice):
         yield

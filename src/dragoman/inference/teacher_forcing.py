@@ -1,6 +1,6 @@
-"""Passes over given texts, watched from inside: the model reads what it should have written, not what it would write.
+"""Teacher forcing: passes in which the decoder reads a given target, not what it wrote; with observers.
 
-The model's own code runs, with attention by its equation.
+The model's own code runs, with the reference attention.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,32 +22,32 @@ from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
 
 PASS_TOKENS = 1_024
-"""Most tokens of the texts in one pass, sources and targets together; one text always is."""
+"""Maximum tokens of sources and targets in one pass; a longer text has its own pass."""
 
 
 class ForcedText(NamedTuple):
-    """One text as a model reads and writes it, in ids with the symbols around them."""
+    """The ids of a text and its target, with special symbols."""
 
     source: list[int] | None
-    """What the encoder reads; None in a model without one."""
+    """Input of the encoder; None for a model without one."""
     target: list[int]
-    """What the decoder reads."""
+    """Input of the decoder."""
     labels: list[int]
-    """What it should write: one token for each that it reads."""
+    """Expected output of the decoder: one token for each input token."""
 
     @classmethod
     def of(cls, framing: Framing, source: Sequence[int], target: Sequence[int]) -> "ForcedText":
-        """A source and its translation, in ids without symbols."""
+        """Return the text for a source and its translation, given as ids without special symbols."""
         return cls(framing.source(source), framing.target(target), framing.labels(target))
 
     @property
     def longest(self) -> int:
-        """The tokens of the longer side."""
+        """Number of tokens of the longer side."""
         return max(len(self.source or []), len(self.target))
 
 
 class Seen(dict[str, Tensor]):
-    """An observer that keeps the tensor of every site whose name ends so, by name."""
+    """An observer that records, by name, the tensors of all sites whose name has this ending."""
 
     def __init__(self, ending: str = "") -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Seen(dict[str, Tensor]):
 
 @contextmanager
 def plain_attention(model: nn.Module) -> Iterator[None]:
-    """Computes every attention by its equation meanwhile, whatever is faster."""
+    """Compute all attention of a model with the reference implementation within the block."""
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     before: list[Backend | None] = [attention.backend for attention in attentions]
     for attention in attentions:
@@ -79,9 +79,9 @@ def teacher_force(
     *,
     share_sources: bool = False,
 ) -> tuple[Float[Tensor, "M D"], Packing]:
-    """Decoder output for every target token of these texts, in one pass, and how its rows lie.
+    """Compute the decoder output for every target token of these texts in one pass; return it with its packing.
 
-    `share_sources` encodes equal sources once. Then an observer, or a hook, sees fewer of them.
+    With `share_sources`, equal sources are encoded, and observed, once.
     """
     device = model.output.device
     packing = Packing.of([len(text.target) for text in texts], device)
@@ -91,24 +91,24 @@ def teacher_force(
             return model.decode(target, packing, observer=observer), packing
         sources = [tuple(text.source) for text in texts if text.source is not None]
         assert len(sources) == len(texts), "an encoder needs a source for every text"
-        read = list(dict.fromkeys(sources)) if share_sources else sources
-        lengths = [len(source) for source in read]
-        memory = model.encode(_rows(read, device), Packing.of(lengths, device), observer=observer)
+        encoded = list(dict.fromkeys(sources)) if share_sources else sources
+        lengths = [len(source) for source in encoded]
+        memory = model.encode(_rows(encoded, device), Packing.of(lengths, device), observer=observer)
         if share_sources:
-            memory_of = dict(zip(read, memory.split(lengths), strict=True))
+            memory_of = dict(zip(encoded, memory.split(lengths), strict=True))
             memory = torch.cat([memory_of[source] for source in sources])
         keys = model.cross_keys(memory, Packing.of([len(source) for source in sources], device))
         return model.decode(target, packing, keys, observer=observer), packing
 
 
 def passes(texts: Sequence[ForcedText]) -> Iterator[list[ForcedText]]:
-    """The texts in order, as many at a time as one pass takes, so that memory does not grow with their number."""
+    """Split texts into groups for one pass each, so that memory does not grow with their number."""
     return batch_by_tokens(texts, lambda text: len(text.source or []) + len(text.target), PASS_TOKENS)
 
 
 @torch.inference_mode()
 def cross_weights(model: EncoderDecoder, texts: Sequence[ForcedText]) -> Float[np.ndarray, "B L H T S"]:
-    """The cross-attention weights of all layers, in one pass over these texts side by side."""
+    """Compute the cross-attention weights of all layers in one pass over these texts."""
     weights = Seen("cross_attention.weights")  # (B, H, T, S) of each layer
     teacher_force(model, texts, weights)
     return torch.stack([*weights.values()], dim=1).float().cpu().numpy()

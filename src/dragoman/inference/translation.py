@@ -1,4 +1,4 @@
-"""What a translator hands back, and how it is made of hypotheses: chosen, put together, and flagged."""
+"""Translations: the best hypotheses are chosen, joined into a line, restored and flagged."""
 
 import dataclasses
 import logging
@@ -29,11 +29,11 @@ from dragoman.tokenizing.words import words_written
 logger = logging.getLogger(__name__)
 
 DOUBTFUL_LOG_PROB = -2.0
-"""`doubtful_below` of a model that was not measured, and its lowest value. A mean of -2 is a probability of 13.5 % a
-token; below it stand loops and words without meaning.
+"""Default and lowest value of `doubtful_below`. A mean of -2 is a probability of 13.5 % per token; below it are loops
+and meaningless words.
 """
 DOUBTFUL_SHARE, MEASURED = 0.01, 100
-"""The share of translations of held-out text that are doubtful, and how many must be measured at least."""
+"""Share of the translations of held-out text that are doubtful, and minimum number of translations to measure it."""
 
 MEANINGS: dict[Flag, str] = {
     "split": "translated in several pieces, each by itself",
@@ -51,14 +51,16 @@ MEANINGS: dict[Flag, str] = {
     "language": "the source, or a sentence of it, is in another language than the model reads",
     "left": "a text of a document stays as it is, because its right translation is out of reach",
 }
-"""Each flag in plain words."""
+"""Descriptions of the flags."""
 HARMLESS = frozenset[Flag](("split", "copied"))
-"""Flags that say how a text was translated, not that its translation may be wrong."""
+"""Flags that do not mean that the translation may be wrong."""
 
 _LONGEST_LOOP = 8
+"""Maximum tokens of a run that counts as repeated."""
 _LOOPS = 4
-_LONGEST_NGRAM = 6
-_BETA = 2.0
+"""Number of repetitions that are flagged."""
+_LONGEST_NGRAM, _BETA = 6, 2.0
+"""Parameters of chrF."""
 
 
 @dataclass(frozen=True)
@@ -66,22 +68,22 @@ class Translation:
     """One text and its translation.
 
     Attributes:
-        log_prob: natural logarithm of the translation's probability; the sum of `token_log_probs`.
-        score: `log_prob` over length penalty, summed over the segments. It ranks the translations that a search finds;
-            those of minimum Bayes risk are ranked by their likeness to all samples, and this stays the model's view.
-        tokens: those of the translation as a person reads them, end symbols included.
-        token_log_probs: the natural logarithm of each token's probability.
-        flags: what a reader should know; see `MEANINGS`.
-        unknown_words: words of the source that the vocabulary does not hold.
-        alignment: (source word, target word) pairs in order, if `align` was asked for. Both count from 0 over the whole
-            line; each target word has at most one source word.
-        source_words, target_words: what these count: words, elided articles and punctuation marks, without pairs of
-            tags. Empty without `align`.
-        word_log_probs: of each target word, the lowest log-probability of its tokens; 0 of one that was copied.
-        rewritten: (as typed, as read) of each sentence that the model read in another form than it was typed in.
+        log_prob: natural logarithm of the translation's probability: the sum of `token_log_probs`.
+        score: `log_prob` divided by the length penalty, summed over the segments. A search ranks translations by it;
+            minimum Bayes risk ranks them by their similarity to all samples.
+        tokens: tokens of the translation in readable form, with end symbols.
+        token_log_probs: natural logarithm of each token's probability.
+        flags: remarks for the reader; see `MEANINGS`.
+        unknown_words: words of the source that are not in the vocabulary.
+        alignment: pairs (source word, target word) in order, if `align` was requested. Words are counted from 0 over
+            the whole line; a target word has at most one source word.
+        source_words, target_words: the words in these pairs: words, elided articles and punctuation marks, without
+            pairs of tags. Empty without `align`.
+        word_log_probs: for each target word the lowest log-probability of its tokens; 0 if the word was copied.
+        rewritten: (as typed, as read) for each sentence that was rewritten for the model.
         lost: names, numbers, signs and code of the source that are not in the translation.
-        unused_terms: terms of the source whose forms the translation lacks, or holds too seldom.
-        alternatives: the next best translations, best first, as many as were asked for.
+        unused_terms: terms of the source whose forms are missing from the translation, or too few.
+        alternatives: the next best translations, best first.
     """
 
     __repr__ = brief
@@ -105,25 +107,28 @@ class Translation:
 
 
 def doubtful_below(translations: Sequence[Translation]) -> float | None:
-    """The mean log-probability a token that nearly all of these translations of held-out text reach; None of too few.
-    Such a mean tells bad translations from good ones better than the unlikeliest tokens do (benchmarks/flags.py).
+    """Return the mean log-probability per token that nearly all of these translations of held-out text reach; None if
+    there are too few. This mean separates bad translations from good ones better than the least likely token does
+    (benchmarks/flags.py).
     """
-    means = [each.log_prob / len(each.tokens) for each in translations if each.tokens]
+    means = [translation.log_prob / len(translation.tokens) for translation in translations if translation.tokens]
     if len(means) < MEASURED:
         return None
     return max(DOUBTFUL_LOG_PROB, round(float(np.quantile(means, DOUBTFUL_SHARE)), 2))
 
 
-class Ways(NamedTuple):
-    """The chosen translations of a line, the best first: each has a hypothesis for every part that is translated."""
+class ChosenHypotheses(NamedTuple):
+    """The hypotheses that were chosen for a line."""
 
     line: Segment
-    ways: Sequence[tuple[Hypothesis, ...]]
+    alternatives: Sequence[tuple[Hypothesis, ...]]
+    """Translations of the line, best first: a hypothesis for every part that is translated."""
 
     @property
     def pairs(self) -> list[tuple[Segment, Hypothesis]]:
-        """The parts and their hypotheses, way after way."""
-        return [pair for way in self.ways for pair in zip(self.line.translated, way, strict=True)]
+        """All parts with their hypotheses, one alternative after another."""
+        parts = self.line.translated
+        return [pair for hypotheses in self.alternatives for pair in zip(parts, hypotheses, strict=True)]
 
 
 class TranslatedPart(NamedTuple):
@@ -149,25 +154,25 @@ class TranslatedPart(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """A hypothesis and what it is chosen by; more is better."""
+    """A hypothesis with its rating; higher is better."""
 
     value: float
     hypothesis: Hypothesis
 
 
 class Writer:
-    """Writes translations in the words of one model's tokenizers."""
+    """A writer of translations from the hypotheses of one model."""
 
     def __init__(self, tokenizers: Tokenizers, surface: Surface) -> None:
         self.tokenizers, self.surface = tokenizers, surface
         self.detector = LanguageDetector([surface.languages[0]])
 
     def text(self, ids: Sequence[int]) -> str:
-        """Ids as one line of text, as the model writes it."""
+        """Decode ids to one line of text, as the model writes it."""
         return one_line(self.tokenizers.target.decode(ids))[0]
 
     def settled_text(self, ids: Sequence[int]) -> str:
-        """The beginning of an unfinished text that no further token changes: all but the word it ends in."""
+        """Decode the part of an unfinished text that no further token changes: all but its last word."""
         text = self.text(ids)
         for i in range(len(text) - 1, 0, -1):
             if text[i].isspace() or (spaceless(text[i - 1]) and i < len(text) - 1):
@@ -175,35 +180,36 @@ class Writer:
         return ""
 
     def piece(self, segment: Segment, part: Hypothesis | None, links: SegmentLinks | None) -> TranslatedPart:
-        """Return a part of a line with its translation; with the placeholders that the search left out if the `links`
-        of its words are known.
-        """
+        """Return a part of a line with its translation. With `links`, missing placeholders are inserted."""
         written, cleaned = one_line(segment.typed if part is None else self.tokenizers.target.decode(part.tokens))
-        own = None if links is None else frozenset() if part is None else links[segment.text, part.tokens]
-        return TranslatedPart(segment, part, written, self.surface.restore_part(segment, written, own), cleaned)
+        own_links = None if links is None else frozenset() if part is None else links[segment.text, part.tokens]
+        return TranslatedPart(segment, part, written, self.surface.restore_part(segment, written, own_links), cleaned)
 
     def left_out(self, segment: Segment, part: Hypothesis) -> list[str]:
         """Return the placeholders of a segment that its translation lacks."""
         return self.surface.left_out(segment, self.text(part.tokens)) if segment.kept else []
 
-    def needs_links(self, ways: Ways, options: SearchOptions) -> bool:
+    def needs_links(self, chosen: ChosenHypotheses, options: SearchOptions) -> bool:
         """Return True if the words of these translations must be linked to those of their source."""
-        if options.align or ways.line.pairs:
+        if options.align or chosen.line.pairs:
             return True
         terms = compiled(options.terms)
         return any(
             self.left_out(segment, part) or (options.terms and terms.missing(segment.text, self.text(part.tokens)))
-            for segment, part in ways.pairs
+            for segment, part in chosen.pairs
         )
 
     def choose(
         self, hypotheses: Sequence[Sequence[Hypothesis]], options: SearchOptions
     ) -> list[tuple[Hypothesis, ...]]:
-        """One hypothesis for each segment, as often as asked for: the best, best first; or as drawn."""
+        """Choose the `n_best` translations of a line from the hypotheses of its segments, best first; samples in the
+        order in which they were drawn.
+        """
         if options.risk_samples is not None:
             return _combinations([least_risk(samples, self.text) for samples in hypotheses], options.n_best)
         if options.sampling is None:
-            rated = [[Rated(one.score(options.length_penalty), one) for one in beam] for beam in hypotheses]
+            exponent = options.length_penalty
+            rated = [[Rated(hypothesis.score(exponent), hypothesis) for hypothesis in beam] for beam in hypotheses]
             return _combinations(rated, options.n_best)
         return list(zip(*hypotheses, strict=True)) if hypotheses else [()]
 
@@ -214,8 +220,8 @@ class Writer:
         options: SearchOptions,
         links: SegmentLinks | None = None,
     ) -> Translation:
-        """Return the translation of a line: the first that was chosen, with the next best as alternatives. With
-        `links`, its words are aligned.
+        """Return the translation of a line: the first that was chosen, with the others as alternatives. With `links`,
+        missing placeholders are inserted, and words aligned if requested.
         """
         words = [word for part in line.translated for word in self._unknown_words(part)]
         unknown = tuple(dict.fromkeys(words))
@@ -223,7 +229,7 @@ class Writer:
         return dataclasses.replace(best, alternatives=tuple(others)) if others else best
 
     def _unknown_words(self, segment: Segment) -> list[str]:
-        """Return the words of a segment that the vocabulary lacks, as typed and without what is kept in them."""
+        """Return the words of a segment that are not in the vocabulary, as they were typed and without placeholders."""
         words = self.tokenizers.source.unknown_words(segment.text, segment.ids)
         parts = [part for word in words for part in re.split(ANY_PLACEHOLDER, word) if part]
         typed = [re.search(re.escape(part), segment.typed, re.IGNORECASE) for part in parts]
@@ -232,7 +238,7 @@ class Writer:
     def scored(
         self, source: str, target: str, labels: Sequence[int], log_probs: Sequence[float], exponent: float
     ) -> Translation:
-        """A given translation with the model's log-probabilities of its tokens."""
+        """Return a given translation with the model's log-probabilities of its tokens."""
         return Translation(
             source=source,
             text=target,
@@ -251,7 +257,7 @@ class Writer:
         options: SearchOptions,
         links: SegmentLinks | None,
     ) -> Translation:
-        """Return a line's translation that is made of these hypotheses."""
+        """Return the translation of a line from the hypotheses of its parts."""
         hypotheses = iter(parts)
         pieces = [self.piece(part, None if part.is_copied else next(hypotheses), links) for part in line.parts]
         if cleaned := sum(piece.cleaned for piece in pieces):
@@ -275,7 +281,7 @@ class Writer:
         return self._aligned(translation, line, pieces, joined) if options.align and links is not None else translation
 
     def _flags(self, translation: Translation, pieces: Sequence[TranslatedPart], options: SearchOptions) -> list[Flag]:
-        """Return the flags of a translation that is complete but for them."""
+        """Return the flags of a translation, besides those of its line."""
         translated = [(piece.segment, piece.part) for piece in pieces if piece.part is not None]
         least = DOUBTFUL_LOG_PROB if options.doubtful_below is None else options.doubtful_below
         flags: dict[Flag, bool] = {
@@ -293,7 +299,7 @@ class Writer:
     def _aligned(
         self, translation: Translation, line: Segment, pieces: Sequence[TranslatedPart], joined: Restored
     ) -> Translation:
-        """Return a translation with the links and log-probabilities of its words."""
+        """Return a translation with links and log-probabilities of its words."""
         return dataclasses.replace(
             translation,
             alignment=tuple(sorted(joined.links or ())),
@@ -303,7 +309,7 @@ class Writer:
         )
 
     def _word_log_probs(self, prefix: str, pieces: Sequence[TranslatedPart]) -> tuple[float, ...]:
-        """Return the lowest log-probability of each word of a line, whose pieces follow the prefix."""
+        """Return the lowest log-probability of the tokens of each word in a line: a prefix and pieces."""
         texts = [prefix, *(piece.restored.text for piece in pieces)]
         line = join(texts)
         _, *places = places_in_line(line, texts)
@@ -311,19 +317,17 @@ class Writer:
         for piece, numbers in zip(pieces, places, strict=True):
             if (part := piece.part) is None:
                 continue
-            put = matching_words(piece.written, piece.restored.text)
+            restored = matching_words(piece.written, piece.restored.text)
             for place, word in enumerate(words_written(self.tokenizers.target, part.tokens, piece.written)):
-                if place in put and word.first < word.last:
-                    number = numbers[put[place]]
+                if place in restored and word.first < word.last:
+                    number = numbers[restored[place]]
                     lowest[number] = min(lowest[number], *part.log_probs[word.first : word.last])
         return tuple(lowest)
 
 
 def least_risk(samples: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> list[Rated]:
-    """One sample of each different text with its mean chrF against all samples, the best first: minimum Bayes risk
-    (Eikema and Aziz 2020).
-
-    Of samples with the same text the likeliest stands for them; of texts with the same value the likeliest comes first.
+    """Score each different text by its mean chrF against all samples, best first: minimum Bayes risk (Eikema and Aziz
+    2020). A text is represented by its most likely sample, which also decides ties.
     """
     texts = [text(sample.tokens) for sample in samples]
     times = Counter(texts)
@@ -334,17 +338,18 @@ def least_risk(samples: Sequence[Hypothesis], text: Callable[[Sequence[int]], st
 
 
 def _combinations(choices: Sequence[Sequence[Rated]], wanted: int) -> list[tuple[Hypothesis, ...]]:
-    """The best ways to take one hypothesis for each segment, by the sum of their values, best first."""
-    ways: list[tuple[float, tuple[Hypothesis, ...]]] = [(0.0, ())]
+    """Return the combinations of one hypothesis per segment with the highest sums of values, best first."""
+    best: list[tuple[float, tuple[Hypothesis, ...]]] = [(0.0, ())]
     for rated in choices:
-        longer = [(total + value, way, hypothesis) for total, way in ways for value, hypothesis in rated]
-        best = sorted(longer, key=lambda one: -one[0])[:wanted]
-        ways = [(total, (*way, hypothesis)) for total, way, hypothesis in best]
-    return [way for _, way in ways]
+        longer = [(total + value, chosen, hypothesis) for total, chosen in best for value, hypothesis in rated]
+        longer = sorted(longer, key=lambda combination: -combination[0])[:wanted]
+        best = [(total, (*chosen, hypothesis)) for total, chosen, hypothesis in longer]
+    return [chosen for _, chosen in best]
 
 
 def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
-    """Whether some run of tokens repeats in the target four times or more, and more often than in its source.
+    """Return True if a run of tokens occurs four times or more in a row in the target, and more often than in its
+    source.
 
     >>> repeats([5, 6], [7, 8, 7, 8, 7, 8, 7, 8]), repeats([5, 5, 5, 5], [7, 7, 7, 7])
     (True, False)
@@ -354,7 +359,7 @@ def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
 
 
 def most_loops(tokens: Sequence[int]) -> int:
-    """How often a run of up to eight tokens follows itself at most, the first time included."""
+    """Return the maximum number of times that a run of up to eight tokens occurs in a row."""
     best = min(len(tokens), 1)
     for size in range(1, min(_LONGEST_LOOP, len(tokens) // 2) + 1):
         same = 0
@@ -368,15 +373,15 @@ def most_loops(tokens: Sequence[int]) -> int:
 
 
 def chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-    """The sentence chrF of sacreBLEU (Popović 2015: characters without spaces, n-grams up to 6, beta 2) of each text
-    (row), 0 to 100, with each text (column) as its reference.
+    """Compute the sentence chrF of sacreBLEU (Popović 2015: characters without spaces, n-grams up to 6, beta 2), from 0
+    to 100, of each text (row) with each text (column) as its reference.
     """
     bare = ["".join(text.split()) for text in texts]
     precision, recall, orders = (np.zeros((len(bare), len(bare))) for _ in range(3))
     for n in range(1, _LONGEST_NGRAM + 1):
         shared = _shared_ngrams(bare, n)
         count = shared.diagonal()
-        both = (count[:, None] > 0) & (count > 0)  # an order that one text is too short for counts for neither
+        both = (count[:, None] > 0) & (count > 0)  # an n counts only if both texts have n-grams
         precision += np.divide(shared, count[:, None], where=both, out=np.zeros_like(shared))
         recall += np.divide(shared, count, where=both, out=np.zeros_like(shared))
         orders += both
@@ -386,10 +391,10 @@ def chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
 
 
 def _shared_ngrams(texts: Sequence[str], n: int) -> Float[np.ndarray, "N N"]:
-    """How many n-grams each two texts share; each with itself, how many it has.
+    """Count the n-grams that every two texts share; the diagonal holds the number of n-grams of each text.
 
-    The first "e" of a text, its second and so on are things of their own, which a text has or has not. So the sum over
-    n-grams of the smaller count is a product of matrices of ones and zeros.
+    Texts share the smaller count of every n-gram. If the first "e" of a text, the second "e" and so on are different
+    features, which a text has or not, the sum of these counts is a product of matrices of ones and zeros.
     """
     column: dict[tuple[str, int], int] = {}
     columns: list[list[int]] = []

@@ -92,7 +92,7 @@ def fine_tune(
     starts = (plan.start, find_model(result.folder))
     translators = [Translator.load(folder, options.device, progress=options.progress) for folder in starts]
     language = translators[1].options.target_language
-    translators[0].options = translators[0].options.but(target_language=language)
+    translators[0] = translators[0].with_options(target_language=language)
     before, after = (
         _score(translator, tests, word, options.progress)
         for translator, word in zip(translators, (BEFORE, AFTER), strict=True)

@@ -225,7 +225,7 @@ class _TranslatedLine:
         starts = [(*beginning, further) for beginning in beginnings]
         requests = self._translator.requests.continued(starts, options)
         requests = [replace(request, stops=stops) for request in requests]
-        n_best_lists = self._translator.found(requests, options)
+        n_best_lists = self._translator.search.hypotheses(requests, options)
         return [hypothesis for n_best in n_best_lists for hypothesis in n_best]
 
     def _word(self, segment: Segment, before: str, start: int, hypothesis: Hypothesis) -> OtherWord | None:

@@ -128,7 +128,7 @@ class Service:
             began = time.monotonic()
             try:
                 translator = Translator.load(model.path, device, precision, progress=False, threads=threads)
-                translator.options = translator.options.but(terms=self.terms)
+                translator = translator.with_options(terms=self.terms)
                 options = translator.options
                 target = next(iter(translator.target_languages.ids), None)
                 translator.translate(["Hello, world."], options, progress=False, align=True, target_language=target)
@@ -369,7 +369,7 @@ class Service:
 def _shared(translator: Translator) -> SharedSearch:
     options = translator.options
     # One engine on all threads: two were slower with 64 clients, because they waited for Python's lock.
-    return SharedSearch(lambda inbox: translator.engine(options, inbox=inbox))
+    return SharedSearch(lambda inbox: translator.search.engine(options, inbox=inbox))
 
 
 @contextmanager

@@ -239,12 +239,10 @@ def find_base(folder: Path, adapter: Adapter) -> Path:
             f"{folder} is an adapter of {adapter.base}, which is not there; put that model back, or merge both where "
             f"they are now: dragoman merge {folder} --base BASE --to FOLDER"
         )
-    fitting = (place for place in models if _holds_weights(place, adapter.sha256))
-    return next(fitting, models[0])
-
-
-def _holds_weights(folder: Path, sha256: str) -> bool:
-    return (folder / MANIFEST).is_file() and listed_hash(folder, WEIGHTS) == sha256
+    for place in models:
+        if (place / MANIFEST).is_file() and listed_hash(place, WEIGHTS) == adapter.sha256:
+            return place
+    return models[0]
 
 
 def default_card(languages: Languages | None, config: ModelConfig, origin: str = "") -> str:
