@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,7 +15,8 @@ import dragoman
 from dragoman import errors
 from dragoman.cli import console
 from dragoman.cli.bars import Bars, state_of
-from dragoman.cli.main import app, main
+from dragoman.cli.from_settings import build
+from dragoman.cli.main import COMMANDS, main
 from dragoman.cli.screen import open_screen
 from dragoman.cli.train import show_demo_scores
 from dragoman.cli.work import Work
@@ -42,7 +42,7 @@ def type_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
 
 
 def test_commands_are_the_public_functions() -> None:
-    functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    functions = {command.__name__ for command in COMMANDS}
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
         *("doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
@@ -53,13 +53,11 @@ def test_commands_are_the_public_functions() -> None:
 
 
 def test_every_option_of_every_command_is_explained() -> None:
-    from typer.main import get_command
-
-    group: Any = get_command(app)
-    for name, command in group.commands.items():
-        assert command.help, name
+    for function in COMMANDS:
+        command = build(function)
+        assert command.help, function
         unexplained = [parameter.name for parameter in command.params if not getattr(parameter, "help", None)]
-        assert not unexplained, f"{name}: {unexplained}"
+        assert not unexplained, f"{command.name}: {unexplained}"
 
 
 # Mistakes

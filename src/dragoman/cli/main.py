@@ -5,15 +5,17 @@ import sys
 import time
 import warnings
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import dragoman
 from dragoman import system
 from dragoman.cli.console import complain, say_last, write
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
+from dragoman.cli.from_settings import build, name_only
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.predict import generate, predict
@@ -32,20 +34,35 @@ REFUSED_BY_THE_SYSTEM = {
 LONGEST_NAME = 100
 """How much of a file's name is shown, because a whole text may have been given in its place."""
 
+# --help keeps this order, that of a model's life. A command has the name of its function, with hyphens.
+COMMANDS = (
+    *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
+    *(evaluate, score, explain, embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings),
+    doctor,
+)
+
+
+class Commands(TyperGroup):
+    """All commands. Only the one that is called is built."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for function in COMMANDS:
+            self.add_command(name_only(function))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the name of the command that is called, the command, and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and command.callback and build(command.callback), rest
+
+
 app = typer.Typer(
     name="dragoman",
+    cls=Commands,
     help="Train, run, judge and understand your own Transformer: it translates, labels texts or words, or writes.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-
-# --help keeps this order, that of a model's life. A command has the name of its function, with hyphens.
-for command in (
-    *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
-    *(evaluate, score, explain, embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings),
-    doctor,
-):
-    app.command()(command)
 
 
 def show_version(wanted: bool) -> None:

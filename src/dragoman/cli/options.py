@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dragoman.cli.from_settings import Setting
 from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError
 from dragoman.formats.registry import DATA_SUFFIXES
@@ -44,7 +45,6 @@ Set = Annotated[
         "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated. `dragoman settings` lists them."
     ),
 ]
-LanguageCode = Annotated[str | None, typer.Option(help="Language code, as in en.", show_default="from the names")]
 Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name. Nothing is deleted.")]
 Anyway = Annotated[
@@ -54,24 +54,14 @@ Anyway = Annotated[
         help="Resume even if the machine has changed (the weights will differ) or the data (the run keeps its own).",
     ),
 ]
-BeamSize = Annotated[
-    int | None,
-    typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="the model's own, usually 4"),
-]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(
-        help="Exponent of the length penalty; a higher one favours longer translations.",
-        show_default="the model's own, usually 0.6",
-    ),
-]
-TargetLanguage = Annotated[
-    str | None,
-    typer.Option(
-        help="The language to translate into, for a model that has several; as fra for its tag >>fra<<.",
-        show_default="as each text's tag says",
-    ),
-]
+SEARCH, GENERATION = "dragoman.inference.options:SearchOptions", "dragoman.inference.options:GenerateOptions"
+BeamSize = Annotated[Any, Setting(SEARCH, "beam_size", "the model's own, usually {}")]
+LengthPenalty = Annotated[Any, Setting(SEARCH, "length_penalty", "the model's own, usually {}")]
+TargetLanguage = Annotated[Any, Setting(SEARCH, "target_language", "as each text's tag says")]
+Raw = Annotated[Any, Setting(SEARCH, "raw")]
+Protect = Annotated[Any, Setting(SEARCH, "protect")]
+NBest = Annotated[Any, Setting(SEARCH, "n_best")]
+Align = Annotated[Any, Setting(SEARCH, "align")]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
 Precision = Annotated[
     Literal["auto", "float32", "bf16", "int8"],
@@ -95,13 +85,6 @@ Verbose = Annotated[
     bool,
     typer.Option("--verbose", "-v", help="Show also signatures of scores, and in training each choice and sample."),
 ]
-
-
-def minutes_unless(default: str) -> Any:
-    """Return the option for minutes of training, whose `default` is in words."""
-    return typer.Option(
-        help="Minutes of training, converted to a number of steps before it begins.", show_default=default
-    )
 
 
 def search_overrides(

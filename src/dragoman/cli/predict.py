@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import dragoman
 from dragoman.cli.console import as_json, note, visible, write, write_pieces, write_text
-from dragoman.cli.options import Device, Format, Model, Precision, Quiet, Texts, Threads, keywords
+from dragoman.cli.from_settings import Setting
+from dragoman.cli.options import GENERATION, Device, Format, Model, Precision, Quiet, Texts, Threads, keywords
 from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.errors import ConfigError, DataError
@@ -108,24 +109,14 @@ def generate(
             show_default="standard input",
         ),
     ] = None,
-    tokens: Annotated[int | None, typer.Option(help="Maximum number of tokens to write.", show_default="200")] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="Below 1 favours likely tokens; 0 always takes the likeliest.", show_default="0.8"),
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Sample only from this many of the likeliest tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Sample only from the likeliest tokens that together have this probability.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed for sampling.", show_default="1")] = None,
-    samples: Annotated[int | None, typer.Option(help="Number of texts to write.", show_default="1")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="A text at which writing ends; may be repeated.")] = None,
-    context: Annotated[
-        int | None,
-        typer.Option(
-            help="Maximum number of tokens of the text so far that the model sees.", show_default="as in training"
-        ),
-    ] = None,
+    tokens: Annotated[Any, Setting(GENERATION, "tokens")] = None,
+    temperature: Annotated[Any, Setting(GENERATION, "temperature")] = None,
+    top_k: Annotated[Any, Setting(GENERATION, "top_k")] = None,
+    top_p: Annotated[Any, Setting(GENERATION, "top_p")] = None,
+    seed: Annotated[Any, Setting(GENERATION, "seed")] = None,
+    samples: Annotated[Any, Setting(GENERATION, "samples")] = None,
+    stop: Annotated[Any, Setting(GENERATION, "stop")] = None,
+    context: Annotated[Any, Setting(GENERATION, "context", "as in training")] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:

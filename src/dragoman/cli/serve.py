@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dragoman.cli.console import as_json, note, write, write_table
+from dragoman.cli.from_settings import Setting
 from dragoman.cli.options import Device, Precision, Quiet, Threads
 from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError, missing_extra
@@ -36,10 +37,7 @@ def serve(
         Path | None, typer.Option(help="Answer only those who have a key of this file.", show_default="anybody")
     ] = None,
     open_to_all: Annotated[bool, typer.Option("--open", help="Let anybody who reaches --host use the server.")] = False,
-    requests_a_minute: Annotated[
-        int | None,
-        typer.Option(min=1, help="Most requests of one key, or without keys of one address.", show_default="any"),
-    ] = None,
+    requests_a_minute: Annotated[Any, Setting("dragoman.serving.limits:Limits", "requests_a_minute", "any")] = None,
     allow_origin: Annotated[
         Names, typer.Option(help="Another site whose scripts may use the server, as https://example.org; repeatable.")
     ] = None,

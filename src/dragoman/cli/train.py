@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ import dragoman
 from dragoman import system
 from dragoman.cli.console import note, write, write_result, write_table
 from dragoman.cli.evaluate import show_meaning, show_scores
+from dragoman.cli.from_settings import Setting
 from dragoman.cli.options import (
     Anyway,
     Data,
@@ -23,7 +24,6 @@ from dragoman.cli.options import (
     Folder,
     Format,
     Fresh,
-    LanguageCode,
     Model,
     Quiet,
     Ray,
@@ -32,7 +32,6 @@ from dragoman.cli.options import (
     Threads,
     Verbose,
     keywords,
-    minutes_unless,
     one_or_two,
     typed,
 )
@@ -68,6 +67,9 @@ USES = {
 }
 """What to do with a finished run, by its task."""
 
+DATA, START = "dragoman.text.settings:DataSettings", "dragoman.runs.recipe:StartSettings"
+TOKENIZER, TRAINING = "dragoman.tokenizing.settings:TokenizerSettings", "dragoman.training.settings:TrainSettings"
+"""Schemas of options."""
 TEST_SETS = {"test": "known patterns", "new_patterns": "new patterns"}
 """What the test sets of the phrasebook test."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only prepare the text, and estimate steps, memory and time.")]
@@ -92,12 +94,9 @@ log = logging.getLogger(__name__)
 def prepare_data(
     data: Data,
     folder: Folder,
-    source_language: LanguageCode = None,
-    target_language: LanguageCode = None,
-    encoding_errors: Annotated[
-        Literal["strict", "replace"],
-        typer.Option(help="Whether text that is not UTF-8 is an error (strict) or repaired (replace)."),
-    ] = "strict",
+    source_language: Annotated[Any, Setting(DATA, "source_language", "from the names")] = None,
+    target_language: Annotated[Any, Setting(DATA, "target_language", "from the names")] = None,
+    encoding_errors: Annotated[Any, Setting(DATA, "encoding_errors")] = None,
     overrides: Set = None,
     ray: Ray = None,
     output_format: Format = "text",
@@ -130,20 +129,15 @@ def prepare_data(
 def train_tokenizer(
     data: Data,
     folder: Folder,
-    kind: Annotated[
-        Literal["bpe", "unigram", "byte_bpe", "character", "word", "spacy"],
-        typer.Option(help="How text is cut into tokens."),
-    ] = "bpe",
-    vocabulary_size: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens in a vocabulary.", show_default="8,000; words: all")
-    ] = None,
+    kind: Annotated[Any, Setting(TOKENIZER, "kind")] = None,
+    vocabulary_size: Annotated[Any, Setting(TOKENIZER, "vocabulary_size", "8,000; words: all")] = None,
     overrides: Set = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn a vocabulary from parallel text, or from the training side of prepared data, and save it."""
     from dragoman.config import choose
     from dragoman.text.settings import ReadingSettings, reading_overrides
-    from dragoman.tokenizing.training import TokenizerSettings
+    from dragoman.tokenizing.settings import TokenizerSettings
 
     progress = open_screen(quiet)
     of_text, others = reading_overrides(overrides or ())
@@ -167,7 +161,7 @@ def train(
     anyway: Anyway = False,
     device: Device = "auto",
     threads: Threads = None,
-    minutes: Annotated[float | None, minutes_unless("30; of labelled text 20 epochs")] = None,
+    minutes: Annotated[Any, Setting(TRAINING, "minutes", "30; of labelled text 20 epochs")] = None,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -291,31 +285,11 @@ def fine_tune(
     anyway: Anyway = False,
     device: Device = "auto",
     threads: Threads = None,
-    minutes: Annotated[float | None, minutes_unless("6 epochs; more of little text")] = None,
-    freeze: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Keep a part as it is: encoder, decoder.0, embeddings, norms, 'all but cross_attention' …; may be "
-            "repeated."
-        ),
-    ] = None,
-    lora: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="RANK", help="Train only adapters of this rank, into an adapter folder."),
-    ] = None,
-    mix_rate: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=0.99,
-            help="Share of the model's old data in the text that it sees, so that it forgets little.",
-            show_default="0.5, if that data is there",
-        ),
-    ] = None,
-    mix_data: Annotated[
-        Path | None,
-        typer.Option(help="The old data, a folder of prepared data.", show_default="that of the model's run"),
-    ] = None,
+    minutes: Annotated[Any, Setting(TRAINING, "minutes", "6 epochs; more of little text")] = None,
+    freeze: Annotated[Any, Setting("dragoman.training.settings:TuningSettings", "freeze")] = None,
+    lora: Annotated[Any, Setting("dragoman.model.config:LoraSettings", "rank", "no adapters", metavar="RANK")] = None,
+    mix_rate: Annotated[Any, Setting(START, "mix_rate", "0.5, if that data is there")] = None,
+    mix_data: Annotated[Any, Setting(START, "mix_data", "that of the model's run")] = None,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -350,7 +324,7 @@ def gain(before: "Evaluation", after: "Evaluation") -> str:
 
 
 def demo(
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps of training.", show_default="2,000")] = None,
+    steps: Annotated[Any, Setting(TRAINING, "steps", "2,000")] = None,
     runs: Runs = Path("runs"),
     threads: Threads = None,
     quiet: Quiet = False,
