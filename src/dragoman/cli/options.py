@@ -93,46 +93,53 @@ def search_overrides(
     settings: Sequence[str] | None,
     target_language: str | None = None,
 ) -> list[str]:
-    """How to search, as `dotted.key=value`."""
+    """Return the settings of a search as `dotted.key=value`."""
     from dragoman.config import as_overrides
+
+    refuse_beam_of_samples(beam_size, settings or ())
+    search = {"beam_size": beam_size, "length_penalty": length_penalty, "target_language": target_language}
+    return as_overrides({f"decode.{name}": value for name, value in search.items()}, settings or ())
+
+
+def refuse_beam_of_samples(beam_size: int | None, overrides: Sequence[str]) -> None:
+    """Refuse a beam together with settings that draw samples."""
     from dragoman.inference.options import DRAWS
 
-    drawn = [text for text in settings or () if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
-    if drawn and (beam_size or 1) > 1:
-        raise ConfigError(f"{drawn[0]} draws samples and --beam-size {beam_size} searches; leave one of them out")
-    options = {
-        "decode.beam_size": beam_size,
-        "decode.length_penalty": length_penalty,
-        "decode.target_language": target_language,
-    }
-    return as_overrides(options, settings or ())
+    samples = [text for text in overrides if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
+    if samples and (beam_size or 1) > 1:
+        raise ConfigError(f"{samples[0]} draws samples and --beam-size {beam_size} searches; leave one of them out")
 
 
-def keywords(options: Mapping[str, Any], *others: str) -> dict[str, Any]:
-    """The options of a command that were given, but for `others`, as keywords of the public function that it calls; and
-    where that reports to.
+def keywords(options: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
+    """Return the options that have a value, without those `excluded`, as keywords of a public function; and where it
+    reports its progress.
     """
-    left_out = {"quiet", "verbose", *others}
-    given = {name: value for name, value in options.items() if value not in (None, []) and name not in left_out}
-    return {**given, "progress": open_screen(options["quiet"], options.get("verbose", False))}
+    excluded = ("quiet", "verbose", *excluded)
+    values = {name: value for name, value in options.items() if value not in (None, []) and name not in excluded}
+    return {**values, "progress": open_screen(options["quiet"], options.get("verbose", False))}
 
 
 def on_workers(
     device: str, precision: str, threads: int | None, adapter: Path | None, overrides: Sequence[str], **settings: Any
 ) -> dict[str, Any]:
-    """How each process of a cluster loads a model and searches, as keywords."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    loading = {"device": device, "precision": precision, "threads": threads or 1, "overrides": overrides}
-    return {**loading, "adapter": adapter and str(adapter), "settings": given}
+    """Return keywords that say how each process of a cluster loads a model and searches."""
+    return {
+        "device": device,
+        "precision": precision,
+        "threads": threads or 1,
+        "adapter": adapter and str(adapter),
+        "overrides": overrides,
+        "settings": {name: value for name, value in settings.items() if value is not None},
+    }
 
 
 def typed(path: Path | str | None) -> str:
-    """A path as it was typed: of `s3://…`, pathlib takes one slash away."""
+    """Return a path as it was typed; pathlib removes one slash of `s3://…`."""
     return re.sub(r"^([a-z][a-z0-9+]+):/(?!/)", r"\1://", str(path))
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:
-    """The address of one file, or of two aligned ones."""
+    """Return the address of one file, or of two aligned ones."""
     if len(data) > 2:
         raise ConfigError(
             f"DATA is one file, or two that are aligned line by line, but {len(data)} names were given; name many "
