@@ -65,23 +65,23 @@ USES = {
         "start a classifier or tagger from it: dragoman train LABELLED_TEXT --set start.model={run}",
     ),
 }
-"""What to do with a finished run, by its task."""
+"""Advice after a finished run, by its task."""
 
 DATA, START = "dragoman.text.settings:DataSettings", "dragoman.runs.recipe:StartSettings"
 TOKENIZER, TRAINING = "dragoman.tokenizing.settings:TokenizerSettings", "dragoman.training.settings:TrainSettings"
 """Schemas of options."""
 TEST_SETS = {"test": "known patterns", "new_patterns": "new patterns"}
-"""What the test sets of the phrasebook test."""
+"""Content of the phrasebook's test sets."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only prepare the text, and estimate steps, memory and time.")]
 SAMPLES = 6
 FINISHED = Path(dragoman.__file__).parent / "inference" / "phrasebook"
 """The model that ships, made by ``tools/make_model.py``."""
-SAID = (
+DEMO_TEXTS = (
     "Where is the station? I would like two coffees.",
     "Could you speak more slowly, please?",
     "I have lost my passport. Can you help me?",
 )
-"""What both models of the demo translate."""
+"""Texts that both models of the demo translate."""
 NEXT = (
     "Next, with your own text: a FILE that has a sentence and its translation on each line (.tsv, .csv, .jsonl)",
     "  dragoman train FILE --minutes 30      trains a translator on it and scores it",
@@ -140,9 +140,9 @@ def train_tokenizer(
     from dragoman.tokenizing.settings import TokenizerSettings
 
     progress = open_screen(quiet)
-    of_text, others = reading_overrides(overrides or ())
-    settings = choose(TokenizerSettings, "tokenizer", others, kind=kind, vocabulary_size=vocabulary_size)
-    reading = choose(ReadingSettings, "data", of_text)
+    reading_settings, tokenizer_settings = reading_overrides(overrides or ())
+    settings = choose(TokenizerSettings, "tokenizer", tokenizer_settings, kind=kind, vocabulary_size=vocabulary_size)
+    reading = choose(ReadingSettings, "data", reading_settings)
     result = dragoman.train_tokenizer(one_or_two(data), folder, settings, reading, progress)
     sides = ["both"] if result.tokenizers.joint else ["source", "target"]
     rows = [
@@ -172,7 +172,7 @@ def train(
     ] = None,
     task: Annotated[
         Literal["translate", "language_model", "classify", "tag", "fill"] | None,
-        typer.Option(help="What is learnt from the text.", show_default="by the form of the text"),
+        typer.Option(help="Task that is learned from the text.", show_default="by the form of the text"),
     ] = None,
     dry_run: DryRun = False,
     seeds: Annotated[
@@ -203,13 +203,13 @@ def train(
 
 
 def show_run(result: "RunResult") -> None:
-    """Shows the curves and scores of a run, and what to do with it."""
+    """Show the curves and scores of a run, and advice."""
     show_curves(result.folder)
     if result.evaluations:
         show_scores(result.evaluations)
         show_meaning(result.evaluations)
     else:
-        show_kept_scores(result.folder)
+        show_stored_scores(result.folder)
     for use in USES[result.task]:
         note(use.format(run=result.folder))
     note(f"train it further: dragoman train {result.folder} --more --minutes 30")
@@ -222,15 +222,15 @@ def show_curves(run: Path) -> None:
         note(line)
 
 
-def show_kept_scores(run: Path) -> None:
-    """The scores in the folder of a run that was finished before."""
-    if system.rank() == 0 and (kept := kept_scores(run)):
-        show_scores(kept)
-        show_meaning([each for each in kept if not each.system.startswith("before")])
+def show_stored_scores(run: Path) -> None:
+    """Show the stored scores of a run that was finished before."""
+    if system.rank() == 0 and (evaluations := read_stored_scores(run)):
+        show_scores(evaluations)
+        show_meaning([evaluation for evaluation in evaluations if not evaluation.system.startswith("before")])
 
 
-def kept_scores(run: Path) -> "tuple[StoredEvaluation, ...]":
-    """What a run's `scores.json` holds, if any. A damaged file is only a warning, because the run is whole."""
+def read_stored_scores(run: Path) -> "tuple[StoredEvaluation, ...]":
+    """Read a run's `scores.json`, if any. A damaged file is only a warning, because the run itself is complete."""
     from dragoman.evaluating.scores import read_baselines, read_evaluations
     from dragoman.run_folder import RunFolder
 
@@ -305,7 +305,7 @@ def fine_tune(
         show_meaning(result.after)
         write(f"BLEU before and after: {', '.join(map(gain, result.before, result.after))}")
     else:
-        show_kept_scores(result.folder)
+        show_stored_scores(result.folder)
     note(f'translate with it: dragoman translate {result.folder} "..."')
     if any("old test" in evaluation.system for evaluation in result.after):
         note(f"forget less of the old text: dragoman average {model} {result.folder} --to FOLDER")
@@ -314,12 +314,12 @@ def fine_tune(
 
 
 def gain(before: "Evaluation", after: "Evaluation") -> str:
-    """What fine-tuning changed on one test set."""
+    """Return the BLEU scores before and after fine-tuning on one test set."""
     from dragoman.evaluating.metrics import not_comparable
 
     scores = before.scores["bleu"], after.scores["bleu"]
-    ways = not_comparable(scores)
-    doubt = f" (not comparable: {ways})" if ways else ""
+    reasons = not_comparable(scores)
+    doubt = f" (not comparable: {reasons})" if reasons else ""
     return f"{after.system.split()[1]} {scores[0].printed} -> {scores[1].printed}{doubt}"
 
 
@@ -329,15 +329,15 @@ def demo(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Translate with a finished English-Italian model, train one beside it, then translate what you type."""
+    """Translate with a finished English-Italian model, train a second one, then translate what you type."""
     from dragoman.evaluating.references import own_test_pairs
     from dragoman.text.phrasebook import words
     from dragoman.text.prepared import read_split
 
     progress = open_screen(quiet)
     finished = dragoman.Translator.load(FINISHED, precision="float32", progress=progress, threads=threads)
-    answers = [translation.text for translation in finished.translate(SAID)]
-    write_table(["English", "the finished model"], list(zip(SAID, answers, strict=True)))
+    answers = [translation.text for translation in finished.translate(DEMO_TEXTS)]
+    write_table(["English", "the finished model"], list(zip(DEMO_TEXTS, answers, strict=True)))
     note("now a model like it is trained here")
     overrides = [f"train.steps={steps}"] if steps else []
     run = dragoman.train("phrasebook", overrides=overrides, runs=runs, threads=threads, progress=progress).folder
@@ -351,8 +351,8 @@ def demo(
         write()
         work.compare(source, target)
     write()
-    trained = [translation.text for translation in translator.translate(SAID)]
-    write_table(["English", "finished model", "your model"], list(zip(SAID, answers, trained, strict=True)))
+    trained = [translation.text for translation in translator.translate(DEMO_TEXTS)]
+    write_table(["English", "finished model", "your model"], list(zip(DEMO_TEXTS, answers, trained, strict=True)))
     if sys.stdin.isatty():
         write()
         with suppress(KeyboardInterrupt):  # another way to end the conversation
@@ -362,14 +362,14 @@ def demo(
 
 
 def show_demo_scores(run: Path) -> None:
-    """The scores of a run on the phrasebook, named by what each test set tests."""
+    """Show the scores of a run on the phrasebook, named by the content of the test sets."""
     from dragoman.evaluating.scores import StoredTestSet
 
-    kept = {scored.test.stem: scored for scored in kept_scores(run)}
-    named = [
-        kept[stem].model_copy(update={"system": name, "test": StoredTestSet(name=name)})
+    stored = {evaluation.test.stem: evaluation for evaluation in read_stored_scores(run)}
+    evaluations = [
+        stored[stem].model_copy(update={"system": name, "test": StoredTestSet(name=name)})
         for stem, name in TEST_SETS.items()
-        if stem in kept
+        if stem in stored
     ]
-    show_scores(named)
-    show_meaning(named)
+    show_scores(evaluations)
+    show_meaning(evaluations)
