@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import quantiles
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -266,44 +266,27 @@ def score(
         check_output(output, *(reading.files if reading else ()))
     pairs = typed_pairs() if reading is None else reading
     scored = dragoman.score(model, pairs, overrides, device, precision, threads, progress, adapter, **search)
-    note_scored(write_scored(scored, line_of, output), at_least)
-
-
-class ScoredCounts(NamedTuple):
-    """Counts of scored pairs."""
-
-    means: "array[float]"
-    """Mean log-probability per token of each pair that has a score."""
-    problems: int
-    """Number of pairs without a score."""
-    kept: int
-    """Number of pairs that were written."""
+    write_scored(scored, line_of, output, at_least)
 
 
 def write_scored(
-    pairs: "Iterable[ScoredPair]", line_of: "Callable[[ScoredPair], str]", output: Path | None
-) -> ScoredCounts:
-    """Write the line of every pair that has one."""
+    scored: "Iterable[ScoredPair]",
+    line_of: "Callable[[ScoredPair], str]",
+    output: Path | None,
+    at_least: float | None,
+) -> None:
+    """Write the line of every pair that has one, and sum up the scores in notes."""
     means = array("d")
     kept = problems = 0
     with writer(output) as write_lines:
-        for pair in pairs:
-            mean = pair.mean_log_prob
-            if mean is None:
-                problems += 1
-                if problems <= NAMED:
-                    log.warning("%s has no score: %s", pair.origin, pair.problem)
-            else:
-                means.append(mean)
+        for pair in scored:
+            if pair.mean_log_prob is not None:
+                means.append(pair.mean_log_prob)
+            elif (problems := problems + 1) <= NAMED:
+                log.warning("%s has no score: %s", pair.origin, pair.problem)
             if line := line_of(pair):
                 kept += 1
                 write_lines(line)
-    return ScoredCounts(means, problems, kept)
-
-
-def note_scored(counts: ScoredCounts, at_least: float | None) -> None:
-    """Sum up the scores in notes."""
-    means, problems, kept = counts
     pairs = len(means) + problems
     if problems:
         fate = "are dropped" if at_least is not None else "are written without figures"

@@ -3,7 +3,6 @@
 A command is built only when it is called, because schemas load pydantic, and `dragoman --help` does not.
 """
 
-import inspect
 from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -20,28 +19,22 @@ class Setting(NamedTuple):
     field: str
     default: str = "{}"
     """The default in words; `{}` becomes that of the field."""
-    metavar: str | None = None
 
     def annotation(self) -> Any:
         """Return the annotation that Typer reads. Without the option, the value is None."""
         module, _, schema = self.schema.partition(":")
         field = getattr(import_module(module), schema).model_fields[self.field]
         kind = command_line_type(field.annotation)
-        is_flag, is_list = kind is bool, get_origin(kind) is list
-        has_default = self.default != "{}" or (not is_flag and field.default not in (None, ()))
+        has_default = self.default != "{}" or (kind is not bool and field.default not in (None, ()))
+        meaning = " ".join(field.description.split()).partition(". ")[0].removesuffix(".")
         option = typer.Option(
-            *([f"--{self.field.replace('_', '-')}"] if is_flag else []),  # without --no-…
-            help=first_sentence(field.description) + (" May be repeated." if is_list else ""),
+            *([f"--{self.field.replace('_', '-')}"] if kind is bool else []),  # without --no-…
+            help=f"{meaning}. May be repeated." if get_origin(kind) is list else f"{meaning}.",
             min=next((bound.ge for bound in field.metadata if hasattr(bound, "ge")), None),
             max=next((bound.le for bound in field.metadata if hasattr(bound, "le")), None),
-            metavar=self.metavar,
             show_default=has_default and self.default.format(field.default),
         )
         return Annotated[kind | None, option]
-
-
-def first_sentence(text: str) -> str:
-    return " ".join(text.split()).partition(". ")[0].removesuffix(".") + "."
 
 
 def command_line_type(annotation: Any) -> Any:
@@ -55,11 +48,6 @@ def command_line_type(annotation: Any) -> Any:
         return annotation
     kind = command_line_type(get_args(annotation)[0])
     return list[kind] if origin is tuple else kind
-
-
-def name_only(function: Callable[..., object]) -> TyperCommand:
-    """Return the command of a function with its name and description, and without its parameters."""
-    return TyperCommand(function.__name__.replace("_", "-"), callback=function, help=inspect.getdoc(function))
 
 
 def build(function: Callable[..., object]) -> TyperCommand:

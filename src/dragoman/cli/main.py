@@ -8,14 +8,14 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import dragoman
 from dragoman import system
 from dragoman.cli.console import complain, say_last, write
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
-from dragoman.cli.from_settings import build, name_only
+from dragoman.cli.from_settings import build
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.predict import generate, predict
@@ -48,7 +48,8 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for function in COMMANDS:
-            self.add_command(name_only(function))
+            name = function.__name__.replace("_", "-")
+            self.add_command(TyperCommand(name, callback=function, help=function.__doc__))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the name of the command that is called, the command, and its arguments."""

@@ -287,7 +287,7 @@ def fine_tune(
     threads: Threads = None,
     minutes: Annotated[Any, Setting(TRAINING, "minutes", "6 epochs; more of little text")] = None,
     freeze: Annotated[Any, Setting("dragoman.training.settings:TuningSettings", "freeze")] = None,
-    lora: Annotated[Any, Setting("dragoman.model.config:LoraSettings", "rank", "no adapters", metavar="RANK")] = None,
+    lora: Annotated[Any, Setting("dragoman.model.config:LoraSettings", "rank", "no adapters")] = None,
     mix_rate: Annotated[Any, Setting(START, "mix_rate", "0.5, if that data is there")] = None,
     mix_data: Annotated[Any, Setting(START, "mix_data", "that of the model's run")] = None,
     dry_run: DryRun = False,
