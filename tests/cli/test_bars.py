@@ -124,7 +124,7 @@ def test_bars_are_the_default_and_an_argument_turns_them_off(monkeypatch: pytest
     assert tracked == ["translate"]
 
 
-@pytest.mark.parametrize("given", [silent, dragoman.Bars()])
+@pytest.mark.parametrize("progress", [silent, dragoman.Bars()])
 def test_a_progress_of_ones_own_is_used(progress: Progress) -> None:
     assert as_progress(progress) is progress
     assert as_progress(False) is silent
