@@ -19,6 +19,8 @@ class Setting(NamedTuple):
     field: str
     default: str = "{}"
     """The default in words; `{}` becomes that of the field."""
+    note: str = ""
+    """Help in addition to the first sentence of the field's description."""
 
     def annotation(self) -> Any:
         """Return the annotation that Typer reads. Without the option, the value is None."""
@@ -26,10 +28,11 @@ class Setting(NamedTuple):
         field = getattr(import_module(module), schema).model_fields[self.field]
         kind = command_line_type(field.annotation)
         has_default = self.default != "{}" or (kind is not bool and field.default not in (None, ()))
-        meaning = " ".join(field.description.split()).partition(". ")[0].removesuffix(".")
+        sentence = " ".join(field.description.split()).partition(". ")[0].removesuffix(".") + "."
+        repeated = "May be repeated." if get_origin(kind) is list else ""
         option = typer.Option(
             *([f"--{self.field.replace('_', '-')}"] if kind is bool else []),  # without --no-…
-            help=f"{meaning}. May be repeated." if get_origin(kind) is list else f"{meaning}.",
+            help=" ".join(filter(None, (sentence, self.note, repeated))),
             min=next((bound.ge for bound in field.metadata if hasattr(bound, "ge")), None),
             max=next((bound.le for bound in field.metadata if hasattr(bound, "le")), None),
             show_default=has_default and self.default.format(field.default),

@@ -55,13 +55,14 @@ Anyway = Annotated[
     ),
 ]
 SEARCH, GENERATION = "dragoman.inference.options:SearchOptions", "dragoman.inference.options:GenerateOptions"
-BeamSize = Annotated[Any, Setting(SEARCH, "beam_size", "the model's own, usually {}")]
-LengthPenalty = Annotated[Any, Setting(SEARCH, "length_penalty", "the model's own, usually {}")]
+OWN_DEFAULT = "the model's own, usually {}"
+BeamSize = Annotated[Any, Setting(SEARCH, "beam_size", OWN_DEFAULT)]
+LengthPenalty = Annotated[Any, Setting(SEARCH, "length_penalty", OWN_DEFAULT)]
 TargetLanguage = Annotated[Any, Setting(SEARCH, "target_language", "as each text's tag says")]
-Raw = Annotated[Any, Setting(SEARCH, "raw")]
-Protect = Annotated[Any, Setting(SEARCH, "protect")]
-NBest = Annotated[Any, Setting(SEARCH, "n_best")]
-Align = Annotated[Any, Setting(SEARCH, "align")]
+Raw = Annotated[Any, Setting(SEARCH, "raw", note="Markup is translated too.")]
+Protect = Annotated[Any, Setting(SEARCH, "protect", note="A translation keeps what they match.")]
+NBest = Annotated[Any, Setting(SEARCH, "n_best", OWN_DEFAULT, "With text output: line, rank, score, text.")]
+Align = Annotated[Any, Setting(SEARCH, "align", note="With text output: text, tab, 0-0 1-2 ….")]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
 Precision = Annotated[
     Literal["auto", "float32", "bf16", "int8"],

@@ -70,6 +70,7 @@ USES = {
 DATA, START = "dragoman.text.settings:DataSettings", "dragoman.runs.recipe:StartSettings"
 TOKENIZER, TRAINING = "dragoman.tokenizing.settings:TokenizerSettings", "dragoman.training.settings:TrainSettings"
 """Schemas of options."""
+ONLY_ADAPTERS = "Trains only adapters, into an adapter folder."
 TEST_SETS = {"test": "known patterns", "new_patterns": "new patterns"}
 """Content of the phrasebook's test sets."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only prepare the text, and estimate steps, memory and time.")]
@@ -287,7 +288,7 @@ def fine_tune(
     threads: Threads = None,
     minutes: Annotated[Any, Setting(TRAINING, "minutes", "6 epochs; more of little text")] = None,
     freeze: Annotated[Any, Setting("dragoman.training.settings:TuningSettings", "freeze")] = None,
-    lora: Annotated[Any, Setting("dragoman.model.config:LoraSettings", "rank", "no adapters")] = None,
+    lora: Annotated[Any, Setting("dragoman.model.config:LoraSettings", "rank", "no adapters", ONLY_ADAPTERS)] = None,
     mix_rate: Annotated[Any, Setting(START, "mix_rate", "0.5, if that data is there")] = None,
     mix_data: Annotated[Any, Setting(START, "mix_data", "that of the model's run")] = None,
     dry_run: DryRun = False,
