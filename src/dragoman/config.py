@@ -13,15 +13,12 @@ from datetime import date, time
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 import pydantic
 
 from dragoman.errors import CheckpointError, ConfigError, Error
 from dragoman.serialization import DEEPEST, parse_toml, read_object, refuse_surrogates
-
-if TYPE_CHECKING:
-    from tomlkit.container import Container
 
 S = TypeVar("S", bound="Settings")
 Content = dict[str, Any]
@@ -188,7 +185,7 @@ def reasons_in(text: str) -> dict[str, str]:
 
     reasons: dict[str, str] = {}
 
-    def collect(container: "Container", prefix: str) -> None:
+    def collect(container: Any, prefix: str) -> None:
         for key, item in container.body:
             if key is None:  # a line with only a comment
                 continue
