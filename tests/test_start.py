@@ -17,7 +17,7 @@ HEAVY = ("torch", "numpy", "tokenizers", "pydantic", "sacrebleu", "jaxtyping", "
 
 
 def loaded_by(code: str) -> list[str]:
-    """Which heavy packages a new process has loaded after `code`."""
+    """Return the heavy packages that a new process has loaded after `code`."""
     report = f"import sys; print('\\n' + ' '.join(name for name in {HEAVY!r} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True)
     return done.stdout.rsplit("\n", 2)[1].split()

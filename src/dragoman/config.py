@@ -16,9 +16,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 import pydantic
-import tomlkit
-from tomlkit.container import Container
-from tomlkit.items import AbstractTable
 
 from dragoman.errors import CheckpointError, ConfigError, Error
 from dragoman.serialization import DEEPEST, parse_toml, read_object, refuse_surrogates
@@ -170,6 +167,8 @@ def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
 
     Settings that are None appear as comments, because TOML has no null.
     """
+    import tomlkit  # here and below, because settings are read more often than written
+
     document = tomlkit.document()
     _fill(document, settings.model_dump(mode="json"), dict(reasons or {}), "")
     return tomlkit.dumps(document)
@@ -181,9 +180,12 @@ def reasons_in(text: str) -> dict[str, str]:
     >>> reasons_in("[train]\\nsteps = 10 # as asked for")
     {'train.steps': 'as asked for'}
     """
+    import tomlkit
+    from tomlkit.items import AbstractTable
+
     reasons: dict[str, str] = {}
 
-    def collect(container: Container, prefix: str) -> None:
+    def collect(container: Any, prefix: str) -> None:
         for key, item in container.body:
             if key is None:  # a line with only a comment
                 continue
@@ -293,6 +295,8 @@ def _value(text: str) -> Any:
 
 
 def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str], prefix: str) -> None:
+    import tomlkit
+
     groups = [key for key, value in tables.items() if isinstance(value, dict)]
     for key in [key for key in tables if key not in groups]:
         if tables[key] is None:

@@ -1,4 +1,4 @@
-"""What a caller of Python sees of long work: a bar on a terminal or in a notebook, and nothing elsewhere."""
+"""Progress of long work for a caller of Python: a bar on a terminal or in a notebook, and nothing elsewhere."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ class Terminal(StringIO):
 
 
 def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Called in the test itself, because pytest replaces standard error after the fixtures."""
+    """Open a terminal in the test itself, because pytest replaces standard error after the fixtures."""
     terminal = Terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -124,8 +124,8 @@ def test_bars_are_the_default_and_an_argument_turns_them_off(monkeypatch: pytest
     assert tracked == ["translate"]
 
 
-@pytest.mark.parametrize("given", [silent, dragoman.Bars()])
-def test_a_progress_of_ones_own_is_used(given: Progress) -> None:
-    assert as_progress(given) is given
+@pytest.mark.parametrize("progress", [silent, dragoman.Bars()])
+def test_a_progress_of_ones_own_is_used(progress: Progress) -> None:
+    assert as_progress(progress) is progress
     assert as_progress(False) is silent
     assert isinstance(as_progress(True), dragoman.Bars)

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,7 +15,8 @@ import dragoman
 from dragoman import errors
 from dragoman.cli import console
 from dragoman.cli.bars import Bars, state_of
-from dragoman.cli.main import app, main
+from dragoman.cli.from_settings import build
+from dragoman.cli.main import COMMANDS, main
 from dragoman.cli.screen import open_screen
 from dragoman.cli.train import show_demo_scores
 from dragoman.cli.translations import write_translations
@@ -34,7 +34,7 @@ from dragoman.text.prepared import read_split
 
 @pytest.fixture
 def type_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
-    """Makes bytes the standard input."""
+    """Return a function that makes bytes the standard input."""
     return lambda content: monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(content)))
 
 
@@ -42,7 +42,7 @@ def type_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
 
 
 def test_commands_are_the_public_functions() -> None:
-    functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    functions = {command.__name__ for command in COMMANDS}
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
         *("doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
@@ -53,13 +53,11 @@ def test_commands_are_the_public_functions() -> None:
 
 
 def test_every_option_of_every_command_is_explained() -> None:
-    from typer.main import get_command
-
-    group: Any = get_command(app)
-    for name, command in group.commands.items():
-        assert command.help, name
+    for function in COMMANDS:
+        command = build(function)
+        assert command.help, function
         unexplained = [parameter.name for parameter in command.params if not getattr(parameter, "help", None)]
-        assert not unexplained, f"{name}: {unexplained}"
+        assert not unexplained, f"{command.name}: {unexplained}"
 
 
 # Mistakes
@@ -189,7 +187,7 @@ def test_numbers_are_aligned_right_and_words_left(capsys: pytest.CaptureFixture[
 
 
 class Clock:
-    """Time that passes when told."""
+    """A clock that a test sets."""
 
     now = 100.0
 
@@ -265,13 +263,13 @@ def test_every_way_of_giving_a_text_gives_the_same_translation(
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text(text + "\n", encoding="utf-8")
     ways = [[text], ["--input", str(source)], [], ["--input", str(source), "--output", str(target)]]
-    found = []
+    outputs = []
     for way in ways:
         type_in(text.encode())
         assert main(["translate", model, *way, "--quiet"]) == 0
-        found.append(capsys.readouterr().out)
-    assert found[0] == found[1] == found[2] == target.read_text(encoding="utf-8")
-    assert found[3] == ""
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] == outputs[2] == target.read_text(encoding="utf-8")
+    assert outputs[3] == ""
 
 
 def test_words_streamed_to_a_terminal_join_to_the_same_text(
@@ -287,18 +285,18 @@ def test_words_streamed_to_a_terminal_join_to_the_same_text(
 
 def test_json_is_one_object_a_line(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", str(run_folder), "the gatt", "--format", "json", "--n-best", "2", "--quiet"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["line"], found["source"]) == (1, "the gatt") and len(found["alternatives"]) == 1
-    assert sum(found["token_log_probs"]) == pytest.approx(found["log_prob"])
-    assert len(found["tokens"]) == len(found["token_log_probs"])
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["line"], facts["source"]) == (1, "the gatt") and len(facts["alternatives"]) == 1
+    assert sum(facts["token_log_probs"]) == pytest.approx(facts["log_prob"])
+    assert len(facts["tokens"]) == len(facts["token_log_probs"])
 
 
 def test_json_says_the_line(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "source"
     source.write_text("the gatt\n\nthe can\n")
     assert main(["translate", str(run_folder), "--input", str(source), "--format", "json", "--quiet"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(each["line"], each["source"]) for each in found] == [(1, "the gatt"), (2, ""), (3, "the can")]
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["line"], row["source"]) for row in rows] == [(1, "the gatt"), (2, ""), (3, "the can")]
 
 
 def test_several_translations_of_a_line_are_numbered(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,9 +337,9 @@ def test_several_texts_are_translated_each_by_itself(run_folder: Path, capsys: p
         assert main(["translate", str(run_folder), *arguments, "--quiet"]) == 0
         return capsys.readouterr().out
 
-    one, two = "the gatt sees the top", "the can"
-    assert printed(one, two) == printed(one) + printed(two)
-    rows = [line.split("\t") for line in printed(one, two, "--n-best", "2").split("\n")[:-1]]
+    first, second = "the gatt sees the top", "the can"
+    assert printed(first, second) == printed(first) + printed(second)
+    rows = [line.split("\t") for line in printed(first, second, "--n-best", "2").split("\n")[:-1]]
     assert [row[:2] for row in rows] == [["1", "1"], ["1", "2"], ["2", "1"], ["2", "2"]]
 
 
@@ -464,8 +462,8 @@ def test_a_refused_flag_ends_a_translation_with_code_9_when_all_is_written(
     source.write_text("".join(f"{text}\n" for text in texts))
     type_in(source.read_bytes())
     output = tmp_path / "output"
-    given = {"pipe": [], "file": ["--input", str(source), "--output", str(output)]}.get(way, texts)
-    command = ["translate", str(run_folder), *given, "--set", "length_extra=3", "--fail-on"]
+    inputs = {"pipe": [], "file": ["--input", str(source), "--output", str(output)]}.get(way, texts)
+    command = ["translate", str(run_folder), *inputs, "--set", "length_extra=3", "--fail-on"]
     assert main([*command, "lost,cleaned", "--fail-on", "split"]) == 0
     output.unlink(missing_ok=True)
     type_in(source.read_bytes())
@@ -538,7 +536,7 @@ def test_scores_count_the_flags_of_the_translations(
 def test_the_demo_ends_with_what_to_do_next(
     talks: bool, run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(*_: Any, **__: Any) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(dragoman, "train", lambda *_, **__: RunResult(run_folder, 1, ()), raising=False)
@@ -554,7 +552,7 @@ def test_the_demo_says_what_each_test_set_tries(tmp_path: Path, capsys: pytest.C
     texts = ("una casa rossa e blu", "il gatto vede il cane")
     (tmp_path / "found.txt").write_text("\n".join(texts), encoding="utf-8")
     sets = [ReferenceSet(f"{name}.jsonl", texts, ((texts[0],), (texts[0],))) for name in ("new_patterns", "test")]
-    write_scores(tmp_path / "scores.json", [evaluate(tmp_path / "found.txt", each, samples=0) for each in sets])
+    write_scores(tmp_path / "scores.json", [evaluate(tmp_path / "found.txt", test_set, samples=0) for test_set in sets])
     show_demo_scores(tmp_path)
     told = capsys.readouterr().out
     assert 0 < told.index("known patterns") < told.index("new patterns") and "new_patterns" not in told
@@ -631,8 +629,8 @@ def test_evaluate_takes_the_columns_that_the_run_learnt_from(run_folder: Path, t
     table.write_text("alfa,beta\n" + "".join(f"topo {n},top {n}\n" for n in range(9)), encoding="utf-8")
     for model in (run, run / "best"):
         (run / "recipe.toml").write_text("")  # as every run has
-        (found,) = dragoman.compare(model, table, overrides=["decode.beam_size=1"], samples=0).evaluations
-        assert isinstance(found, Evaluation) and found.test.sources[0] == "top 0"
+        (evaluation,) = dragoman.compare(model, table, overrides=["decode.beam_size=1"], samples=0).evaluations
+        assert isinstance(evaluation, Evaluation) and evaluation.test.sources[0] == "top 0"
 
 
 def test_a_misspelt_run_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -645,8 +643,8 @@ def test_a_misspelt_run_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["train", "corpsu.csv"], "corpus.csv"),
         (["prepare-data", "corpus.cvs", "--folder", "new"], "corpus.csv"),
     ):
-        given = [str(tmp_path / word) if "/" in word or "." in word or word == "new" else word for word in command]
-        assert main(given) in (2, 4)
+        arguments = [str(tmp_path / word) if "/" in word or "." in word or word == "new" else word for word in command]
+        assert main(arguments) in (2, 4)
         assert f"did you mean {tmp_path / name}?" in capsys.readouterr().err
 
 
@@ -673,11 +671,11 @@ def test_a_setting_of_the_search_has_one_name_in_all_commands(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in (["translate", str(run_folder), "the gatt"], ["evaluate", str(run_folder), "--samples", "0"]):
-        found = []
+        outputs = []
         for asked in ([], ["--set", "decode.prefix='il lupo'"], ["--set", "prefix='il lupo'"]):
             assert main([*command, "--quiet", *asked, "--set", "decode.beam_size=1"]) == 0
-            found.append(capsys.readouterr().out)
-        assert found[0] != found[1] == found[2]
+            outputs.append(capsys.readouterr().out)
+        assert outputs[0] != outputs[1] == outputs[2]
 
 
 def test_the_doctor_tells_what_was_chosen_and_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What acts on a terminal, or turns the direction of a line."""
+"""Characters that act on a terminal, or change the direction of a line."""
 ATTACKS = ["\x1b[31m", "\x1b]0;t\x07", "\x9b2J", "\r", "\x7f", "\u202e", "\u2066", "\u200f", "\u2028", "[bold]$x_{$"]
 WORDS = "the old red cat sees a black dog and drinks water .".split()
 NAMES = [f"label{number}{attack}" for number, attack in enumerate(ATTACKS)]
@@ -31,7 +31,7 @@ SHORT = {"length_extra": 6, "length_ratio": 0.0}
 
 
 def hostile_tokenizers(folder: Path) -> Tokenizers:
-    """A vocabulary of words, many of which, with all special symbols, steer a terminal."""
+    """Build a vocabulary in which many words, and all special symbols, control a terminal."""
     settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
     Tokenizers(*[learn_tokenizer([" ".join(WORDS)] * 3, settings)] * 2).save(folder)
     (file,) = folder.glob("tokenizer*.json")
@@ -45,15 +45,15 @@ def hostile_tokenizers(folder: Path) -> Tokenizers:
 
 @pytest.fixture(scope="module")
 def folders(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models of every kind with random weights and hostile names, a run, and texts for them."""
+    """Make models of every kind with random weights and hostile names, a run, and texts for them."""
     root = tmp_path_factory.mktemp("foreign")
     (root / "words").mkdir()
     tokenizers = hostile_tokenizers(root / "words")
     size = tokenizers.source.size
     for task, more in (("classify", {"pooling": "mean"}), ("tag", {}), ("fill", None)):
         labels = None if more is None else Labels.model_validate_json(json.dumps({"task": task, "names": NAMES}))
-        given = {} if more is None else {"labels": len(NAMES), **more}
-        model = build_model(small_config(family="encoder", source_vocabulary=size, **given), seed=1)
+        settings = {} if more is None else {"labels": len(NAMES), **more}
+        model = build_model(small_config(family="encoder", source_vocabulary=size, **settings), seed=1)
         save_model(root / task, model, ModelFiles(tokenizers, labels=labels))
     vocabularies = {"source_vocabulary": size, "target_vocabulary": size}
     translator, languages = build_model(small_config(**vocabularies), seed=1), Languages("en", "it")

@@ -1,4 +1,4 @@
-"""No command writes over what it reads, over what others left beside its output, or into a run or a model."""
+"""No command writes over what it reads, over what others left next to its output, or into a run or a model."""
 
 import os
 import shlex
@@ -88,10 +88,10 @@ def standing(*folders: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() if path.is_file() else b"" for path in paths}
 
 
-@pytest.mark.parametrize(("line", "told"), WRONG, ids=[line for line, _ in WRONG])
+@pytest.mark.parametrize(("line", "expected"), WRONG, ids=[line for line, _ in WRONG])
 def test_what_would_be_lost_is_refused_and_stays(
     line: str,
-    told: str,
+    expected: str,
     run_folder: Path,
     place: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -102,14 +102,14 @@ def test_what_would_be_lost_is_refused_and_stays(
     os.dup2(piped.fileno(), 0)
     monkeypatch.setattr(sys, "stdin", piped)
     try:
-        found = main([word.replace("RUN", str(run_folder)) for word in shlex.split(line)])
+        code = main([word.replace("RUN", str(run_folder)) for word in shlex.split(line)])
     finally:
         os.dup2(kept, 0)
         os.close(kept)
         piped.close()
-    errors = [each for each in capsys.readouterr().err.split("\n") if each.startswith("error: ")]
-    assert len(errors) == 1 and told in errors[0]
-    assert found == 2
+    errors = [message for message in capsys.readouterr().err.split("\n") if message.startswith("error: ")]
+    assert len(errors) == 1 and expected in errors[0]
+    assert code == 2
     assert standing(place, run_folder) == before
 
 
@@ -121,9 +121,9 @@ def test_nothing_is_printed_onto_what_is_read(
     with (place / "pairs.tsv").open("ab") as appended:
         os.dup2(appended.fileno(), 1)
         try:
-            found = main([*command.replace("RUN", str(run_folder)).split(), "here/pairs.tsv"])
+            code = main([*command.replace("RUN", str(run_folder)).split(), "here/pairs.tsv"])
         finally:
             os.dup2(kept, 1)
             os.close(kept)
-    assert found == 2 and "is also standard output, and would grow as it is read" in capfd.readouterr().err
+    assert code == 2 and "is also standard output, and would grow as it is read" in capfd.readouterr().err
     assert standing(place) == before

@@ -46,11 +46,11 @@ def test_a_line_is_answered_before_the_next_is_sent(
     with os.fdopen(in_read, encoding="utf-8") as typed, os.fdopen(out_write, "w", encoding="utf-8") as printed:
         monkeypatch.setattr(sys, "stdin", typed)
         monkeypatch.setattr(sys, "stdout", printed)
-        other = threading.Thread(target=converse)
-        other.start()
-        given = command.replace("RUN", str(run_folder)).replace("MODELS", str(models))
-        assert main([*given.split(), "--quiet"]) == 0
-        other.join()
+        client = threading.Thread(target=converse)
+        client.start()
+        arguments = command.replace("RUN", str(run_folder)).replace("MODELS", str(models))
+        assert main([*arguments.split(), "--quiet"]) == 0
+        client.join()
     os.close(out_read)
     assert len(answers) == 4 and all(answer.count(b"\n") == 1 for answer in answers)
     same = {re.sub(rb'"line": \d+', b"", answer) for answer in answers[1:]}
@@ -64,10 +64,10 @@ def test_a_file_and_a_quick_writer_are_read_in_whole_chunks(tmp_path: Path) -> N
     def sizes(handle: int) -> list[int]:
         incoming = Incoming(file := open(handle, "rb", buffering=0))  # noqa: SIM115 (closed below)
         texts = iter(lambda: incoming.readline(1000).decode(), "")
-        found = list(documents.chunks(Arriving(texts, incoming.has_come), len))
+        chunks = list(documents.chunks(Arriving(texts, incoming.has_come), len))
         file.close()
-        assert [line for chunk in found for line in chunk] == lines
-        return [len(chunk) for chunk in found]
+        assert [line for chunk in chunks for line in chunk] == lines
+        return [len(chunk) for chunk in chunks]
 
     def send() -> None:
         with os.fdopen(write, "w") as file:
@@ -101,7 +101,7 @@ def test_chunks_do_not_change_what_is_printed(
     size: int, run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = ["the gatt sees the can", "", "the lup. The top!", "the asin sees the mul", "xyz"]
-    (expected,) = [[found.text for found in Translator.load(run_folder).translate(texts)]]
+    (expected,) = [[translation.text for translation in Translator.load(run_folder).translate(texts)]]
     monkeypatch.setattr(documents, "LINES", size)
     read, write = os.pipe()
     os.write(write, "\n".join(texts).encode())

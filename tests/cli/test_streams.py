@@ -25,7 +25,7 @@ BROKEN = ["2>&-", "2>/dev/full", "2>&1 >/dev/null | head -1"]
 
 
 def in_shell(command: Sequence[str], redirection: str) -> subprocess.CompletedProcess[bytes]:
-    """The command as a shell starts it; its own exit code, also where it stands before a pipe."""
+    """Run the command in a shell, and return its exit code, also if it is before a pipe."""
     line = f"set -o pipefail; {shlex.join([*DRAGOMAN, *command])} {redirection}"
     return subprocess.run(["bash", "-c", line], capture_output=True, check=False)
 
@@ -41,7 +41,7 @@ def status(folder: Path) -> str:
 
 
 def wait_for_steps(folder: Path, process: "subprocess.Popen[bytes]", meanwhile: Callable[[], object] = bool) -> None:
-    """Returns once a run has done some steps."""
+    """Return once a run has done some steps."""
     journal = folder / "runs" / "corpus" / "metrics.jsonl"
     while not (journal.is_file() and journal.read_bytes().count(b"\n") > 3):
         assert process.poll() is None, "it ended before its first steps"
@@ -72,7 +72,7 @@ def test_a_run_whose_notes_nobody_reads_saves_when_it_is_stopped(data: Path) -> 
 
 
 def with_streams(command: Sequence[str], streams: dict[int, str | None]) -> None:
-    """The command in this process, with streams of its own: a file's name, or None for one that is closed."""
+    """Run the command in this process with other streams: the name of a file, or None for a closed stream."""
     from dragoman.cli.main import run
 
     for number, name in streams.items():
@@ -127,7 +127,7 @@ def test_no_file_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
 
 
 def told_without_output(command: Sequence[str], where: str | None, folder: Path) -> str:
-    """What a command says whose result cannot be written."""
+    """Return the notes of a command whose result cannot be written."""
     notes = folder / "notes.txt"
     notes.touch()
     assert exit_code(with_streams, command, {1: where, 2: str(notes)}) == 7
@@ -180,7 +180,7 @@ def test_a_pipe_that_does_not_block_gets_all(tmp_path: Path) -> None:
 
 
 def on_a_terminal_that_closes(command: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]":
-    """Starts a command on a terminal of its own, and closes that once the run has done some steps."""
+    """Start a command on a separate terminal, and close that once the run has done some steps."""
     ours, theirs = pty.openpty()
 
     def log_in() -> None:

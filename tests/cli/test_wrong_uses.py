@@ -63,7 +63,7 @@ WRONG = [
 
 @pytest.fixture
 def place(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the wrong uses name."""
+    """Make a folder with the files that the wrong uses name."""
     pairs = (run_folder.parent / "pairs.tsv").read_text("utf-8").partition("\n")[2]
     contents = {
         "pairs.tsv": "en\tit\n" + pairs,
@@ -83,7 +83,7 @@ def place(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "open.csv": [("text", "label"), *rows, ('"never closed', "good")],
     }
     for name, table in tables.items():
-        (tmp_path / name).write_text("".join(f"{one},{other}\n" for one, other in table), encoding="utf-8")
+        (tmp_path / name).write_text("".join(f"{text},{label}\n" for text, label in table), encoding="utf-8")
     objects = [json.dumps({"text": text, "label": label}) for text, label in rows]
     (tmp_path / "broken.jsonl").write_text("\n".join([*objects, "{"]), encoding="utf-8")
     words = {"words.conll": "Rome\tNOUN\nsleeps\tVERB\n\n", "unparted.conll": "Rome NOUN\nsleeps VERB\n"}
@@ -95,10 +95,10 @@ def place(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path
 
 
-@pytest.mark.parametrize(("line", "told", "code"), WRONG, ids=[line for line, _, _ in WRONG])
+@pytest.mark.parametrize(("line", "expected", "code"), WRONG, ids=[line for line, _, _ in WRONG])
 def test_a_wrong_use_ends_in_one_clear_line(
     line: str,
-    told: str,
+    expected: str,
     code: int,
     models: Path,
     run_folder: Path,
@@ -108,9 +108,9 @@ def test_a_wrong_use_ends_in_one_clear_line(
     folders = (place, models)
     before = [sorted(folder.rglob("*")) for folder in folders]
     named = line.replace("MODELS", str(models)).replace("RUN", str(run_folder))
-    found = main(shlex.split(named))
+    exit_code = main(shlex.split(named))
     out, err = capsys.readouterr()
-    errors = [each for each in err.split("\n") if each.startswith("error: ")]
-    assert len(errors) == 1 and told in errors[0]
-    assert (found, out) == (code, "")
+    errors = [message for message in err.split("\n") if message.startswith("error: ")]
+    assert len(errors) == 1 and expected in errors[0]
+    assert (exit_code, out) == (code, "")
     assert [sorted(folder.rglob("*")) for folder in folders] == before, "something was left behind"

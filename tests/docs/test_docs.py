@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer.main
 
 import dragoman
-from dragoman.cli.main import app
+from dragoman.cli.from_settings import build
+from dragoman.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -55,14 +55,14 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_line_is_understood(page: Path) -> None:
-    commands = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
+    commands = {function.__name__.replace("_", "-"): function for function in COMMANDS}
     for line in code(page):
         command = re.search(r"(?:^|\| |-m )dragoman ([a-z][a-z-]*) ?(.*)", line.partition("  #")[0])
         if command is None:
             continue
         name, rest = command.groups()
         assert name in commands, line
-        known = {"--help"} | {option for parameter in commands[name].params for option in parameter.opts}
+        known = {"--help"} | {option for parameter in build(commands[name]).params for option in parameter.opts}
         options = [word for word in shlex.split(rest) if re.fullmatch("--[a-z-]+", word)]
         assert set(options) <= known, line
 
@@ -95,5 +95,5 @@ def test_the_readme_lists_the_functions_of_all_commands() -> None:
     )
     assert told is not None
     names = re.findall(r"`([a-z_]+)`", told[1])
-    commands = {name.replace("-", "_") for name in typer.main.get_command(app).commands}  # pyright: ignore
+    commands = {function.__name__ for function in COMMANDS}
     assert {name for name in names if name not in dragoman.__all__} == commands - set(dragoman.__all__)

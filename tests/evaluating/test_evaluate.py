@@ -170,7 +170,10 @@ def test_broken_rows_of_a_test_set_stay_as_empty_lines_with_a_warning(tmp_path, 
     rows[6] = ("a", "b", "c")
     found = read_references(csv_of(tmp_path / "a.csv", "en,it", rows))
     assert len(found) == 40 and (found.sources[6], found.references[6]) == ("", ("",))
-    assert "not as many cells as the first row, first at a.csv:8 (1 of 40 rows): scored as empty lines" in caplog.text
+    assert (
+        "a different number of cells than in the first row, first at a.csv:8 (1 of 40 rows): scored as empty lines"
+        in caplog.text
+    )
 
 
 class Italian:

@@ -445,7 +445,7 @@ def test_the_command_shows_labels_and_words_or_json(classifier: Path, capsys: py
     told = capsys.readouterr().out
     assert told.startswith(f"{found.label} {found.labels[0].probability:.1%}  {found.labels[1].name}")
     spoke = max(found.words, key=lambda word: word[1])
-    assert f"(for {found.label} spoke: {spoke[0]}" in told
+    assert f"(evidence for {found.label}: {spoke[0]}" in told
     assert main([*command, "--format", "json", "--best", "1"]) == 0
     [line] = capsys.readouterr().out.splitlines()
     facts = json.loads(line)

@@ -7,7 +7,7 @@ import pytest
 
 import dragoman
 from dragoman import Translator
-from dragoman.cli.train import FINISHED, SAID
+from dragoman.cli.train import DEMO_TEXTS, FINISHED
 
 TRAVELLER = Path(__file__).parents[1] / "phrasebook" / "traveller.tsv"
 """English and its right translations. Whoever writes patterns of the phrasebook does not look at it."""
@@ -35,7 +35,7 @@ def test_at_least_fifty_of_a_travellers_sixty_sentences_are_right(translator: Tr
 
 
 def test_the_sentences_of_the_demo_are_right(translator: Translator):
-    assert [translation.text for translation in translator.translate(SAID)] == [
+    assert [translation.text for translation in translator.translate(DEMO_TEXTS)] == [
         "Dov'è la stazione? Vorrei due caffè.",
         "Potrebbe parlare più lentamente, per favore?",
         "Ho perso il mio passaporto. Può aiutarmi?",

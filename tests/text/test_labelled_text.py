@@ -274,7 +274,7 @@ def test_leaks_contradictions_and_unknown_labels_are_found_and_said(tmp_path: Pa
         KEPT_EMPTY: (1, "b.csv:5"),
         DUPLICATES_DROPPED: (1, "a.csv:62"),
         CONFLICTS: (2, "a.csv:2"),
-        "test texts that stand in train too": (2, "b.csv:2"),
+        "test texts that are also in train": (2, "b.csv:2"),
         "test examples with a label that train lacks": (1, "b.csv:4"),
     }
     assert report.splits["train"].examples == 61
@@ -641,7 +641,7 @@ def test_real_sets_are_read_whole(
     found = guess_task(settings)
     assert found is not None and found[0] == task
     if name == "trec":
-        assert report.findings["test texts that stand in train too"].count == 11
+        assert report.findings["test texts that are also in train"].count == 11
 
 
 @pytest.mark.parametrize("header", ["Sentence #,Word,POS,Tag", "id,tokens,x,ner_tags", "word,y,z,label"])

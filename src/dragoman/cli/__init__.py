@@ -1,4 +1,4 @@
-"""The command line: each command parses, calls the public function of its own name, and prints.
+"""The command line: each command parses, calls the public function of the same name, and prints.
 
-Only this room draws. Results go to standard output; notes, bars and errors go to standard error.
+No other package prints. Results go to standard output; notes, bars and errors go to standard error.
 """

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 T = TypeVar("T")
 
@@ -76,27 +75,23 @@ def write_pieces(pieces: Generator[str, None, T]) -> T:
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Write a table: numbers on the right, words on the left."""
-    from rich.console import Console
-
-    output = Console(width=None if sys.stdout.isatty() else WIDE)
-    with output.capture() as drawn:
-        output.print(_table(columns, list(rows)))
-    lines = "\n".join(line.rstrip(" ") for line in drawn.get().split("\n")).strip("\n")
-    sys.stdout.write(lines + "\n")
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
     from rich.box import SIMPLE_HEAD
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    rows = list(rows)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[number]) for row in rows)
         table.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
-    return table
+    output = Console(width=None if sys.stdout.isatty() else WIDE)
+    with output.capture() as drawn:
+        output.print(table)
+    lines = "\n".join(line.rstrip(" ") for line in drawn.get().split("\n")).strip("\n")
+    sys.stdout.write(lines + "\n")
 
 
 def _is_number(cell: str) -> bool:

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -32,7 +32,7 @@ from dragoman.cli.options import (
     keywords,
     on_workers,
     one_or_two,
-    search_overrides,
+    refuse_beam_of_samples,
     typed,
 )
 from dragoman.cli.screen import open_screen
@@ -59,10 +59,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SEARCH = ("beam_size", "length_penalty", "target_language", "settings")
-"""Options that become settings of the search."""
 NAMED = 5
-"""How many pairs without a score are named; the others are counted."""
+"""Number of pairs without a score that are named; the others are counted."""
 
 
 def evaluate(
@@ -79,7 +77,7 @@ def evaluate(
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     target_language: TargetLanguage = None,
-    settings: Set = None,
+    overrides: Set = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
     ] = None,
@@ -114,21 +112,21 @@ def evaluate(
     verbose: Verbose = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with 95 % intervals."""
-    options = keywords(locals(), "system", "against", "metric", "picture", "output_format", *SEARCH)
+    options = keywords(locals(), "system", "against", "metric", "picture", "output_format")
     if picture is not None:
         check_picture(picture, system, [path for path in (test, output, scores) if path is not None])
     if metric:
         options["metrics"] = metric
-    options["overrides"] = search_overrides(beam_size, length_penalty, settings, target_language)
+    refuse_beam_of_samples(beam_size, overrides or ())
     result = dragoman.compare([path for path in (system, against) if path is not None], **options)
     write_result(output_format, [evaluation.facts() for evaluation in result.evaluations], lambda: show(result))
     if picture is not None:
         draw_picture(result.evaluations[0], picture)
 
 
-def check_picture(picture: Path, system: Path, others: Sequence[Path | str]) -> None:
-    """Refuses a picture of an unknown format, a picture of translations, and a path that cannot be written or that
-    names another file of the command.
+def check_picture(picture: Path, system: Path, files: Sequence[Path | str]) -> None:
+    """Refuse a picture of an unknown format, a picture of translations, and a path that cannot be written or that is
+    one of the command's other `files`.
     """
     from dragoman.runs.compare import gives_labels
 
@@ -136,7 +134,7 @@ def check_picture(picture: Path, system: Path, others: Sequence[Path | str]) -> 
         raise ConfigError(f"--picture {picture} must end in .png, .svg or .pdf")
     if system.exists() and not gives_labels(system):
         raise ConfigError(f"--picture draws the confusions of labels; {system} gives none")
-    check_output(picture, *others)
+    check_output(picture, *files)
 
 
 def draw_picture(evaluation: "Evaluation | LabelEvaluation", picture: Path) -> None:
@@ -149,8 +147,8 @@ def draw_picture(evaluation: "Evaluation | LabelEvaluation", picture: Path) -> N
 
 
 def show(result: "CompareResult") -> None:
-    """Scores, comparisons, and how much the seeds of a system differ. If the first system gives labels, also what it
-    confuses.
+    """Write scores, comparisons, and differences between the seeds of a system. If the first system gives labels, also
+    write its confusions.
     """
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
@@ -170,39 +168,43 @@ def show(result: "CompareResult") -> None:
 
 
 def show_scores(evaluations: "Sequence[AnyEvaluation]") -> None:
-    """Scores as a table, and below it how they came about. Signatures are details."""
+    """Write scores as a table, and below it how they were obtained. Signatures are details."""
     from dragoman.evaluating.scores import HEADINGS, score_rows
 
     columns = len(HEADINGS) if is_verbose() else -1
-    rows = [(each.system, *row[:columns]) for each in evaluations for row in score_rows(each.scores.values())]
+    rows = [
+        (evaluation.system, *row[:columns])
+        for evaluation in evaluations
+        for row in score_rows(evaluation.scores.values())
+    ]
     write_table(["system", *HEADINGS[:columns]], rows)
-    for each in evaluations:
-        counts = ", ".join(f"{number:,} {name}" for name, number in each.counts.items())
-        named = dict.fromkeys([each.system, str(each.test)])  # a test set may be called as the system is
-        write(f"{': '.join(named)}; {each.search}; {counts}")
+    for evaluation in evaluations:
+        counts = ", ".join(f"{number:,} {name}" for name, number in evaluation.counts.items())
+        names = dict.fromkeys([evaluation.system, str(evaluation.test)])  # both may have the same name
+        write(f"{': '.join(names)}; {evaluation.search}; {counts}")
 
 
 def show_meaning(evaluations: "Sequence[AnyEvaluation]") -> None:
-    """What the scores mean, a sentence for each model; among the evaluations may be baselines."""
+    """Write what the scores mean, a sentence for each model. The evaluations may include baselines."""
     from dragoman.evaluating.meaning import BASELINE, in_short
 
-    models = [each for each in evaluations if not each.search.startswith(BASELINE)]
-    for each in models:
-        if meant := in_short(each, evaluations):
-            write(f"in short{f', {each.system}' if len(models) > 1 else ''}: {meant}")
+    models = [evaluation for evaluation in evaluations if not evaluation.search.startswith(BASELINE)]
+    for model in models:
+        if meaning := in_short(model, evaluations):
+            write(f"in short{f', {model.system}' if len(models) > 1 else ''}: {meaning}")
 
 
 def always_one_label(evaluation: "LabelEvaluation") -> "list[LabelEvaluation]":
-    """The least that a model must beat: the label that is right most often, everywhere."""
+    """Evaluate the simplest baseline: the most frequent label everywhere."""
     from dragoman.evaluating.labels_evaluation import judge_baselines
 
     label, _ = Counter(label for row in evaluation.gold for label in row).most_common(1)[0]
-    found = [[label] * len(row) for row in evaluation.gold]
-    return judge_baselines(evaluation, {f"saying {label} always": found}, samples=0)
+    labels = [[label] * len(row) for row in evaluation.gold]
+    return judge_baselines(evaluation, {f"saying {label} always": labels}, samples=0)
 
 
 def show_labels(evaluation: "LabelEvaluation") -> None:
-    """What a classifier or tagger takes for what, label by label."""
+    """Write scores and confusions label by label."""
     from dragoman.evaluating.confusion import confusion_table, worst_confusions
     from dragoman.evaluating.label_metrics import HEADINGS
 
@@ -250,29 +252,38 @@ def score(
     from dragoman.text.settings import ReadingSettings, reading_overrides
 
     progress = open_screen(quiet)
-    of_text, of_search = reading_overrides(search_overrides(None, length_penalty, settings, target_language))
-    how_to_read = choose(ReadingSettings, "data", of_text)
+    reading_settings, overrides = reading_overrides(settings or ())
+    how_to_read = choose(ReadingSettings, "data", reading_settings)
+    chosen = {"length_penalty": length_penalty, "target_language": target_language}
+    search = {name: value for name, value in chosen.items() if value is not None}
     line_of = partial(line_if_kept, at_least=at_least, output_format=output_format)
     if ray is not None:
-        loading = on_workers(device, precision, threads, adapter, of_search)
-        score_on_cluster(ray, model, data, output, how_to_read, line_of, output_format, progress, loading)
+        options = on_workers(device, precision, threads, adapter, overrides, **search)
+        score_on_cluster(ray, model, data, output, how_to_read, line_of, output_format, progress, options)
         return
     reading = open_scored(model, one_or_two(data), how_to_read) if data else None
     if output is not None:
         check_output(output, *(reading.files if reading else ()))
     pairs = typed_pairs() if reading is None else reading
-    scored = dragoman.score(model, pairs, of_search, device, precision, threads, progress, adapter)
+    scored = dragoman.score(model, pairs, overrides, device, precision, threads, progress, adapter, **search)
+    write_scored(scored, line_of, output, at_least)
+
+
+def write_scored(
+    scored: "Iterable[ScoredPair]",
+    line_of: "Callable[[ScoredPair], str]",
+    output: Path | None,
+    at_least: float | None,
+) -> None:
+    """Write the line of every pair that has one, and sum up the scores in notes."""
     means = array("d")
     kept = problems = 0
     with writer(output) as write_lines:
         for pair in scored:
-            mean = pair.mean_log_prob
-            if mean is None:
-                problems += 1
-                if problems <= NAMED:
-                    log.warning("%s has no score: %s", pair.origin, pair.problem)
-            else:
-                means.append(mean)
+            if pair.mean_log_prob is not None:
+                means.append(pair.mean_log_prob)
+            elif (problems := problems + 1) <= NAMED:
+                log.warning("%s has no score: %s", pair.origin, pair.problem)
             if line := line_of(pair):
                 kept += 1
                 write_lines(line)
@@ -297,18 +308,18 @@ def score_on_cluster(
     line_of: "Callable[[ScoredPair], str]",
     output_format: Format,
     progress: "Progress",
-    loading: dict[str, Any],
+    options: dict[str, Any],
 ) -> None:
-    """Scores the pairs of shards into a folder."""
+    """Score the pairs of shards into a folder."""
     if not data or output is None:
         raise ConfigError("--ray scores many files: name them by a pattern as DATA, and a folder as --output")
     files, suffix = (typed(model), one_or_two(data), typed(output)), "jsonl" if output_format == "json" else "tsv"
-    pairs, counts = dragoman.score_shards(*files, ray, reading, line_of, suffix, progress, **loading)
+    pairs, counts = dragoman.score_shards(*files, ray, reading, line_of, suffix, progress, **options)
     note(f"{counts['kept']:,} of {pairs:,} pairs are written; {counts['problem']:,} have no score")
 
 
 def typed_pairs() -> "Arriving[Pair]":
-    """The pairs of standard input: what stands before and behind the first tab of each line."""
+    """Return the pairs of standard input: the text before and after the first tab of each line."""
     from dragoman.inference.documents import Arriving
     from dragoman.text.readers import Pair
 
@@ -322,8 +333,8 @@ def typed_pairs() -> "Arriving[Pair]":
 
 
 def line_if_kept(pair: "ScoredPair", at_least: float | None, output_format: Format) -> str:
-    """A pair as a line: as JSON with all that is known; else as cells between tabs, its figures first. If only the
-    probable ones are kept, it is nothing for the others, and has no figures.
+    """Return the line of a pair: JSON with all facts, or cells between tabs, with the figures first. If only probable
+    pairs are kept, a line has no figures, and the line of any other pair is empty.
     """
     mean = pair.mean_log_prob
     if at_least is not None and not (mean is not None and mean >= at_least):
@@ -339,7 +350,7 @@ def line_if_kept(pair: "ScoredPair", at_least: float | None, output_format: Form
 
 
 def cell(text: str) -> str:
-    """A text as one cell of a line: tabs and line breaks in it become spaces."""
+    """Return a text as one cell of a line; tabs and line breaks in it become spaces."""
     from dragoman.surface.sentences import one_line
 
     return one_line(text.replace("\t", " "))[0]

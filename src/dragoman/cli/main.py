@@ -5,15 +5,17 @@ import sys
 import time
 import warnings
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import dragoman
 from dragoman import system
 from dragoman.cli.console import complain, say_last, write
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
+from dragoman.cli.from_settings import build
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.predict import generate, predict
@@ -28,24 +30,40 @@ INTERRUPTED = 130
 REFUSED_BY_THE_SYSTEM = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO)
 }
-"""Errors of the system that a user's file or folder may cause."""
+"""Operating-system errors that a user's file or folder can cause."""
 LONGEST_NAME = 100
-"""How much of a file's name is shown, because a whole text may have been given in its place."""
+"""Characters of a file's name that are shown; the name may be a whole text given by mistake."""
+
+COMMANDS = (
+    *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
+    *(evaluate, score, explain, embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings),
+    doctor,
+)
+"""Functions of the commands, in the order of --help, which follows a model's life."""
+
+
+class Commands(TyperGroup):
+    """All commands. Only the one that is called is built."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for function in COMMANDS:
+            name = function.__name__.replace("_", "-")
+            self.add_command(TyperCommand(name, callback=function, help=function.__doc__))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the name of the command that is called, the command, and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and command.callback and build(command.callback), rest
+
 
 app = typer.Typer(
     name="dragoman",
+    cls=Commands,
     help="Train, run, judge and understand your own Transformer: it translates, labels texts or words, or writes.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-
-# --help keeps this order, that of a model's life. A command has the name of its function, with hyphens.
-for command in (
-    *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
-    *(evaluate, score, explain, embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings),
-    doctor,
-):
-    app.command()(command)
 
 
 def show_version(wanted: bool) -> None:
@@ -64,10 +82,10 @@ def options(
 
 
 def run() -> None:
-    """The entry point of the command `dragoman`."""
+    """Run the command `dragoman`: the entry point of its process."""
     prepare_streams()
     if not sys.warnoptions:
-        warnings.simplefilter("ignore")  # those of libraries; our own are logged
+        warnings.simplefilter("ignore")  # warnings of libraries; ours are logged
     try:
         code = main(sys.argv[1:])
     finally:
@@ -77,7 +95,7 @@ def run() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one command and returns its exit code. An error that is our own mistake keeps its traceback."""
+    """Run one command and return its exit code. An error that is a bug of ours keeps its traceback."""
     started = time.monotonic()
     try:
         with out_of_memory_as("there is not enough memory; smaller batches or a smaller model need less"):
@@ -108,19 +126,19 @@ def main(arguments: list[str]) -> int:
 
 
 def stopped(end: Interrupted, seconds: float) -> str:
-    """What was stopped, after how long, and how to go on.
+    """Return a message about an interruption: what was stopped, after how long, and how to continue.
 
     >>> stopped(Interrupted("stopped at step 9 of 12; go on with: dragoman train runs/mine"), 75)
     'stopped at step 9 of 12 after 0:01:15; go on with: dragoman train runs/mine'
     """
     from dragoman.cli.bars import duration
 
-    what, semicolon, advice = str(end).partition(";")
-    return f"{what} after {duration(seconds)}{semicolon}{advice}"
+    event, semicolon, advice = str(end).partition(";")
+    return f"{event} after {duration(seconds)}{semicolon}{advice}"
 
 
 def usage(error: typer.TyperException) -> str:
-    """A mistake in the command line, with the command that explains it."""
+    """Return a message about a mistake in the command line, with the command that explains it."""
     context: typer.Context | None = getattr(error, "ctx", None)
     name = context.command_path if context else "dragoman"
     # Typer checks values with pydantic, whose prefix means nothing to a user.

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dragoman.cli.from_settings import Setting
 from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError
 from dragoman.formats.registry import DATA_SUFFIXES
@@ -44,7 +45,6 @@ Set = Annotated[
         "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated. `dragoman settings` lists them."
     ),
 ]
-LanguageCode = Annotated[str | None, typer.Option(help="Language code, as in en.", show_default="from the names")]
 Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name. Nothing is deleted.")]
 Anyway = Annotated[
@@ -54,24 +54,15 @@ Anyway = Annotated[
         help="Resume even if the machine has changed (the weights will differ) or the data (the run keeps its own).",
     ),
 ]
-BeamSize = Annotated[
-    int | None,
-    typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="the model's own, usually 4"),
-]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(
-        help="Exponent of the length penalty; a higher one favours longer translations.",
-        show_default="the model's own, usually 0.6",
-    ),
-]
-TargetLanguage = Annotated[
-    str | None,
-    typer.Option(
-        help="The language to translate into, for a model that has several; as fra for its tag >>fra<<.",
-        show_default="as each text's tag says",
-    ),
-]
+SEARCH, GENERATION = "dragoman.inference.options:SearchOptions", "dragoman.inference.options:GenerateOptions"
+OWN_DEFAULT = "the model's own, usually {}"
+BeamSize = Annotated[Any, Setting(SEARCH, "beam_size", OWN_DEFAULT)]
+LengthPenalty = Annotated[Any, Setting(SEARCH, "length_penalty", OWN_DEFAULT)]
+TargetLanguage = Annotated[Any, Setting(SEARCH, "target_language", "as each text's tag says")]
+Raw = Annotated[Any, Setting(SEARCH, "raw", note="Markup is translated too.")]
+Protect = Annotated[Any, Setting(SEARCH, "protect", note="A translation keeps what they match.")]
+NBest = Annotated[Any, Setting(SEARCH, "n_best", OWN_DEFAULT, "With text output: line, rank, score, text.")]
+Align = Annotated[Any, Setting(SEARCH, "align", note="With text output: text, tab, 0-0 1-2 ….")]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
 Precision = Annotated[
     Literal["auto", "float32", "bf16", "int8"],
@@ -97,59 +88,45 @@ Verbose = Annotated[
 ]
 
 
-def minutes_unless(default: str) -> Any:
-    """Return the option for minutes of training, whose `default` is in words."""
-    return typer.Option(
-        help="Minutes of training, converted to a number of steps before it begins.", show_default=default
-    )
-
-
-def search_overrides(
-    beam_size: int | None,
-    length_penalty: float | None,
-    settings: Sequence[str] | None,
-    target_language: str | None = None,
-) -> list[str]:
-    """How to search, as `dotted.key=value`."""
-    from dragoman.config import as_overrides
+def refuse_beam_of_samples(beam_size: int | None, overrides: Sequence[str]) -> None:
+    """Refuse a beam together with settings that draw samples."""
     from dragoman.inference.options import DRAWS
 
-    drawn = [text for text in settings or () if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
-    if drawn and (beam_size or 1) > 1:
-        raise ConfigError(f"{drawn[0]} draws samples and --beam-size {beam_size} searches; leave one of them out")
-    options = {
-        "decode.beam_size": beam_size,
-        "decode.length_penalty": length_penalty,
-        "decode.target_language": target_language,
-    }
-    return as_overrides(options, settings or ())
+    samples = [text for text in overrides if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
+    if samples and (beam_size or 1) > 1:
+        raise ConfigError(f"{samples[0]} draws samples and --beam-size {beam_size} searches; leave one of them out")
 
 
-def keywords(options: Mapping[str, Any], *others: str) -> dict[str, Any]:
-    """The options of a command that were given, but for `others`, as keywords of the public function that it calls; and
-    where that reports to.
+def keywords(options: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
+    """Return the options that have a value, without those `excluded`, as keywords of a public function; and where it
+    reports its progress.
     """
-    left_out = {"quiet", "verbose", *others}
-    given = {name: value for name, value in options.items() if value not in (None, []) and name not in left_out}
-    return {**given, "progress": open_screen(options["quiet"], options.get("verbose", False))}
+    excluded = ("quiet", "verbose", *excluded)
+    values = {name: value for name, value in options.items() if value not in (None, []) and name not in excluded}
+    return {**values, "progress": open_screen(options["quiet"], options.get("verbose", False))}
 
 
 def on_workers(
     device: str, precision: str, threads: int | None, adapter: Path | None, overrides: Sequence[str], **settings: Any
 ) -> dict[str, Any]:
-    """How each process of a cluster loads a model and searches, as keywords."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    loading = {"device": device, "precision": precision, "threads": threads or 1, "overrides": overrides}
-    return {**loading, "adapter": adapter and str(adapter), "settings": given}
+    """Return keywords that say how each process of a cluster loads a model and searches."""
+    return {
+        "device": device,
+        "precision": precision,
+        "threads": threads or 1,
+        "adapter": adapter and str(adapter),
+        "overrides": overrides,
+        "settings": {name: value for name, value in settings.items() if value is not None},
+    }
 
 
 def typed(path: Path | str | None) -> str:
-    """A path as it was typed: of `s3://…`, pathlib takes one slash away."""
+    """Return a path as it was typed; pathlib removes one slash of `s3://…`."""
     return re.sub(r"^([a-z][a-z0-9+]+):/(?!/)", r"\1://", str(path))
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:
-    """The address of one file, or of two aligned ones."""
+    """Return the address of one file, or of two aligned ones."""
     if len(data) > 2:
         raise ConfigError(
             f"DATA is one file, or two that are aligned line by line, but {len(data)} names were given; name many "

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import dragoman
 from dragoman.cli.console import as_json, note, visible, write, write_pieces, write_text
-from dragoman.cli.options import Device, Format, Model, Precision, Quiet, Texts, Threads, keywords
+from dragoman.cli.from_settings import Setting
+from dragoman.cli.options import GENERATION, Device, Format, Model, Precision, Quiet, Texts, Threads, keywords
 from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.errors import ConfigError, DataError
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WORDS_FOR_A_LABEL = 3
-"""How many of the words that spoke for a label are named."""
+"""Number of words that are shown as evidence for a label."""
 LONGEST_PROMPT = 100_000
-"""Bytes that are read from standard input to be continued; a model sees far fewer."""
+"""Maximum number of bytes in a prompt from standard input; a model sees far fewer."""
 
 
 def predict(
@@ -42,7 +43,7 @@ def predict(
         bool | None,
         typer.Option(
             "--words/--no-words",
-            help="Say which words spoke for a label; a text is read once more for each of its words.",
+            help="Show the words that were evidence for a label; a text is read once more for each of its words.",
             show_default="for TEXT alone",
         ),
     ] = None,
@@ -58,31 +59,31 @@ def predict(
     progress = open_screen(quiet)
     if text and input_file is not None:
         raise ConfigError("TEXT and --input were given; predict takes one of them")
-    for each in text or ():
-        check_text(each)
+    for line in text or ():
+        check_text(line)
     predictor = dragoman.Predictor.load(model, device, precision, progress, threads)
     note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
-    words = bool(text) if words is None else words
+    with_words = bool(text) if words is None else words
     texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
     show = {"classify": labels_of_text, "tag": labels_of_words, "fill": words_for_masks}[predictor.task]
     with (progress if input_file else silent).track("predict", unit="texts") as advance:
         for batch in chunks(texts, len):
-            for prediction in predictor.predict(batch, best, words, pretokenized, silent):
+            for prediction in predictor.predict(batch, best, with_words, pretokenized, silent):
                 if output_format == "json":
                     write(as_json(prediction.facts()))
                 else:
                     write_text(show(prediction))
             sys.stdout.flush()
             advance(len(batch))
-            if blank := sum(not each.strip() for each in batch):
-                log.warning("%s of %s texts are empty: what is predicted for them means nothing", blank, len(batch))
+            if blank := sum(not line.strip() for line in batch):
+                log.warning("%s of %s texts are empty: their predictions mean nothing", blank, len(batch))
 
 
 def labels_of_text(prediction: "Classified") -> str:
     labels = "  ".join(f"{visible(label.name)} {label.probability:.1%}" for label in prediction.labels)
     strongest = sorted((word for word in prediction.words if word[1] > 0), key=lambda word: -word[1])
     words = ", ".join(word for word, _ in strongest[:WORDS_FOR_A_LABEL])
-    return labels + (f"  (for {visible(prediction.label)} spoke: {words})" if words else "")
+    return labels + (f"  (evidence for {visible(prediction.label)}: {words})" if words else "")
 
 
 def labels_of_words(prediction: "Tagged") -> str:
@@ -108,35 +109,25 @@ def generate(
             show_default="standard input",
         ),
     ] = None,
-    tokens: Annotated[int | None, typer.Option(help="Maximum number of tokens to write.", show_default="200")] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="Below 1 favours likely tokens; 0 always takes the likeliest.", show_default="0.8"),
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Sample only from this many of the likeliest tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Sample only from the likeliest tokens that together have this probability.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed for sampling.", show_default="1")] = None,
-    samples: Annotated[int | None, typer.Option(help="Number of texts to write.", show_default="1")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="A text at which writing ends; may be repeated.")] = None,
-    context: Annotated[
-        int | None,
-        typer.Option(
-            help="Maximum number of tokens of the text so far that the model sees.", show_default="as in training"
-        ),
-    ] = None,
+    tokens: Annotated[Any, Setting(GENERATION, "tokens")] = None,
+    temperature: Annotated[Any, Setting(GENERATION, "temperature")] = None,
+    top_k: Annotated[Any, Setting(GENERATION, "top_k")] = None,
+    top_p: Annotated[Any, Setting(GENERATION, "top_p")] = None,
+    seed: Annotated[Any, Setting(GENERATION, "seed")] = None,
+    samples: Annotated[Any, Setting(GENERATION, "samples")] = None,
+    stop: Annotated[Any, Setting(GENERATION, "stop")] = None,
+    context: Annotated[Any, Setting(GENERATION, "context", "as in training")] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
     """Continue a text with a language model."""
-    given = keywords(locals(), "model", "device", "precision", "threads", "prompt", "output_format")
+    settings = keywords(locals(), "model", "device", "precision", "threads", "prompt", "output_format")
     from dragoman.config import choose
 
-    progress = given.pop("progress")
+    progress = settings.pop("progress")
     prompt = read_prompt() if prompt is None else prompt
     generator = dragoman.Generator.load(model, device, precision, progress, threads)
-    options = choose(dragoman.GenerateOptions, "generate", (), generator.options, **given)
+    options = choose(dragoman.GenerateOptions, "generate", (), generator.options, **settings)
     note(f"{generator.device}, {generator.precision}")
     if options.samples == 1 and output_format == "text":
         write_text(prompt, end="")
@@ -144,18 +135,18 @@ def generate(
     else:
         generated = generator.generate([prompt], options, progress)
         forgotten = generated[0].forgotten
-        for each in generated:
+        for sample in generated:
             if output_format == "json":
-                write(as_json(asdict(each)))
+                write(as_json(asdict(sample)))
             else:
-                write_text(f"--- sample {each.sample} of {len(generated)} ---\n{each.prompt}{each.text}")
+                write_text(f"--- sample {sample.sample} of {len(generated)} ---\n{sample.prompt}{sample.text}")
     if forgotten:
         limit = generator.context(options)
         note(f"the model sees at most {limit:,} tokens, so the first {forgotten:,} of the prompt were not read", True)
 
 
 def read_prompt() -> str:
-    """All of standard input but the end of its last line."""
+    """Read all of standard input, without its last line break."""
     if sys.stdin.isatty():
         return ""
     text = sys.stdin.buffer.read(LONGEST_PROMPT + 1)

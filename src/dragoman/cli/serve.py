@@ -1,4 +1,4 @@
-"""The commands `serve` and `keys`: a server over HTTP, and who may use it."""
+"""The commands `serve` and `keys`: a server over HTTP, and the keys of its users."""
 
 import logging
 import os
@@ -6,15 +6,21 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
 from dragoman.cli.console import as_json, note, write, write_table
+from dragoman.cli.from_settings import Setting
 from dragoman.cli.options import Device, Precision, Quiet, Threads
 from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError, missing_extra
 from dragoman.files import check_output
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from dragoman.serving.listening import Listening
 
 Names = list[str] | None
 
@@ -24,7 +30,7 @@ def serve(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="Translation models, as translate takes them; of two for one direction the first answers.",
+            help="Translation models, as translate takes them; if two have the same direction, the first answers.",
             show_default=False,
         ),
     ],
@@ -36,18 +42,16 @@ def serve(
         Path | None, typer.Option(help="Answer only those who have a key of this file.", show_default="anybody")
     ] = None,
     open_to_all: Annotated[bool, typer.Option("--open", help="Let anybody who reaches --host use the server.")] = False,
-    requests_a_minute: Annotated[
-        int | None,
-        typer.Option(min=1, help="Most requests of one key, or without keys of one address.", show_default="any"),
-    ] = None,
+    requests_a_minute: Annotated[Any, Setting("dragoman.serving.limits:Limits", "requests_a_minute", "any")] = None,
     allow_origin: Annotated[
-        Names, typer.Option(help="Another site whose scripts may use the server, as https://example.org; repeatable.")
+        Names,
+        typer.Option(help="Another site whose scripts may use the server, as https://example.org; repeatable."),
     ] = None,
     allow_host: Annotated[
         Names, typer.Option(help="A name by which clients reach the server, as translate.example.org; repeatable.")
     ] = None,
     trusted_proxy: Annotated[
-        Names, typer.Option(help="A proxy, or its network, whose X-Forwarded-For is believed; repeatable.")
+        Names, typer.Option(help="A proxy, or its network, whose X-Forwarded-For is trusted; repeatable.")
     ] = None,
     terms: Annotated[
         Path | None, typer.Option(help="Words with a fixed translation, as translate takes them.", show_default=False)
@@ -60,8 +64,7 @@ def serve(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change one limit of requests: texts, characters, alternatives, beam_size, work, body_bytes, "
-            "document_bytes, document_memory, document_texts, requests, documents, seconds; repeatable.",
+            help="Change one limit of requests, listed in docs/serving.md; may be repeated.",
         ),
     ] = None,
     device: Device = "auto",
@@ -91,37 +94,39 @@ def serve(
         check_output(suggestions)
     limits = choose(Limits, "serve", settings or (), requests_a_minute=requests_a_minute)
     service = Service(models, limits, device, precision, threads, read_terms(terms) if terms else ())
-    how = ServerSettings(
-        host, keys, suggestions, tuple(allow_origin or ()), tuple(allow_host or ()), tuple(trusted_proxy or ())
-    )
-    server = Listening(create_app(service, how), service)
-    listener = listen(host, port, bool(keys) or open_to_all)
+    lists = (tuple(names or ()) for names in (allow_origin, allow_host, trusted_proxy))
+    server = Listening(create_app(service, ServerSettings(host, keys, suggestions, *lists)), service)
+    answer(server, listen(host, port, bool(keys) or open_to_all), host)
+
+
+def answer(server: "Listening", listener: "socket", host: str) -> NoReturn:
+    """Answer requests until a signal stops the server, then end this process."""
     name = f"[{host}]" if ":" in host else host
     note(f"listening on http://{name}:{listener.getsockname()[1]}")
     server.answer(listener)
     note("stopped")
     sys.stderr.flush()
-    os._exit(0)  # without waiting for threads that load a model or translate for nobody
+    os._exit(0)  # without waiting for threads that load a model, or translate for clients that have gone
 
 
 class JsonLines(logging.Handler):
-    """Writes what is logged to standard error, a JSON object a line. An error is its kind and its place in the code,
-    because its message may hold what a user wrote.
+    """A handler that writes log records to standard error as JSON, one per line. An error is represented by its class
+    and its place in the code, because its message may contain text of a user.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
         now, request = datetime.now(UTC).isoformat(timespec="milliseconds"), getattr(record, "request", None)
-        told: dict[str, Any] = {"time": now, "level": record.levelname.lower()}
-        told |= {"message": record.getMessage()} if request is None else request
+        facts: dict[str, Any] = {"time": now, "level": record.levelname.lower()}
+        facts |= {"message": record.getMessage()} if request is None else request
         if record.exc_info and record.exc_info[0]:
             frames = traceback.extract_tb(record.exc_info[2])
-            told["error"] = record.exc_info[0].__name__
-            told["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        sys.stderr.write(as_json(told) + "\n")
+            facts["error"] = record.exc_info[0].__name__
+            facts["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        sys.stderr.write(as_json(facts) + "\n")
 
 
 def log_as_json() -> None:
-    """From now on, what is logged goes to standard error as JSON."""
+    """Write log records to standard error as JSON from now on."""
     logging.getLogger("dragoman").handlers = logging.getLogger("uvicorn").handlers = [JsonLines()]
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
@@ -131,7 +136,7 @@ def keys(
     name: Annotated[str | None, typer.Argument(help="Whose key it is.", show_default=False)] = None,
     path: Annotated[Path, typer.Option("--keys", help="The file of keys.")] = Path("keys.json"),
 ) -> None:
-    """Create, list or withdraw keys of a server, which notices at once. A new key is printed once, and kept nowhere."""
+    """Create, list or withdraw keys of a server, which notices at once. A new key is printed once and not stored."""
     from dragoman.serving.keys import create_key, read_keys, withdraw_key
 
     if (name is None) != (action == "list"):

@@ -1,8 +1,8 @@
 """The streams of a command: standard input, output and error, and the lines that it reads and writes.
 
-They work even if one is closed, its reader has gone away or its disk is full. Standard error carries notes and bars; if
-it cannot be written, they are dropped and the work goes on. Standard output carries results; if it cannot be written,
-the command ends: silently if the reader has gone away, else with an error.
+They work even if a stream is closed, its reader is gone or its disk is full. Standard error carries notes and bars; if
+it cannot be written, they are dropped and work continues. Standard output carries results; if it cannot be written, the
+command ends: silently if the reader is gone, else with an error.
 """
 
 import errno
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dragoman.inference.documents import Arriving
 
 PATIENCE_SECONDS = 0.005
-"""How long to wait for a further line before the lines that have come are translated. A program that writes quickly
-fills a pipe again in this time; one that waits for its answer loses no more than this.
+"""Maximum wait for another line before the lines so far are translated. A program that writes quickly fills a pipe
+again in this time; a program that waits for an answer loses no more than this.
 """
 
 
@@ -33,7 +33,7 @@ fills a pipe again in this time; one that waits for its answer loses no more tha
 
 
 def check_text(text: str) -> None:
-    """Refuses a TEXT that is not Unicode, or that is the path of a file."""
+    """Refuse a TEXT that is not Unicode, or that is the path of a file."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise DataError("TEXT is not valid UTF-8; give it in UTF-8, or as a file with --input")
     if os.path.isfile(text) and (Path(text).suffix or Path(text).name != text):
@@ -44,40 +44,40 @@ def check_text(text: str) -> None:
 
 
 def read(path: Path) -> Iterator[str]:
-    """The lines of a file. It is opened at once, so that a missing one is refused now; an empty file has no lines."""
+    """Return the lines of a file, which is opened immediately, so that a missing file is refused now."""
     from dragoman.formats.lines import open_text, read_lines
 
     if path.is_file() and path.stat().st_size == 0:
-        return iter(())
+        return iter(())  # an empty file has no lines
     open_text(path).close()
     return read_lines(path)
 
 
 def standard_input(typed: str = "type a text and press Enter; Ctrl-D ends") -> "Arriving[str]":
-    """The lines of standard input, by the same rules as those of a file. `typed` tells a person what to type."""
+    """Return the lines of standard input, split like those of a file. `typed` is the instruction on a terminal."""
     from dragoman.formats.lines import lines_of
     from dragoman.inference.documents import Arriving
 
     if sys.stdin.isatty():
         console.note(typed)
     raw = getattr(sys.stdin.buffer, "raw", None)
-    if raw is None:  # a program has put a text in its place
+    if raw is None:  # replaced by a stream in memory
         return Arriving(lines_of(sys.stdin.buffer, "standard input"), lambda: True)
     incoming = Incoming(raw)
     return Arriving(lines_of(cast("IO[bytes]", incoming), "standard input"), incoming.has_come)
 
 
 class Incoming:
-    """An open file or pipe, by lines, that tells whether the next one has come."""
+    """Lines of an open file or pipe, which reports whether the next line has arrived."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
-        """`raw` has no buffer. The console of Windows gives UTF-8 only through it, not by its number."""
+        """Read from a stream without a buffer. Windows' console gives UTF-8 only through it, not by its number."""
         self._raw, self._ended = raw, False
         self._held: deque[bytes] = deque()
-        """Lines, the last of which may have no end yet."""
+        """Lines that have arrived; the last may be incomplete."""
 
     def readline(self, size: int, /) -> bytes:
-        """The next line with its end, or the first bytes of a longer one; nothing at the end."""
+        """Return the next line with its end, or the first `size` bytes of a longer line; nothing at the end."""
         while not self._holds_line(size):
             self._take(None)
         line = self._held.popleft() if self._held else b""
@@ -86,7 +86,7 @@ class Incoming:
         return line[:size]
 
     def has_come(self) -> bool:
-        """Whether the next line, or the end, is there."""
+        """Return True if the next line, or the end, has arrived."""
         while not self._holds_line(LONGEST_LINE_BYTES):
             if not self._take(PATIENCE_SECONDS):
                 return False
@@ -97,10 +97,10 @@ class Incoming:
         return len(held) > 1 or self._ended or (bool(held) and (held[0].endswith(b"\n") or len(held[0]) >= size))
 
     def _take(self, seconds: float | None) -> bool:
-        """Takes what comes within this time, and says whether anything did."""
+        """Read what arrives within this time. Returns False if nothing did."""
         if os.name != "nt" and not select.select([self._raw], [], [], seconds)[0]:  # Windows selects no pipes
             return False
-        if (block := self._raw.read(1 << 16)) is None:  # another reader of the same pipe was quicker
+        if (block := self._raw.read(1 << 16)) is None:  # another reader of the pipe was faster
             return False
         self._ended = not block
         if self._held and not self._held[-1].endswith(b"\n"):
@@ -114,7 +114,7 @@ class Incoming:
 
 @contextmanager
 def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """A function that writes text to a new file, which appears when it is complete, or at once to standard output.
+    """Yield a function that writes text to a new file, which appears once it is complete, or to standard output.
 
     A signal to stop leaves no part of the file.
     """
@@ -137,10 +137,10 @@ def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
 
 
 def prepare_streams() -> None:
-    """Makes the streams of this process UTF-8 with `\\n` line ends on every system, and safe to write to."""
+    """Make the streams of this process UTF-8 with `\\n` line ends on every system, and safe to write to."""
     _reopen_closed()
     out, err = _raw(sys.stdout, 1), _raw(sys.stderr, 2)
-    # Results pass bytes that are no text; notes spell them out.
+    # Results contain bytes that are not text unchanged; notes spell them out.
     sys.stdout = _text(Results(out), "surrogateescape", line_buffering=out.isatty())
     sys.stderr = _text(Notes(err), "backslashreplace", line_buffering=True)
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (open as long as the process)
@@ -163,7 +163,7 @@ class _Stream(io.RawIOBase):
 
 
 class Notes(_Stream):
-    """Drops what the stream cannot take."""
+    """An output stream that drops what cannot be written."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -174,7 +174,7 @@ class Notes(_Stream):
 
 
 class Results(_Stream):
-    """Ends the command at the first failure, with one error; everything after it is dropped."""
+    """An output stream that ends the command at the first failure, with one error; everything later is dropped."""
 
     _failed = False
 
@@ -198,19 +198,17 @@ def _give_up(error: OSError) -> NoReturn:
 
 
 def _reopen_closed() -> None:
-    """Opens streams that are closed. Otherwise the next file to be opened would get the number of the stream, and the
-    stream's output.
-    """
+    """Open streams that are closed. Otherwise the next file would get the number of the stream, and its output."""
     # Input is then empty, notes are dropped, and writing a result fails because the stream is open for reading only.
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest number that is free
+            os.set_inheritable(os.open(os.devnull, mode), True)  # gets the lowest free number
 
 
 def _raw(stream: TextIO | None, number: int) -> Any:
-    """The raw stream under a buffer. Python has no stream if the descriptor was closed at start."""
+    """Return the raw stream under a buffer. Python has no stream if the descriptor was closed at start."""
     if stream is None:
         return io.FileIO(number, "w", closefd=False)
     return getattr(stream.buffer, "raw", stream.buffer)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ import dragoman
 from dragoman import system
 from dragoman.cli.console import note, write, write_result, write_table
 from dragoman.cli.evaluate import show_meaning, show_scores
+from dragoman.cli.from_settings import Setting
 from dragoman.cli.options import (
     Anyway,
     Data,
@@ -23,7 +24,6 @@ from dragoman.cli.options import (
     Folder,
     Format,
     Fresh,
-    LanguageCode,
     Model,
     Quiet,
     Ray,
@@ -32,7 +32,6 @@ from dragoman.cli.options import (
     Threads,
     Verbose,
     keywords,
-    minutes_unless,
     one_or_two,
     typed,
 )
@@ -66,20 +65,24 @@ USES = {
         "start a classifier or tagger from it: dragoman train LABELLED_TEXT --set start.model={run}",
     ),
 }
-"""What to do with a finished run, by its task."""
+"""Advice after a finished run, by its task."""
 
+DATA, START = "dragoman.text.settings:DataSettings", "dragoman.runs.recipe:StartSettings"
+TOKENIZER, TRAINING = "dragoman.tokenizing.settings:TokenizerSettings", "dragoman.training.settings:TrainSettings"
+"""Schemas of options."""
+ONLY_ADAPTERS = "Trains only adapters, into an adapter folder."
 TEST_SETS = {"test": "known patterns", "new_patterns": "new patterns"}
-"""What the test sets of the phrasebook test."""
+"""Content of the phrasebook's test sets."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only prepare the text, and estimate steps, memory and time.")]
 SAMPLES = 6
 FINISHED = Path(dragoman.__file__).parent / "inference" / "phrasebook"
 """The model that ships, made by ``tools/make_model.py``."""
-SAID = (
+DEMO_TEXTS = (
     "Where is the station? I would like two coffees.",
     "Could you speak more slowly, please?",
     "I have lost my passport. Can you help me?",
 )
-"""What both models of the demo translate."""
+"""Texts that both models of the demo translate."""
 NEXT = (
     "Next, with your own text: a FILE that has a sentence and its translation on each line (.tsv, .csv, .jsonl)",
     "  dragoman train FILE --minutes 30      trains a translator on it and scores it",
@@ -92,12 +95,9 @@ log = logging.getLogger(__name__)
 def prepare_data(
     data: Data,
     folder: Folder,
-    source_language: LanguageCode = None,
-    target_language: LanguageCode = None,
-    encoding_errors: Annotated[
-        Literal["strict", "replace"],
-        typer.Option(help="Whether text that is not UTF-8 is an error (strict) or repaired (replace)."),
-    ] = "strict",
+    source_language: Annotated[Any, Setting(DATA, "source_language", "from the names")] = None,
+    target_language: Annotated[Any, Setting(DATA, "target_language", "from the names")] = None,
+    encoding_errors: Annotated[Any, Setting(DATA, "encoding_errors")] = None,
     overrides: Set = None,
     ray: Ray = None,
     output_format: Format = "text",
@@ -130,25 +130,20 @@ def prepare_data(
 def train_tokenizer(
     data: Data,
     folder: Folder,
-    kind: Annotated[
-        Literal["bpe", "unigram", "byte_bpe", "character", "word", "spacy"],
-        typer.Option(help="How text is cut into tokens."),
-    ] = "bpe",
-    vocabulary_size: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens in a vocabulary.", show_default="8,000; words: all")
-    ] = None,
+    kind: Annotated[Any, Setting(TOKENIZER, "kind")] = None,
+    vocabulary_size: Annotated[Any, Setting(TOKENIZER, "vocabulary_size", "8,000; words: all")] = None,
     overrides: Set = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn a vocabulary from parallel text, or from the training side of prepared data, and save it."""
     from dragoman.config import choose
     from dragoman.text.settings import ReadingSettings, reading_overrides
-    from dragoman.tokenizing.training import TokenizerSettings
+    from dragoman.tokenizing.settings import TokenizerSettings
 
     progress = open_screen(quiet)
-    of_text, others = reading_overrides(overrides or ())
-    settings = choose(TokenizerSettings, "tokenizer", others, kind=kind, vocabulary_size=vocabulary_size)
-    reading = choose(ReadingSettings, "data", of_text)
+    reading_settings, tokenizer_settings = reading_overrides(overrides or ())
+    settings = choose(TokenizerSettings, "tokenizer", tokenizer_settings, kind=kind, vocabulary_size=vocabulary_size)
+    reading = choose(ReadingSettings, "data", reading_settings)
     result = dragoman.train_tokenizer(one_or_two(data), folder, settings, reading, progress)
     sides = ["both"] if result.tokenizers.joint else ["source", "target"]
     rows = [
@@ -167,7 +162,7 @@ def train(
     anyway: Anyway = False,
     device: Device = "auto",
     threads: Threads = None,
-    minutes: Annotated[float | None, minutes_unless("30; of labelled text 20 epochs")] = None,
+    minutes: Annotated[Any, Setting(TRAINING, "minutes", "30; of labelled text 20 epochs")] = None,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -178,7 +173,7 @@ def train(
     ] = None,
     task: Annotated[
         Literal["translate", "language_model", "classify", "tag", "fill"] | None,
-        typer.Option(help="What is learnt from the text.", show_default="by the form of the text"),
+        typer.Option(help="Task that is learned from the text.", show_default="by the form of the text"),
     ] = None,
     dry_run: DryRun = False,
     seeds: Annotated[
@@ -209,13 +204,13 @@ def train(
 
 
 def show_run(result: "RunResult") -> None:
-    """Shows the curves and scores of a run, and what to do with it."""
+    """Show the curves and scores of a run, and advice."""
     show_curves(result.folder)
     if result.evaluations:
         show_scores(result.evaluations)
         show_meaning(result.evaluations)
     else:
-        show_kept_scores(result.folder)
+        show_stored_scores(result.folder)
     for use in USES[result.task]:
         note(use.format(run=result.folder))
     note(f"train it further: dragoman train {result.folder} --more --minutes 30")
@@ -228,15 +223,15 @@ def show_curves(run: Path) -> None:
         note(line)
 
 
-def show_kept_scores(run: Path) -> None:
-    """The scores in the folder of a run that was finished before."""
-    if system.rank() == 0 and (kept := kept_scores(run)):
-        show_scores(kept)
-        show_meaning([each for each in kept if not each.system.startswith("before")])
+def show_stored_scores(run: Path) -> None:
+    """Show the stored scores of a run that was finished before."""
+    if system.rank() == 0 and (evaluations := read_stored_scores(run)):
+        show_scores(evaluations)
+        show_meaning([evaluation for evaluation in evaluations if not evaluation.system.startswith("before")])
 
 
-def kept_scores(run: Path) -> "tuple[StoredEvaluation, ...]":
-    """What a run's `scores.json` holds, if any. A damaged file is only a warning, because the run is whole."""
+def read_stored_scores(run: Path) -> "tuple[StoredEvaluation, ...]":
+    """Read a run's `scores.json`, if any. A damaged file is only a warning, because the run itself is complete."""
     from dragoman.evaluating.scores import read_baselines, read_evaluations
     from dragoman.run_folder import RunFolder
 
@@ -291,31 +286,11 @@ def fine_tune(
     anyway: Anyway = False,
     device: Device = "auto",
     threads: Threads = None,
-    minutes: Annotated[float | None, minutes_unless("6 epochs; more of little text")] = None,
-    freeze: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Keep a part as it is: encoder, decoder.0, embeddings, norms, 'all but cross_attention' …; may be "
-            "repeated."
-        ),
-    ] = None,
-    lora: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="RANK", help="Train only adapters of this rank, into an adapter folder."),
-    ] = None,
-    mix_rate: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=0.99,
-            help="Share of the model's old data in the text that it sees, so that it forgets little.",
-            show_default="0.5, if that data is there",
-        ),
-    ] = None,
-    mix_data: Annotated[
-        Path | None,
-        typer.Option(help="The old data, a folder of prepared data.", show_default="that of the model's run"),
-    ] = None,
+    minutes: Annotated[Any, Setting(TRAINING, "minutes", "6 epochs; more of little text")] = None,
+    freeze: Annotated[Any, Setting("dragoman.training.settings:TuningSettings", "freeze")] = None,
+    lora: Annotated[Any, Setting("dragoman.model.config:LoraSettings", "rank", "no adapters", ONLY_ADAPTERS)] = None,
+    mix_rate: Annotated[Any, Setting(START, "mix_rate", "0.5, if that data is there")] = None,
+    mix_data: Annotated[Any, Setting(START, "mix_data", "that of the model's run")] = None,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -331,7 +306,7 @@ def fine_tune(
         show_meaning(result.after)
         write(f"BLEU before and after: {', '.join(map(gain, result.before, result.after))}")
     else:
-        show_kept_scores(result.folder)
+        show_stored_scores(result.folder)
     note(f'translate with it: dragoman translate {result.folder} "..."')
     if any("old test" in evaluation.system for evaluation in result.after):
         note(f"forget less of the old text: dragoman average {model} {result.folder} --to FOLDER")
@@ -340,30 +315,30 @@ def fine_tune(
 
 
 def gain(before: "Evaluation", after: "Evaluation") -> str:
-    """What fine-tuning changed on one test set."""
+    """Return the BLEU scores before and after fine-tuning on one test set."""
     from dragoman.evaluating.metrics import not_comparable
 
     scores = before.scores["bleu"], after.scores["bleu"]
-    ways = not_comparable(scores)
-    doubt = f" (not comparable: {ways})" if ways else ""
+    reasons = not_comparable(scores)
+    doubt = f" (not comparable: {reasons})" if reasons else ""
     return f"{after.system.split()[1]} {scores[0].printed} -> {scores[1].printed}{doubt}"
 
 
 def demo(
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps of training.", show_default="2,000")] = None,
+    steps: Annotated[Any, Setting(TRAINING, "steps", "2,000")] = None,
     runs: Runs = Path("runs"),
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Translate with a finished English-Italian model, train one beside it, then translate what you type."""
+    """Translate with a finished English-Italian model, train a second one, then translate what you type."""
     from dragoman.evaluating.references import own_test_pairs
     from dragoman.text.phrasebook import words
     from dragoman.text.prepared import read_split
 
     progress = open_screen(quiet)
     finished = dragoman.Translator.load(FINISHED, precision="float32", progress=progress, threads=threads)
-    answers = [translation.text for translation in finished.translate(SAID)]
-    write_table(["English", "the finished model"], list(zip(SAID, answers, strict=True)))
+    answers = [translation.text for translation in finished.translate(DEMO_TEXTS)]
+    write_table(["English", "the finished model"], list(zip(DEMO_TEXTS, answers, strict=True)))
     note("now a model like it is trained here")
     overrides = [f"train.steps={steps}"] if steps else []
     run = dragoman.train("phrasebook", overrides=overrides, runs=runs, threads=threads, progress=progress).folder
@@ -376,8 +351,8 @@ def demo(
         write()
         compare(translator, source, target, translator.options)
     write()
-    trained = [translation.text for translation in translator.translate(SAID)]
-    write_table(["English", "finished model", "your model"], list(zip(SAID, answers, trained, strict=True)))
+    trained = [translation.text for translation in translator.translate(DEMO_TEXTS)]
+    write_table(["English", "finished model", "your model"], list(zip(DEMO_TEXTS, answers, trained, strict=True)))
     if sys.stdin.isatty():
         write()
         with suppress(KeyboardInterrupt):  # another way to end the conversation
@@ -387,14 +362,14 @@ def demo(
 
 
 def show_demo_scores(run: Path) -> None:
-    """The scores of a run on the phrasebook, named by what each test set tests."""
+    """Show the scores of a run on the phrasebook, named by the content of the test sets."""
     from dragoman.evaluating.scores import StoredTestSet
 
-    kept = {scored.test.stem: scored for scored in kept_scores(run)}
-    named = [
-        kept[stem].model_copy(update={"system": name, "test": StoredTestSet(name=name)})
+    stored = {evaluation.test.stem: evaluation for evaluation in read_stored_scores(run)}
+    evaluations = [
+        stored[stem].model_copy(update={"system": name, "test": StoredTestSet(name=name)})
         for stem, name in TEST_SETS.items()
-        if stem in kept
+        if stem in stored
     ]
-    show_scores(named)
-    show_meaning(named)
+    show_scores(evaluations)
+    show_meaning(evaluations)

@@ -13,20 +13,24 @@ import dragoman
 from dragoman.cli.console import note
 from dragoman.cli.options import (
     Adapter,
+    Align,
     BeamSize,
     Device,
     Format,
     LengthPenalty,
     Model,
+    NBest,
     Precision,
+    Protect,
     Quiet,
+    Raw,
     Ray,
     Set,
     TargetLanguage,
     Texts,
     Threads,
     on_workers,
-    search_overrides,
+    refuse_beam_of_samples,
     typed,
 )
 from dragoman.cli.screen import open_screen
@@ -86,14 +90,8 @@ def translate(
             show_default="all",
         ),
     ] = None,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Translate each line as it is: also its markup, quotes, spaces and capitals."),
-    ] = False,
-    protect: Annotated[
-        list[str] | None,
-        typer.Option(help="Keep what this regular expression finds as it is; may be repeated.", show_default=False),
-    ] = None,
+    raw: Raw = None,
+    protect: Protect = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Write the translations to this file. With --input, run the same command again to resume."),
@@ -105,13 +103,8 @@ def translate(
         int | None,
         typer.Option(min=1, help="Sentence of the run's test set, from 1: shows source, target, prediction."),
     ] = None,
-    n_best: Annotated[
-        int | None, typer.Option(help="Translations of each text; with text output: line, rank, score, text.")
-    ] = None,
-    align: Annotated[
-        bool,
-        typer.Option("--align", help="Show which word translates which; with text output: text, tab, 0-0 1-2 …."),
-    ] = False,
+    n_best: NBest = None,
+    align: Align = None,
     terms: Annotated[
         Path | None,
         typer.Option(
@@ -141,11 +134,15 @@ def translate(
     refused = flags_named(fail_on or ())
     document_settings = [setting for setting in settings or () if setting.strip().startswith("document.")]
     others = [setting for setting in settings or () if setting not in document_settings]
+    refuse_beam_of_samples(beam_size, others)
     changes = {
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
+        "target_language": target_language,
+        "raw": raw,
+        "protect": protect,
         "n_best": n_best,
-        "align": align or None,
-        "raw": raw or None,
-        "protect": tuple(protect or ()) or None,
+        "align": align,
         "terms": None if terms is None else read_terms(terms),
     }
     setup = Setup(
@@ -153,7 +150,7 @@ def translate(
         (device, precision, threads),
         adapter,
         ensemble or (),
-        search_overrides(beam_size, length_penalty, others, target_language),
+        others,
         changes,
         output_format == "json",
         progress,
@@ -170,13 +167,13 @@ def translate(
             },
         )
         summary = translate_on_cluster(setup, ray, input_file, output, only)
-    elif is_whole(input_file, output, document_format, raw, only):
+    elif is_whole(input_file, output, document_format, bool(raw), only):
         limits = choose(DocumentLimits, "document", document_settings)
         summary = translate_whole(setup, input_file, output, document_format, only or (), limits, fresh)
     elif item is not None:
         summary = show_test_sentence(setup, item)
     elif input_file is not None:
-        summary = translate_file(setup, input_file, output, fresh, raw)
+        summary = translate_file(setup, input_file, output, fresh, bool(raw))
     else:
         summary = translate_texts(setup, text, output)
     check_flags(summary, refused)

@@ -8,8 +8,6 @@ import pydantic
 
 from dragoman.config import Settings
 from dragoman.errors import DecodeError
-from dragoman.surface.protected import spans_matching
-from dragoman.surface.sentences import is_blank
 
 if TYPE_CHECKING:
     from dragoman.decoding.sampling import Sampling
@@ -119,6 +117,9 @@ class SearchOptions(Settings):
 
     @pydantic.model_validator(mode="after")
     def _refuse_contradictions(self) -> "SearchOptions":
+        from dragoman.surface.protected import spans_matching  # here, because help reads settings without tokenizers
+        from dragoman.surface.sentences import is_blank
+
         problems = []
         if self.risk_samples is not None and self.n_best > self.risk_samples:
             problems.append(

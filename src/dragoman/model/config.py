@@ -195,7 +195,7 @@ class LoraSettings(Settings):
     """Low-rank adapters (Hu et al. 2021): all other weights are frozen, and the run saves only the adapters."""
 
     rank: int = pydantic.Field(default=16, ge=1, le=65_536)
-    """Rows of the matrix A and columns of B, whose product is added to a frozen matrix."""
+    """Rank of the adapters: rows of the matrix A and columns of B, whose product is added to a frozen matrix."""
     alpha: float | None = pydantic.Field(default=None, gt=0, le=1_000_000)
     """The product is multiplied by alpha / rank. Not given: twice the rank."""
     dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)

@@ -16,7 +16,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.model.config import ModelConfig, Size
 from dragoman.runs.recipe import FAMILIES, Recipe, refuse_useless
-from dragoman.tokenizing.training import TokenizerSettings
+from dragoman.tokenizing.settings import TokenizerSettings
 
 WIDEST_FOR_MUON = 192
 """Muon makes a step of width 128 13 % longer, and one of width 256 40 %, which does not pay. Widths in between were not

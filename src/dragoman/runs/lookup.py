@@ -154,7 +154,8 @@ def _read_one(what: str | Path) -> RecipeSource:
     if str(what) in library():
         if path.exists():
             log.warning("%s means the built-in recipe; for the file of that name here, give ./%s", what, what)
-        return _read_library(str(what))
+        text, origin = (_library() / f"{what}.toml").read_text(encoding="utf-8"), f"recipe {what}"
+        return RecipeSource(read(text, origin), origin, str(what), is_builtin=True)
     if (run := RunFolder(path)).was_run:
         raise ConfigError(f"{what} was a run, but its run.json is missing; train {run.recipe} for a new one")
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
@@ -163,12 +164,6 @@ def _read_one(what: str | Path) -> RecipeSource:
             f"({DATA_SUFFIXES}, two files, a folder), an earlier run, or one of the recipes {', '.join(library())}"
         )
     return RecipeSource({"data": {"path": str(what)}}, COMMAND_LINE, name_of(str(what)))
-
-
-def _read_library(name: str) -> RecipeSource:
-    text = (_library() / f"{name}.toml").read_text(encoding="utf-8")
-    origin = f"recipe {name}"
-    return RecipeSource(read(text, origin), origin, name, is_builtin=True)
 
 
 def _library() -> Traversable:

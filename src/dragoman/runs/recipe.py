@@ -15,9 +15,8 @@ from dragoman.files import nearest, read_regular
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.text.settings import DataSettings
+from dragoman.tokenizing.settings import WHOLE_WORDS, TokenizerSettings
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
-from dragoman.tokenizing.training import TokenizerSettings
-from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 from dragoman.training.settings import BatchSettings, TrainSettings, TuningSettings, VariationSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]

@@ -66,7 +66,7 @@ LEAST_MINUTES, MORE_TIMES = 20, 4
 SIGNS = {
     "truncated": "do not end by themselves",
     "repetition": "repeat some words over and over",
-    "alike": "are one and the same text",
+    "same": "are one and the same text",
 }
 """Metrics `dev_…` of translations, in words."""
 BRIEF = {"beam_size": 1, "length_ratio": 1.5, "length_extra": 10}
@@ -368,4 +368,4 @@ def _shares(translations: Sequence[Translation]) -> dict[str, float]:
     total = len(translations)
     flagged = {f"dev_{flag}": sum(flag in result.flags for result in translations) / total for flag in FLAGGED}
     ((_, count),) = Counter(result.text for result in translations).most_common(1)
-    return {**flagged, "dev_alike": count / total if count > 1 else 0.0}
+    return {**flagged, "dev_same": count / total if count > 1 else 0.0}

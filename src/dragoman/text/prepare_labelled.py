@@ -275,7 +275,7 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Example
                 continue
             known = set(keys[earlier])
             shared = [example.origin for example, key in zip(split, keys[name], strict=True) if key in known]
-            places[f"{name} texts that stand in {earlier} too"] = shared
+            places[f"{name} texts that are also in {earlier}"] = shared
             if shared:
                 why = "" if earlier == "train" else "the best checkpoint is chosen on dev, so "
                 warnings.append(

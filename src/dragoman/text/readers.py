@@ -33,7 +33,7 @@ from dragoman.text.header import judge_header
 from dragoman.text.pair_columns import check_languages, choose_columns, languages_of
 from dragoman.text.tables import NamedTable, TextFile, name_columns
 
-RAGGED = "not as many cells as the first row"
+RAGGED = "a different number of cells than in the first row"
 KEYLESS = "no text under the keys of the first row"
 
 MOST_BROKEN = 0.05

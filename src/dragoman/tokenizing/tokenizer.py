@@ -35,8 +35,9 @@ from dragoman.tokenizing.pretokenizing import (
     may_follow_space,
     spacy_split,
 )
+from dragoman.tokenizing.settings import WHOLE_WORDS
 from dragoman.tokenizing.special_tokens import SYMBOLS, UNKNOWN
-from dragoman.tokenizing.vocabulary import FORMAT, WHOLE_WORDS, Vocabulary, build_library, spelling
+from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
 
 _FIRST_PIECE = SYMBOLS + 256
 _RUNNING = 1_000_000

@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-import pydantic
 from tokenizers import normalizers, trainers
 
-from dragoman.config import Settings
 from dragoman.errors import ConfigError, TokenizerError
 from dragoman.files import new_folder
 from dragoman.formats.addresses import Address
@@ -29,63 +27,18 @@ from dragoman.text.readers import open_pairs
 from dragoman.text.report import REPORT, read_report
 from dragoman.text.settings import ReadingSettings
 from dragoman.tokenizing.pretokenizing import spacy_split
-from dragoman.tokenizing.special_tokens import SYMBOLS, Specials
+from dragoman.tokenizing.settings import Kind, TokenizerSettings, reserved
+from dragoman.tokenizing.special_tokens import SYMBOLS
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, WHOLE_WORDS, Kind, Vocabulary, build_library
+from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, Vocabulary, build_library
 
 log = logging.getLogger(__name__)
 
-_BYTES = 256
 _CHUNK = 1_000
 _NO_LIMIT = 2**31 - 1
 # The library keeps every character of the text. We drop rare ones afterwards, and these spare pieces fill the gap.
 _SPARE = 2_000
-
-
-class TokenizerSettings(Settings):
-    """Settings of the tokenizer."""
-
-    kind: Kind = "bpe"
-    """`bpe` and `unigram` cut words into pieces and spell unseen characters in bytes; `character` uses single
-    characters and spells unseen ones in bytes; `byte_bpe` uses bytes only (with vocabulary_size = 260: one id per
-    byte); `word` uses whole words, `spacy` whole words by spaCy's rules (needs the extra `spacy`)."""
-    vocabulary_size: int | None = pydantic.Field(default=None, le=1_000_000)
-    """Maximum number of ids, special symbols, bytes and placeholders included. Default: 8,000; no limit for whole words
-    and for characters."""
-    minimum_frequency: int = pydantic.Field(default=2, ge=1)
-    """Minimum count of a word, a character or a merge in the training text."""
-    joint: bool = True
-    """Share one vocabulary between both sides. Default: false for whole words, else true."""
-    specials: Specials = Specials()
-    """Names of the special symbols."""
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _derive(cls, settings: Any) -> Any:
-        if not isinstance(settings, dict):
-            return settings
-        sizes: dict[Any, dict[str, Any]] = {kind: {"joint": False} for kind in WHOLE_WORDS} | {"character": {}}
-        derived = sizes.get(str(settings.get("kind")), {"vocabulary_size": 8_000})
-        return {**derived, **{key: value for key, value in settings.items() if value is not None}}
-
-    @pydantic.model_validator(mode="after")
-    def _possible(self) -> Self:
-        parts = {"special symbols": SYMBOLS, **_reserved(self.kind)}
-        least = sum(parts.values())
-        if self.vocabulary_size is not None and self.vocabulary_size < least:
-            counts = ", ".join(f"{count} {name}" for name, count in parts.items())
-            raise ValueError(
-                f"tokenizer.vocabulary_size must be at least {least} ({counts}) for kind {self.kind!r}, but is "
-                f"{self.vocabulary_size}"
-            )
-        return self
-
-
-def _reserved(kind: Kind) -> dict[str, int]:
-    """Return the number of ids, by name, that every vocabulary of this kind contains, without the special symbols."""
-    spelled = {} if kind in WHOLE_WORDS else {"bytes": _BYTES}
-    return spelled if kind == "byte_bpe" else {**spelled, "placeholders": len(PLACEHOLDERS)}
 
 
 def learn_tokenizer(
@@ -156,7 +109,7 @@ def _learn(reading: _ChunkCounter, settings: TokenizerSettings, language: str | 
     limit = (settings.vocabulary_size or _NO_LIMIT) - SYMBOLS
     if kind == "byte_bpe":
         return _learn_byte_bpe(reading, limit, minimum)
-    limit -= sum(_reserved(kind).values())
+    limit -= sum(reserved(kind).values())
     if kind == "bpe":
         learned = _learn_bpe(reading, limit, minimum)
     elif kind == "unigram":

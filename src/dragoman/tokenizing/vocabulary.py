@@ -18,11 +18,9 @@ from dragoman.tokenizing.pretokenizing import (
     SUBWORD_PATTERN,
     WORD_PATTERN,
 )
+from dragoman.tokenizing.settings import WHOLE_WORDS, Kind
 from dragoman.tokenizing.special_tokens import Specials
 
-Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe", "character"]
-WHOLE_WORDS: tuple[Kind, ...] = ("word", "spacy")
-"""Kinds whose ids are words and punctuation marks; they differ only in how the text is split."""
 FORMAT = 1
 _SUBWORDS = (SUBWORD_PATTERN, OLDER_SUBWORD_PATTERN)
 PATTERNS: dict[Kind, tuple[str | None, ...]] = {
