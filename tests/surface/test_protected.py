@@ -16,8 +16,8 @@ from dragoman.surface.protected import (
     Span,
     code_in,
     identifiers_in,
-    labels_in,
     localised,
+    numberings_in,
     numbers_in,
     quantities_in,
     replaced,
@@ -235,15 +235,15 @@ def test_a_sign_belongs_to_its_number(text):
 )
 def test_a_number_that_is_a_label_has_no_decimal_point(text):
     plain = re.sub(r"[\[\]]", "", text)
-    assert [part.lstrip("#") for part in parts(plain, labels_in(plain, quantities_in(plain)))] == re.findall(
+    assert [part.lstrip("#") for part in parts(plain, numberings_in(plain, quantities_in(plain)))] == re.findall(
         r"\[(.*?)\]", text
     )
 
 
 def test_a_version_in_code_shows_that_other_numbers_are_versions():
     text = "We use 3.11 here."
-    assert not labels_in(text, numbers_in(text))
-    assert labels_in(text, numbers_in(text), "v2.3.1") == numbers_in(text)
+    assert not numberings_in(text, numbers_in(text))
+    assert numberings_in(text, numbers_in(text), "v2.3.1") == numbers_in(text)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_a_hostile_line_takes_linear_time(unit):
         started = process_time()
         numbers = quantities_in(text)
         without_overlaps(text, code_in(text), identifiers_in(text), NAMES.unknown(text), numbers, signs_in(text))
-        labels_in(text, numbers)
+        numberings_in(text, numbers)
         return process_time() - started
 
     work(100)

@@ -8,7 +8,7 @@ from dragoman.surface.around import Around, EndMark
 from dragoman.surface.conventions import PairConventions
 from dragoman.surface.learning import learn_conventions
 from dragoman.surface.letters import LanguageSide, Letters
-from dragoman.surface.masking import Code, Masking, Missing, Words
+from dragoman.surface.masking import Code, Masking, MissingPlaceholders, NamesAndNumbers
 from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.surface.segment import Context, Restored, Segment, Step
 from dragoman.surface.sentences import Sentences
@@ -57,7 +57,7 @@ def test_an_added_mark_is_taken_off_and_typed_marks_come_back(text: str) -> None
 
 @given(texts)
 def test_masked_text_comes_back(text: str) -> None:
-    assert undone(Code(MASKING), Segment.from_typed(text), Words(SIDE, MASKING)) == text
+    assert undone(Code(MASKING), Segment.from_typed(text), NamesAndNumbers(SIDE, MASKING)) == text
 
 
 @given(
@@ -89,5 +89,5 @@ def test_the_tag_of_a_language_is_noted() -> None:
 
 def test_a_placeholder_that_is_missing_is_written_before_the_word_that_follows_it() -> None:
     (segment,) = Code(MASKING).apply(Segment.from_typed("Go to {name} now"), CONTEXT)
-    written = Missing(PLACEHOLDERS).restore(segment, [Restored("Vai adesso", frozenset({(0, 0), (3, 1)}))])
+    written = MissingPlaceholders(PLACEHOLDERS).restore(segment, [Restored("Vai adesso", frozenset({(0, 0), (3, 1)}))])
     assert Code(MASKING).restore(segment, [written]).text == "Vai {name} adesso"

@@ -106,7 +106,7 @@ def _scored(
 def score_pairs(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
     """Score a chunk of pairs as one batch."""
     languages = translator.target_languages
-    languages.warn_of_unnamed([pair.source for pair in chunk], options.target_language)
+    languages.warn_of_missing_tags([pair.source for pair in chunk], options.target_language)
     problems = [_problem(translator, pair, options) for pair in chunk]
     whole = [pair for pair, problem in zip(chunk, problems, strict=True) if not problem]
     scores = iter(translator.score([pair.source for pair in whole], [pair.target for pair in whole], options))

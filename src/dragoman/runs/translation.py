@@ -128,7 +128,7 @@ class TranslationTask(Task):
         pairs = self._normalised(pairs)
         languages, wanted = TargetLanguages(tokenizers.source.target_languages), self.recipe.decode.target_language
         if wanted is not None or languages.ids:
-            languages.warn_of_unnamed([source for source, _ in self.dev_pairs], wanted)
+            languages.warn_of_missing_tags([source for source, _ in self.dev_pairs], wanted)
             pairs = ((languages.tagged([source], wanted)[0], target) for source, target in pairs)
         return encode_corpus(pairs, tokenizers, folder, self.progress, pool, linked=self._is_linked(name))
 

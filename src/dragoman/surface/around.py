@@ -90,7 +90,9 @@ def peel(text: str, known: Collection[str] = (), is_name: Callable[[str], bool] 
 
 
 class Around(Step):
-    """Step that takes off the marks around a sentence, and puts them around the translation, with its own quotes."""
+    """Step that takes off the marks around a sentence, and puts them around the translation, with the quotes of
+    the target language.
+    """
 
     def __init__(self, source: LanguageSide, target: LanguageSide) -> None:
         self._source, self._target = source, target

@@ -16,7 +16,7 @@ FREQUENT = 20
 
 
 def learn_conventions(sentences: Iterable[str], left_out: Collection[str] = ()) -> Conventions:
-    """Learn the conventions of these sentences; the vocabulary lacks the words that are `left_out`."""
+    """Learn the conventions of these sentences. Words in `left_out` are not put into the vocabulary."""
     kept = list(sentences)
     characters, around, ends = Counter[str](), Counter[str](), Counter[str]()
     for sentence in kept:

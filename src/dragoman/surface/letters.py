@@ -231,7 +231,7 @@ class Normaliser:
     def _usual(self, character: str) -> str:
         """Return the training text's character for this one; the same if there is no better one."""
         if not self._conventions.sentences:
-            return plain_character(character, with_looks=False)
+            return plain_character(character, with_variants=False)
         if self._conventions.knows(character) or character in QUOTES:
             return character
         counts = self._conventions.characters
@@ -321,9 +321,10 @@ class Letters(Step):
         return text
 
 
-def plain_character(character: str, with_looks: bool = True) -> str:
-    """Return a space for any white space and nothing for an invisible character; `with_looks`, also the usual
-    characters for a ligature, a full-width form and other variants.
+def plain_character(character: str, with_variants: bool = True) -> str:
+    """Return the plain form of a character: a space for any white space, nothing for an invisible one, else itself.
+
+    With `with_variants`, ligatures, full-width forms and other variants become the usual characters.
 
     >>> [plain_character(character) for character in ("\u00a0", "\u00ad", "ﬁ", "Ａ", "²")]
     [' ', '', 'fi', 'A', '²']
@@ -331,7 +332,7 @@ def plain_character(character: str, with_looks: bool = True) -> str:
     category = unicodedata.category(character)
     if category in ("Zs", "Zl", "Zp") or character in "\t\n\r\v\f\u200b":
         return " "
-    if with_looks and unicodedata.decomposition(character).partition(" ")[0] in _COMPATIBLE:
+    if with_variants and unicodedata.decomposition(character).partition(" ")[0] in _COMPATIBLE:
         usual = unicodedata.normalize("NFKC", character)
         return character if usual.startswith(" ") else usual
     return "" if category in ("Cf", "Cc") and character not in _JOINERS else character

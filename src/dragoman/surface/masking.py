@@ -60,8 +60,9 @@ class Masking:
         self._languages, self._placeholders = languages, placeholders
 
     def masked(self, text: str, spans: Sequence[Span], kept: Kept, labels: Collection[Span] = ()) -> tuple[str, Kept]:
-        """Return the text with placeholders, and the texts that its translation should contain. Numbers that are
-        `labels` keep their marks.
+        """Return the text with placeholders for `spans`, and the texts that its translation should contain.
+
+        Numbers get the decimal and thousands marks of the target language, except `labels` (sections, versions, times).
         """
         if not spans:
             return text, kept
@@ -105,7 +106,7 @@ class Code(Step):
         return translation._replace(text=unmask(translation.text, segment.kept, segment.text))
 
 
-class Words(Step):
+class NamesAndNumbers(Step):
     """Step that masks identifiers, numbers, and the names and signs that the training text lacks, but no terms. Without
     conventions of a training text, it masks no names. `Code` restores the texts.
     """
@@ -125,13 +126,13 @@ class Words(Step):
         names = self._names.unknown(text) if self._conventions.sentences else []
         names = [name for name in names if name.begin not in measured]  # the GB of 64 GB
         spans = without_overlaps(text, terms, literal, protected.identifiers_in(text), in_words, names, numbers, signs)
-        labels = protected.labels_in(text, numbers, " ".join(kept.values())) if numbers else []
+        labels = protected.numberings_in(text, numbers, " ".join(kept.values())) if numbers else []
         text, kept = self._masking.masked(text, [span for span in spans if span.kind != "term"], kept, labels)
         kept = {**kept, **{bare.lower(): bare.lower() for bare in _BARE.findall(text)}}
         return [replace(segment, text=text, kept=kept)] if kept != segment.kept or text != segment.text else [segment]
 
 
-class Missing(Step):
+class MissingPlaceholders(Step):
     """Step that changes no source, and gives a translation the placeholders that the search left out."""
 
     def __init__(self, placeholders: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from dragoman.errors import DecodeError
 from dragoman.surface.around import Around, EndMark
 from dragoman.surface.conventions import PairConventions
 from dragoman.surface.letters import LanguageSide, Letters
-from dragoman.surface.masking import Code, Masking, Missing, Words
+from dragoman.surface.masking import Code, Masking, MissingPlaceholders, NamesAndNumbers
 from dragoman.surface.segment import Context, Flag, Links, Restored, Segment, Step
 from dragoman.surface.sentences import Sentences, has_words, split_sentences, split_to_fit
 from dragoman.surface.tags import Tags
@@ -45,7 +45,7 @@ class Surface:
         self._encode = encode
         source = LanguageSide(conventions.source, conventions.target, languages[0])
         target = LanguageSide(conventions.target, conventions.source, languages[1])
-        masking, missing = Masking(languages, placeholders), Missing(writable)
+        masking, missing = Masking(languages, placeholders), MissingPlaceholders(writable)
         self.left_out = missing.left_out
         self.target_languages = TargetLanguages(target_ids)
         self.line_steps: tuple[Step, ...] = (self.target_languages, Tags())
@@ -53,7 +53,7 @@ class Surface:
         self.steps: tuple[Step, ...] = (
             Code(masking),
             Around(source, target),
-            Words(source, masking),
+            NamesAndNumbers(source, masking),
             Letters(source, target),
             EndMark(source, target),
             missing,
@@ -86,7 +86,7 @@ class Surface:
             self._fitted(number, line, [*islice(encoded, len(line_parts))], context)
             for number, (line, line_parts) in enumerate(rows, 1)
         ]
-        self.target_languages.warn_of_unnamed(texts, context.target_language)
+        self.target_languages.warn_of_missing_tags(texts, context.target_language)
         return fitted
 
     def line(self, text: str, context: Context) -> Segment:

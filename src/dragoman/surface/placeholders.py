@@ -1,6 +1,6 @@
 """Placeholders: characters that replace something in a text that a model should copy and not translate.
 
-Each is one character of a private plane of Unicode and one piece of the vocabulary. A model learns to write it once, in
+Each is one private-use character of Unicode and one piece of the vocabulary. A model learns to write it once, in
 the right place. There are two kinds, because numbers and names have different roles in a sentence.
 """
 

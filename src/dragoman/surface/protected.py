@@ -191,7 +191,7 @@ def quantities_in(text: str) -> list[Span]:
     return [Span(*match.span(), "number") for match in _QUANTITY.finditer(text)] if _DIGIT.search(text) else []
 
 
-def labels_in(text: str, numbers: Sequence[Span], context: str = "") -> list[Span]:
+def numberings_in(text: str, numbers: Sequence[Span], context: str = "") -> list[Span]:
     """Return the `numbers` whose point is not a decimal point: sections, versions, times and dates. Evidence is a word
     before the number, a label before it, or other numbers of the text or its `context`: a version with several points,
     or 1.10 next to 1.1.

@@ -315,7 +315,7 @@ class _Placing:
         return place, place
 
     def _nearest(self, place: Range, free: Sequence[Range]) -> Range:
-        """Return the nearest word, not a mark, that is in no pair; the place itself if there is none."""
+        """Return the word nearest to a place inside the `free` ranges; the place itself if there is none."""
         inside = (word for word in self._words if any(begin <= word[0] and word[1] <= end for begin, end in free))
         words = (word for word in inside if any(map(str.isalnum, self._target[slice(*word)])))
         return min(words, key=lambda word: max(word[0] - place[0], place[0] - word[1]), default=place)

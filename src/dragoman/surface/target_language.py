@@ -69,7 +69,7 @@ class TargetLanguages(Step):
         """Return each text with its tag, as the tokenizer reads it; a blank one stays blank."""
         return [tagged(*self.named(text, wanted)) for text in texts]
 
-    def warn_of_unnamed(self, texts: Sequence[str], wanted: str | None) -> None:
+    def warn_of_missing_tags(self, texts: Sequence[str], wanted: str | None) -> None:
         """Log a warning, once, if texts name no language."""
         if wanted is not None or self._has_warned or len(self.ids) < 2:
             return

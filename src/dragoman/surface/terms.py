@@ -46,9 +46,9 @@ class Terms:
             if not any(begin < match.end() and match.start() < end for begin, end, _ in code)
         ]
 
-    def missing(self, read: str, text: str) -> list[str]:
-        """Return the source terms of the text that was `read` whose forms its translation lacks, or has too seldom."""
-        needed = Counter(number for _, number in self.found(read))
+    def missing(self, source: str, translation: str) -> list[str]:
+        """Return the terms of a source whose forms are missing in its translation, or occur too rarely there."""
+        needed = Counter(number for _, number in self.found(source))
         if not needed:
             return []
         numbers: defaultdict[str, list[int]] = defaultdict(list)
@@ -56,7 +56,7 @@ class Terms:
             for form in self.forms[number]:
                 numbers[form.lower()].append(number)
         forms = sorted(numbers, key=len, reverse=True)
-        for match in _pattern(forms).finditer(text) if forms else ():
+        for match in _pattern(forms).finditer(translation) if forms else ():
             unmet = [number for number in numbers[forms[(match.lastindex or 1) - 1]] if needed[number]]
             needed.subtract(unmet[:1])
         return [self.sources[number] for number, count in needed.items() if count]
