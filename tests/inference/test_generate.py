@@ -374,13 +374,13 @@ def test_the_command_writes_several_samples_and_json(run: Path, capsys: pytest.C
 
 
 WRONG = [
-    (["--temperature", "-1"], "generate.temperature should be greater than or equal to 0", ConfigError),
+    (["--temperature", "-1"], "'--temperature': Input should be greater than or equal to 0", ConfigError),
     (["--top-p", "0"], "generate.top_p should be greater than 0", ConfigError),
-    (["--top-k", "0"], "generate.top_k should be greater than or equal to 1", ConfigError),
-    (["--tokens", "0"], "generate.tokens should be greater than or equal to 1", ConfigError),
+    (["--top-k", "0"], "'--top-k': Input should be greater than or equal to 1", ConfigError),
+    (["--tokens", "0"], "'--tokens': Input should be greater than or equal to 1", ConfigError),
     (["--stop", ""], "generate.stop holds an empty text", ConfigError),
     (["--temperature", "0", "--samples", "2"], "generate.temperature = 0 writes the same text each time", ConfigError),
-    (["--context", "1"], "generate.context should be greater than or equal to 2, but is 1", ConfigError),
+    (["--context", "1"], "'--context': Input should be greater than or equal to 2", ConfigError),
 ]
 
 

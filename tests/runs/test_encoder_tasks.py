@@ -183,7 +183,7 @@ def test_a_finished_run_shows_its_baselines_again(classifier: Path, capsys: pyte
 
 def test_an_empty_text_is_labelled_with_a_warning(classifier: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert main(["predict", str(classifier), " ", "the old dog near cat barks", "--quiet"]) == 0
-    assert "1 of 2 texts are empty: what is predicted for them means nothing" in caplog.text
+    assert "1 of 2 texts are empty: their predictions mean nothing" in caplog.text
 
 
 def test_another_test_set_is_read_as_the_run_read_its_text(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ def facts(bleu: float, chrf: float, **shares: float) -> dict[str, float]:
     ("found", "signs"),
     [
         (facts(0.3, 8.1), "BLEU 0.3 and chrF 8.1 on the dev set"),
-        (facts(0.3, 8.1, truncated=0.62, alike=0.1),
+        (facts(0.3, 8.1, truncated=0.62, same=0.1),
          "BLEU 0.3 and chrF 8.1 on the dev set, 62% of the translations do not end by themselves"),
-        (facts(1.2, 22.0, repetition=0.4, alike=0.25),
+        (facts(1.2, 22.0, repetition=0.4, same=0.25),
          "BLEU 1.2 and chrF 22.0 on the dev set, 40% of the translations repeat some words over and over, "
          "25% of the translations are one and the same text"),
         (facts(4.7, 27.0, truncated=0.05), None),  # hard text, of which something was learnt
