@@ -104,9 +104,7 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
 
 
 def as_overrides(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[str]:
-    """Return settings, keyed by dotted key, as `dotted.key=value`, without those that are None. The `overrides` come
-    last and so take precedence.
-    """
+    """Return settings, keyed by dotted key, as `dotted.key=value` unless they are None; `overrides` come last."""
     if isinstance(overrides, str):
         override({}, overrides)  # raises
     texts = {

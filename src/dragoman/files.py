@@ -200,9 +200,7 @@ def check_new_folder(path: Path | str) -> None:
 
 
 def make_folders(path: Path | str) -> None:
-    """Create a folder and its missing parents, and flush their entries to the disk, so that files written into them
-    survive a power failure.
-    """
+    """Create a folder and its missing parents, and flush their entries, so that they survive a power failure."""
     path = Path(path)
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
@@ -246,9 +244,7 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
 
 @contextmanager
 def _aside(path: Path, make: Callable[[Path], object]) -> Generator[Path]:
-    """Create a file or folder to fill, under a temporary name in the folder of `path`, and delete it if the block
-    raises.
-    """
+    """Create a file or folder to fill, under a temporary name next to `path`, and delete it if the block raises."""
     claimed = False
     while not claimed:
         aside = _partial_name(path)
@@ -273,9 +269,7 @@ def _partial_name(path: Path) -> Path:
 
 @contextmanager
 def _claim(path: Path) -> Generator[bool]:
-    """Lock a file or folder against `remove_partial` for the block. Yields False if it is gone or another process has
-    locked it.
-    """
+    """Lock a file or folder against `remove_partial` for the block; yield False if it is gone or locked already."""
     handle, claimed = None, True
     try:
         if os.name != "nt":  # Windows neither deletes nor renames an open file

@@ -142,9 +142,7 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
 
 
 def prepare_environment() -> None:
-    """Set the environment variables that libraries read when torch is loaded, unless they are set already. Importing
-    dragoman calls this.
-    """
+    """Set variables that libraries read when torch is loaded, unless set already. Importing dragoman calls this."""
     global _too_late
     _too_late = "torch" in sys.modules and not WAITING.keys() & os.environ.keys()
     for name, value in (WAITING | PREPARED).items():
@@ -224,9 +222,7 @@ def torch_threads(count: int) -> Generator[None]:
 
 
 def _set_torch_threads(count: int) -> None:
-    """Set torch's number of threads for this thread only. New threads start with the number that any thread set last,
-    so a helper thread restores that.
-    """
+    """Set torch's threads for this thread only; new threads take the number set last, so a helper restores it."""
     import torch
 
     if count == torch.get_num_threads():

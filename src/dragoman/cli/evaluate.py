@@ -125,9 +125,7 @@ def evaluate(
 
 
 def check_picture(picture: Path, system: Path, files: Sequence[Path | str]) -> None:
-    """Refuse a picture of an unknown format, a picture of translations, and a path that cannot be written or that is
-    one of the command's other `files`.
-    """
+    """Refuse a picture of an unknown format or of translations, and a path that is not writable or one of `files`."""
     from dragoman.runs.compare import gives_labels
 
     if picture.suffix not in (".png", ".svg", ".pdf"):
@@ -147,9 +145,7 @@ def draw_picture(evaluation: "Evaluation | LabelEvaluation", picture: Path) -> N
 
 
 def show(result: "CompareResult") -> None:
-    """Write scores, comparisons, and differences between the seeds of a system. If the first system gives labels, also
-    write its confusions.
-    """
+    """Write scores, comparisons, differences between seeds, and the confusions if the first system gives labels."""
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
     first = result.evaluations[0]

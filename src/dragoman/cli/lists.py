@@ -1,6 +1,4 @@
-"""Commands that list runs, settings and facts of this machine: `runs`, `settings`, `doctor`. The first two load no
-torch.
-"""
+"""Commands that list runs, settings (both without torch) and facts of this machine: `runs`, `settings`, `doctor`."""
 
 import time
 from pathlib import Path

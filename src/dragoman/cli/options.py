@@ -98,9 +98,7 @@ def refuse_beam_of_samples(beam_size: int | None, overrides: Sequence[str]) -> N
 
 
 def keywords(options: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
-    """Return the options that have a value, without those `excluded`, as keywords of a public function; and where it
-    reports its progress.
-    """
+    """Return the options that have a value, except those `excluded`, and the progress, as keywords of a function."""
     excluded = ("quiet", "verbose", *excluded)
     values = {name: value for name, value in options.items() if value not in (None, []) and name not in excluded}
     return {**values, "progress": open_screen(options["quiet"], options.get("verbose", False))}

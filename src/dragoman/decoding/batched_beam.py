@@ -149,9 +149,7 @@ class BeamBatch:
         is_nan: Bool[np.ndarray, "R"],
         observer: SearchObserver | None,
     ) -> None:
-        """Add the hypotheses that end now to their beams, and store the outcome of beams that fail or may not write any
-        further token.
-        """
+        """Add hypotheses that end now to their beams, and store the outcome of beams that fail or cannot continue."""
         fails: Bool[np.ndarray, "B"] = np.any(is_nan.reshape(-1, self.width), axis=1)
         ends: Bool[np.ndarray, "B"] = ~np.all(is_live[:, : self.width], axis=1)
         for b in np.flatnonzero(fails | ends | (observer is not None)).tolist():

@@ -217,9 +217,7 @@ class _Arrays:
 
 
 class LogitScores:
-    """A `StepScores` of logits (R, V) and their log-sum-exp (R). The logits are modified in place, and are valid until
-    the next step.
-    """
+    """A `StepScores` of logits (R, V), modified in place and valid until the next step, and their log-sum-exp (R)."""
 
     def __init__(
         self, logits: Float[np.ndarray, "R V"], norms: Float[np.ndarray, "R"], arrays: _Arrays | None = None

@@ -228,9 +228,7 @@ class Engine:
             self.inbox.close(dropped)
 
     def _admit_waiting(self) -> list[Result]:
-        """Admit waiting requests if there is enough capacity; return the failures of those that the stepper cannot
-        admit.
-        """
+        """Admit waiting requests if there is capacity; return the failures of those that the stepper cannot admit."""
         if not self.inbox:
             return []
         longest = max((beam.request.row_tokens for beam in self._beams), default=0)
@@ -341,9 +339,7 @@ class Engine:
             first += beam.request.beam_size
 
     def _keep(self, stays: Callable[[Beam], bool], parent: Int[np.ndarray, "R"] | None = None) -> None:
-        """Keep the requests that stay, and drop the rows of the others. `parent` holds the stepper's row for every row;
-        None if they are the same.
-        """
+        """Keep the requests that stay. `parent` holds the stepper's row for every row; None if they are the same."""
         rows = np.array([row for beam, rows in self._rows() if stays(beam) for row in rows], np.int64)
         self.stepper.select(rows if parent is None else parent[rows])
         self._outputs.select(rows)

@@ -127,9 +127,7 @@ class TermWriter:
         return [*{id(start.gap.draft): start for _, start in sorted(rated, key=itemgetter(0))}.values()]
 
     def _beginnings(self, gaps: Sequence[Gap], options: SearchOptions) -> list[Beginning]:
-        """Return every form after the words of its draft, and after other words: the most likely ones with the term in
-        the source, and without it.
-        """
+        """Return every form after the words of its draft and after other likely words, with and without the term."""
         starts: list[Start] = []
         for gap in gaps:
             size, *shorter = self._tokenizer.encode_batch([gap.before.rstrip(), *gap.earlier])

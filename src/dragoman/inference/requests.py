@@ -68,9 +68,7 @@ class RequestBuilder:
         ]
 
     def continued(self, starts: Sequence[Start], options: SearchOptions, whole_words: bool = False) -> list[Request]:
-        """Build requests for the continuations of starts. With `whole_words`, the last word of a start is complete: no
-        letter may follow it.
-        """
+        """Build requests that continue starts; with `whole_words`, no letter may follow the last word of a start."""
         common, requests = self._processors(options), list[Request]()
         for segment, prefix, further in starts:
             ends_word = whole_words and prefix and ends_in_word(self.tokenizers.target.spelling(prefix[-1]))

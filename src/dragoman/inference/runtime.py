@@ -83,9 +83,7 @@ class Runtime(Generic[Runs]):
             return prepare_for_decoding(cast(Runs, self._stored.model), self.device, dtype)
 
     def stepper(self, threads: int, observer: "Observer | None" = None, steppers: int = 1) -> ScoringStepper:
-        """Return a new stepper, one of several `steppers` that share the threads. With an observer, PyTorch runs the
-        model; an ensemble cannot be observed.
-        """
+        """Return one of several `steppers` that share the threads. With an observer, PyTorch runs a single model."""
         if self.others:
             if observer is not None:
                 raise ConfigError("an ensemble has no single model to look into; take one of its models")

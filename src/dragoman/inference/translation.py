@@ -29,9 +29,7 @@ from dragoman.tokenizing.words import words_written
 logger = logging.getLogger(__name__)
 
 DOUBTFUL_LOG_PROB = -2.0
-"""Default and lowest value of `doubtful_below`. A mean of -2 is a probability of 13.5 % per token; below it are loops
-and meaningless words.
-"""
+"""Default and lowest value of `doubtful_below`, 13.5 % per token; below it are loops and meaningless words."""
 DOUBTFUL_SHARE, MEASURED = 0.01, 100
 """Share of the translations of held-out text that are doubtful, and minimum number of translations to measure it."""
 
@@ -202,9 +200,7 @@ class Writer:
     def choose(
         self, hypotheses: Sequence[Sequence[Hypothesis]], options: SearchOptions
     ) -> list[tuple[Hypothesis, ...]]:
-        """Choose the `n_best` translations of a line from the hypotheses of its segments, best first; samples in the
-        order in which they were drawn.
-        """
+        """Choose the `n_best` translations of a line from its segments' hypotheses: best first, samples as drawn."""
         if options.risk_samples is not None:
             return _combinations([least_risk(samples, self.text) for samples in hypotheses], options.n_best)
         if options.sampling is None:

@@ -221,9 +221,7 @@ class Translator:
         return self._translations([chosen], options)[0]
 
     def continued(self, line: Segment, beginning: Sequence[int], options: SearchOptions) -> Translation:
-        """Return the translation, beginning with these tokens, of a line with one segment. Terms that would change the
-        beginning are left out.
-        """
+        """Return the translation of a one-segment line that begins with these tokens, which no term may change."""
         (segment,) = line.translated
         hypotheses = self.search.hypotheses(self.requests.continued([(segment, beginning, None)], options), options)
         chosen = ChosenHypotheses(line, self.writer.choose(hypotheses, options))

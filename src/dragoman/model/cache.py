@@ -58,9 +58,7 @@ class CrossKeys:
 
 
 class Cache:
-    """The keys of R active rows of a decoder: of cross-attention, if the model has it, and of self-attention to the
-    tokens that the rows have written.
-    """
+    """The keys of R active rows of a decoder: of the memory, if there is one, and of the tokens written so far."""
 
     def __init__(self, cross_keys: CrossKeys | None, layers: int, rows: int, device: torch.device) -> None:
         self.cross_keys = cross_keys

@@ -19,9 +19,7 @@ from dragoman.runs.recipe import FAMILIES, Recipe, refuse_useless
 from dragoman.tokenizing.settings import TokenizerSettings
 
 WIDEST_FOR_MUON = 192
-"""Muon makes a step of width 128 13 % longer, and one of width 256 40 %, which does not pay. Widths in between were not
-compared.
-"""
+"""Muon makes steps of width 128 13 % longer and of width 256 40 %, which does not pay; none between was tried."""
 CHANGEABLE_AT_START = {"dropout", "attention_dropout", "activation_dropout", "pooling"}
 """Settings of a finished model that a run which starts from it may change."""
 LEARNED_PIECES = ("bpe", "unigram", "byte_bpe")
@@ -309,9 +307,7 @@ def choose_words(draft: RecipeDraft, spaceless: float) -> None:
 
 
 def choose_by_vocabularies(draft: RecipeDraft, vocabularies: VocabularySizes, precision: str, reason: str) -> None:
-    """Choose the settings that depend on the tokenizers and the labels, and the numbers that this machine
-    computes in.
-    """
+    """Choose the settings that depend on the tokenizers, the labels, and the precision of this machine."""
     match_vocabularies(draft, vocabularies)
     draft.set("train.precision", precision, reason)
     choose_optimiser(draft)

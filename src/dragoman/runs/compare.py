@@ -181,9 +181,7 @@ def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
 
 
 def _label_scorer(systems: Sequence[_System], request: _CompareRequest) -> Callable[[Path], LabelEvaluation]:
-    """Return a function that scores a classifier or a tagger, on a test set that is read once; by default that of the
-    first run.
-    """
+    """Return a function that scores a classifier or tagger on one test set, by default that of the first run."""
     _refuse_measures(request)
     first, place = systems[0].members[0], request.place
     task = Predictor.load(first, **place).task

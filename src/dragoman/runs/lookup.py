@@ -125,9 +125,7 @@ def library() -> list[str]:
 
 
 def name_of(data: Address) -> str:
-    """Return a name for a run by its data: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`, and
-    `parts-*.tsv` gives `parts`.
-    """
+    """Return a run's name by its data: `hub:a/books:en-it` gives `books`, and `parts-*.tsv` gives `parts`."""
     first = Path(data if isinstance(data, str) else data[0])
     name = re.split("[:@#]", first.name.removeprefix("hub:"))[0].partition(".")[0]
     return re.split(r"[*?[]", name)[0].rstrip("-_") or "run"

@@ -62,9 +62,7 @@ class MetricsLog:
         self._track(step, facts)
 
     def secure(self) -> None:
-        """Flush the metrics to the disk. This is called before each checkpoint, so that no checkpoint has later steps
-        than they.
-        """
+        """Flush the metrics to the disk, before each checkpoint, so that none has later steps than they."""
         self._write_out()
         with self._disk_errors():
             os.fsync(self._file.fileno())
@@ -165,9 +163,7 @@ SCORES = {
 
 
 def training_losses(run: RunFolder | Path, points: int) -> list[tuple[int, float]]:
-    """Return step and training loss (nats a target token, without smoothing), averaged over about `points` equal
-    stretches.
-    """
+    """Return step and training loss (nats a target token, unsmoothed), averaged over about `points` stretches."""
     lines = [line for line in read_metrics(run) if line.get("plain_loss") is not None]  # a skipped step has no loss
     size = max(1, len(lines) // max(1, points))
     parts = [lines[first : first + size] for first in range(0, len(lines), size)]
@@ -180,9 +176,7 @@ def dev_curve(run: RunFolder | Path, metric: str) -> list[tuple[int, float]]:
 
 
 def curve_lines(run: RunFolder | Path) -> list[str]:
-    """Return the curves for a terminal: a line for the training loss, a line for the score that chooses the
-    best model.
-    """
+    """Return the curves for a terminal: the training loss, and the score that chooses the best model."""
     losses = [loss for _, loss in training_losses(run, CURVE_WIDTH)]
     lines: list[str] = []
     if losses:

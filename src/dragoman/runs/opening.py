@@ -52,9 +52,7 @@ class OpenRun(NamedTuple):
 
 
 def open_run(request: RunRequest, threads: int | None) -> OpenRun:
-    """Write the requested settings into `run.json`, before anything is made from them, so that the same command
-    continues wherever it is interrupted.
-    """
+    """Record the requested settings in `run.json` first, so that the same command continues when interrupted."""
     run = request.run
     for part in (run.path, run.checkpoints, run.corpora):
         remove_partial(part)

@@ -138,9 +138,7 @@ def _tables(recipe: Recipe) -> dict[str, Any]:
 
 
 def _with_changes(kept: Recipe, asked: dict[str, Any]) -> Recipe:
-    """Return a run's recipe, with the settings of a new request that may change: times of saving, and the place of the
-    data.
-    """
+    """Return a run's recipe with the changeable settings of a new request: times of saving, place of the data."""
     now = check(asked, "the recipe", Recipe)
     saving = now.train.model_dump(mode="json", include=CHANGEABLE_ON_RESUME & asked.get("train", {}).keys())
     return kept.but(

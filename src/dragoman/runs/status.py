@@ -97,9 +97,7 @@ class RunFacts(NamedTuple):
 
     folder: str
     state: str
-    """preparing, training, stopped, diverged or finished; cut off, if its process was killed; damaged, if one of its
-    files cannot be read.
-    """
+    """preparing, training, stopped, diverged, finished, cut off (killed), or damaged (a file cannot be read)."""
     steps: int
     """Number of steps done so far."""
     steps_wanted: int | None

@@ -36,9 +36,7 @@ from dragoman.training.objective import CrossEntropy, Objective
 log = logging.getLogger(__name__)
 
 LOOKED_AT, STRANGE = 1_000, 0.4
-"""Number of rows in which a finished model's vocabulary is tried, and the share of tokens from which on it does not
-suit them.
-"""
+"""Rows in which a finished model's vocabulary is tried, and the share of tokens from which it does not suit them."""
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
 """Sentence of a model card about the quality of a model that validation did not choose."""
 

@@ -51,8 +51,7 @@ TRANSLATED = 400
 SAMPLE = 1_000_000
 """Most pairs that a vocabulary is learned from, spread over all of the training text."""
 EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
-"""Number of epochs for which old pairs are encoded before they repeat, and the most old pairs if one epoch needs fewer.
-"""
+"""Epochs for which old pairs are encoded before they repeat, and the most old pairs if one epoch needs fewer."""
 SHOWN = 3
 """Number of translations that the log shows of a validation."""
 POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
@@ -70,9 +69,7 @@ SIGNS = {
 }
 """Metrics `dev_…` of translations, in words."""
 BRIEF = {"beam_size": 1, "length_ratio": 1.5, "length_extra": 10}
-"""Search options of validation. An untrained model writes until the length limit, so a lower limit than the default
-keeps it short.
-"""
+"""Search options of validation, with a low length limit, because an untrained model writes until it is reached."""
 
 
 class TranslationTask(Task):
@@ -97,9 +94,7 @@ class TranslationTask(Task):
         return read_report(self.run.data)
 
     def text_facts(self) -> TextFacts:
-        """Return the number of pairs, and the share of the first lines with several sentences. Warn if pairs
-        are few.
-        """
+        """Return the number of pairs and the share of the first lines with several sentences. Warn of few pairs."""
         pairs = self.report.splits["train"].pairs
         if 0 < pairs < FEW_PAIRS and self.recipe.start is None:
             log.warning(
@@ -154,9 +149,7 @@ class TranslationTask(Task):
 
     @cached_property
     def conventions(self) -> PairConventions | None:
-        """Conventions of the training text, of the model that the run starts from if there is one; found once, and
-        stored in the run's folder.
-        """
+        """Conventions of the training text, or of the model that the run starts from; stored in the run's folder."""
         if (kept := PairConventions.load(self.run.path)) is not None:
             return kept
         if self.recipe.start is None:

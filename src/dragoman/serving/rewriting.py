@@ -30,8 +30,7 @@ from dragoman.surface.words import places_of_words
 BEGINNINGS, LONGEST = 16, 24
 """Number of first tokens to try for an alternative, and maximum number of further tokens to complete the word."""
 TOO_LONG = 4
-"""Maximum length of a prefix as a multiple of the model's longest output; another tokenisation of a text can be longer
-than the model's own."""
+"""Maximum length of a prefix as a multiple of the longest output, because another tokenisation may be longer."""
 WORDS = 8
 """Maximum number of alternatives for a word."""
 _LINE_END = re.compile(r"[\r\n]")

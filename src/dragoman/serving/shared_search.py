@@ -30,8 +30,7 @@ SHARE, SHARE_OF_DOCUMENT = 0.25, 0.05
 document takes long, so its share is smaller.
 """
 ENTERING = 0.25
-"""Maximum share of the capacity that may enter before one step, so that encoding new sources does not stall active
-rows."""
+"""Maximum share of the capacity that may enter before a step, so that encoding does not stall active rows."""
 
 
 class Job:

@@ -94,9 +94,7 @@ def _is_finite(tensor: NDArray[np.float32]) -> bool:
 
 
 def _header(path: Path, expected: Collection[str]) -> dict[str, Any]:
-    """Read the header of a safetensors file: dtype and shape of each tensor by name. An unexpected header is a
-    `ValueError`.
-    """
+    """Read dtype and shape of each tensor by name. An unexpected header of the file is a `ValueError`."""
     longest = _HEADER_BYTES + sum(_HEADER_BYTES_A_TENSOR + len(name) for name in expected)
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")

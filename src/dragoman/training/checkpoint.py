@@ -36,9 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class TrainState:
-    """The state of a run: weights and optimiser in `masters`, and the counts that decide dropout and the order of the
-    data.
-    """
+    """The state of a run: weights, optimiser, and the counts that decide dropout and the order of the data."""
 
     masters: MasterWeights
     step: int = 0
@@ -197,9 +195,7 @@ def restore(path: Path, state: TrainState) -> None:
 
 
 def _weights(path: Path, shapes: Mapping[str, tuple[int, ...]], state: TrainState) -> dict[str, Tensor]:
-    """Return all weights of a checkpoint. A checkpoint of an adapter holds only those that train; the others are the
-    base's.
-    """
+    """Return all weights of a checkpoint. That of an adapter holds only those that train; the base has the others."""
     if not (path / ADAPTER).is_file():
         return as_tensors(read_weights(path / WEIGHTS, shapes))
     trained = as_tensors(read_weights(path / ADAPTER, {name: shapes[name] for name in state.masters.trained}))

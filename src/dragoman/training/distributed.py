@@ -79,9 +79,7 @@ class World:
         return bool(flags)
 
     def sum(self, *tensors: Tensor) -> None:
-        """Replace each tensor by its sum over all ranks, with the same bits on all of them. On a GPU this only queues
-        the sum.
-        """
+        """Replace each tensor by its sum over all ranks, with the same bits on all. A GPU only queues the sum."""
         for tensor in tensors:
             self._reduce(tensor, dist.ReduceOp.SUM)
 

@@ -198,9 +198,7 @@ def is_asynchronous(device: torch.device) -> bool:
 
 
 def prefetch(values: Iterator[T]) -> Generator[T]:
-    """Yield the same values, of which a thread makes the next `LOOKAHEAD` in advance. An error in making a value is
-    raised when that value is due.
-    """
+    """Yield the same values, of which a thread makes `LOOKAHEAD` in advance; errors are raised at their values."""
     thread = ThreadPoolExecutor(1)
     try:
         coming = deque(thread.submit(next, values, None) for _ in range(LOOKAHEAD))

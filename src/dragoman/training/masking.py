@@ -64,9 +64,7 @@ class MaskedTokens:
         return self.cross_entropy.batches
 
     def loss(self, model: nn.Module, batch: LabelledBatch, dropout_key: StepKey) -> Loss:
-        """Return sums over the masked tokens of one micro-batch. They are chosen on the host, because a GPU would be
-        asked for their number.
-        """
+        """Return sums over one micro-batch's masked tokens, which are chosen on the host so that no GPU must wait."""
         return self.cross_entropy.loss(model, mask(batch, dropout_key, self.vocabulary), dropout_key)
 
 
