@@ -161,10 +161,7 @@ def read_json_as(
 
 
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
-    """Return TOML text that parses back to the same settings. `reasons`, keyed by dotted key, become comments.
-
-    Settings that are None appear as comments, because TOML has no null.
-    """
+    """Return TOML text that parses back to the same settings; `reasons`, by dotted key, and None become comments."""
     import tomlkit  # here and below, because settings are read more often than written
 
     document = tomlkit.document()

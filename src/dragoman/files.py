@@ -109,11 +109,7 @@ def is_plain_file(path: Path) -> bool | None:
 
 
 def read_regular(path: Path | str) -> bytes:
-    """Return the bytes of a file; refuse a pipe or a device, which may block forever.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the bytes of a file; raise `OSError` for a pipe or a device, which may block forever."""
     path = Path(path)
     if is_special(path):
         raise OSError(errno.EIO, "it is no regular file", str(path))
@@ -344,12 +340,7 @@ def _first_free(names: Iterable[Path]) -> Path:
 
 @contextmanager
 def lock(folder: Path | str) -> Generator[None]:
-    """Lock `folder` for this process. The operating system unlocks it when the process ends for any reason.
-
-    Raises:
-        DataError: the folder contains a pipe or a device, on which work could block forever.
-        FolderInUse: another process has locked it.
-    """
+    """Lock `folder`, or raise `FolderInUse`, until the process ends; raise `DataError` for a pipe, which may block."""
     folder = Path(folder)
     if special := next(filter(is_special, folder.rglob("*")), None):
         raise DataError(f"{special} is no regular file; move it away")

@@ -99,10 +99,7 @@ def describe() -> str:
 def envelope(
     *, threads: int, world_size: int = 1, precision: str = "float32", compiled: bool = False, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Return everything that the bits of a run depend on besides its recipe, data and tokenizer.
-
-    Equal envelopes guarantee equal weights. A key that differs is a reason why weights may differ.
-    """
+    """Return everything that a run's bits depend on besides recipe, data and tokenizer; if equal, so are weights."""
     chip = processor()
     return {
         "dragoman": dragoman.__version__,
@@ -122,10 +119,7 @@ def envelope(
 
 
 def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048, device: str = "cpu") -> float:
-    """Measure the GFLOP/s of square matrix products, an upper bound for every speed of this machine.
-
-    Products run for `seconds` after a warm-up; the result is the median.
-    """
+    """Measure the median GFLOP/s of square matrix products in `seconds`, an upper bound for every speed here."""
     import torch
 
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16}[precision]
@@ -193,11 +187,7 @@ def _physical_cores() -> int:
 
 
 def choose_threads(requested: int | None) -> int:
-    """Return the requested or default number of threads, at most the quota of this process's container.
-
-    Raises:
-        ConfigError: fewer than one, or more than `MOST_THREADS`.
-    """
+    """Return the requested or default number of threads, at most the container's quota, or raise `ConfigError`."""
     if requested is not None and not 1 <= requested <= MOST_THREADS:
         raise ConfigError(f"threads must be from 1 to {MOST_THREADS:,}, but is {requested:,}")
     return min([requested, *processor_quotas()]) if requested else threads()
@@ -310,11 +300,7 @@ _BF16_FLAGS = ("amx_bf16", "avx512_bf16")
 
 
 def choose_device(requested: str = "auto") -> tuple[str, str]:
-    """Return the device for a model (`cuda`, `mps` or `cpu`), and the reason.
-
-    Raises:
-        ConfigError: the device is unknown, or torch does not find it.
-    """
+    """Return the device for a model (`cuda`, `mps` or `cpu`) and the reason, or raise `ConfigError`."""
     if requested in {"auto", "cpu"} and not _may_have_gpu():
         return "cpu", "as asked for" if requested == "cpu" else "no GPU that torch can use"
     import torch
@@ -336,11 +322,7 @@ def _may_have_gpu() -> bool:
 
 
 def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str, str]:
-    """Return the precision for a model, `float32` or `bf16`, and the reason.
-
-    Raises:
-        ConfigError: the precision is unknown.
-    """
+    """Return the precision for a model (`float32` or `bf16`) and the reason, or raise `ConfigError`."""
     if requested in {"float32", "bf16"}:
         return requested, "as asked for"
     if requested != "auto":

@@ -1,7 +1,4 @@
-"""Output of commands: results on standard output; notes, warnings and errors on standard error.
-
-NO_COLOR is respected. Text from a file never controls the terminal.
-"""
+"""Output of commands: results on standard output, the rest on standard error. No text controls the terminal."""
 
 import json
 import logging

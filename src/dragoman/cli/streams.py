@@ -114,10 +114,7 @@ class Incoming:
 
 @contextmanager
 def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """Yield a function that writes text to a new file, which appears once it is complete, or to standard output.
-
-    A signal to stop leaves no part of the file.
-    """
+    """Yield a function that writes text to a new file, which appears once it is complete, or to standard output."""
     from dragoman.files import new_file
     from dragoman.runs.signals import interrupted_by_signals
 

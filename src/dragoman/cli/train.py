@@ -1,7 +1,4 @@
-"""Commands that train: `train`, `fine-tune` and `demo`, and before them `prepare-data` and `train-tokenizer`.
-
-The same command resumes a run.
-"""
+"""Commands that train: `train`, `fine-tune` and `demo`, and before them `prepare-data` and `train-tokenizer`."""
 
 import logging
 import sys

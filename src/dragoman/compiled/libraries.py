@@ -93,11 +93,7 @@ class Libraries(Generic[Key]):
 
 
 def load_libraries(wanted: Sequence[Library], progress: Progress = silent) -> list[ctypes.CDLL]:
-    """Load libraries from the user's cache; compile missing ones in parallel.
-
-    Raises:
-        NotCompiled: there is no compiler, or it failed.
-    """
+    """Load libraries from the user's cache; compile missing ones in parallel, or raise `NotCompiled`."""
     compiler = system.compiler_path()
     if sys.platform != "linux" or compiler is None:
         raise NotCompiled("no C++ compiler was found (g++ or clang++)")

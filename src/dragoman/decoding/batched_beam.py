@@ -83,10 +83,7 @@ class BeamBatch:
         return draw(step, np.arange(self.rows.start, self.rows.stop), samplings, uniforms)
 
     def advance(self, outputs: Outputs, best: TopTokens, observer: SearchObserver | None) -> BeamStep:
-        """Return the next step of every row by its best tokens. Finished hypotheses are added to their beams.
-
-        If fewer hypotheses are live than the beam is wide, the remaining rows are empty.
-        """
+        """Return the next step of every row, and empty rows for missing hypotheses; finished ones join their beams."""
         width = self.width
         expansion = expand(outputs.totals[self.rows].reshape(-1, width), best)
         is_live = (expansion.total > -np.inf) & (expansion.token != self.end)

@@ -47,11 +47,7 @@ available = _PREPARED.prepare
 
 
 def functions() -> ctypes.CDLL:
-    """Return the compiled functions.
-
-    Raises:
-        NotCompiled: there is no compiler, or it failed.
-    """
+    """Return the compiled functions, or raise `NotCompiled`."""
     if not available() and _PREPARED.failure is not None:
         raise _PREPARED.failure
     return _PREPARED.loaded["decoder"]

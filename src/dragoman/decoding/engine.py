@@ -115,11 +115,7 @@ class Result(NamedTuple):
 
     @property
     def hypotheses(self) -> list[Hypothesis]:
-        """The hypotheses of the request, best first.
-
-        Raises:
-            Exception: the error of a failed request, such as NaN log-probabilities (DecodeError) or a full memory.
-        """
+        """The hypotheses of the request, best first; raises the error of a failed one, such as `DecodeError`."""
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
@@ -391,11 +387,7 @@ class WorkerPool:
         self._engines = [engine(self.inbox) for _ in range(workers)]
 
     def run(self, requests: Sequence[Request]) -> Generator[Result]:
-        """Yield results as requests finish; a ticket is the request's index in `requests`.
-
-        Closing the generator stops the workers. Errors outside of a step are raised here, once the workers have
-        stopped.
-        """
+        """Yield results as requests finish, with indices in `requests`; closing the generator stops the workers."""
         tickets = [self.inbox.add(request) for request in requests]
         assert tickets == list(range(len(requests))), "a pool runs once"
         if len(self._engines) == 1:

@@ -51,11 +51,7 @@ class RequestBuilder:
         return min(options.max_source_tokens, self.positions - self.framing.source_symbols)
 
     def of(self, lines: Sequence[Segment], options: SearchOptions) -> list[list[Request]]:
-        """Build the requests of each line, one for each part that is translated.
-
-        Raises:
-            DecodeError: the vocabulary cannot write the prefix or a form of a term.
-        """
+        """Build each line's requests, one for each translated part; raise `DecodeError` for unwritable options."""
         self._check_forms(options.terms)
         prefix, common = self._prefix(options), self._processors(options)
         forced = ForcedPrefix(prefix) if prefix else None

@@ -98,11 +98,7 @@ class ResumableFile:
         self._read, self._written = hashlib.sha256(), written
 
     def rest(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Return the lines that have no results yet.
-
-        Raises:
-            DataError: the lines before them are not those whose results are in the file.
-        """
+        """Return the lines that have no results yet; raise `DataError` if the lines before them have changed."""
         lines = iter(lines)
         for number in range(self.record.lines):
             if (line := next(lines, None)) is None:
@@ -209,12 +205,7 @@ def record_of(part: Path) -> Path:
 
 
 def check_working_files(path: Path, *inputs: Path | None) -> None:
-    """Check that the part and the record of an output overwrite no input, and no file that `resumable_file` did not
-    write.
-
-    Raises:
-        DataError: they would.
-    """
+    """Raise `DataError` if the part or the record of an output would overwrite an input, or a file of others."""
     part = part_of(path)
     for working in (part, record_of(part)):
         check_output(working, *inputs)

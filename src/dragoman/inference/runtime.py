@@ -46,11 +46,7 @@ class Runtime(Generic[Runs]):
         progress: Progress | bool = True,
         others: "Sequence[Runtime[Runs]]" = (),
     ) -> None:
-        """Prepare to run the model, which is not changed; without `native` always in PyTorch.
-
-        Raises:
-            ConfigError: the device or precision is not available.
-        """
+        """Prepare the model, in PyTorch unless `native`; raise `ConfigError` for a missing device or precision."""
         self._stored, self._progress, self.others = stored, as_progress(progress), others
         self.device, _ = choose_device(device)
         self.native: NativeModel | None = None

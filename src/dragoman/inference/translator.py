@@ -319,12 +319,7 @@ class Translator:
         return rows
 
     def read(self, texts: Iterable[str], options: SearchOptions) -> list[Segment]:
-        """Return texts as lines with the parts that are translated separately.
-
-        Raises:
-            DecodeError: a text is no string, or is longer than the model takes and may not be split.
-            TokenizerError: a text is not Unicode.
-        """
+        """Return texts as lines with the parts that are translated separately; raise `DecodeError` for a long one."""
         if isinstance(texts, str):
             raise DecodeError("translate takes several texts, but was given one; put it in a list")
         lines = list(texts)

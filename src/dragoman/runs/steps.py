@@ -1,7 +1,4 @@
-"""The limit of training as a number of steps, and what follows from it: warm-up, learning rate, validations.
-
-Start with `choose_length`.
-"""
+"""The limit of training as a number of steps, and what follows from it: warm-up, learning rate, validations."""
 
 from typing import Literal, NamedTuple
 

@@ -320,11 +320,7 @@ def _pairs_and_characters(data: Path | str) -> tuple[int, int]:
 
 
 def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
-    """Return the signs that a translation model has learned next to nothing, in words; None if it has learned
-    something.
-
-    `facts` is a line of the metrics.
-    """
+    """Return the signs in a line of the metrics that a model has learned next to nothing, in words; else None."""
     bleu, chrf = facts.get("dev_bleu"), facts.get("dev_chrf")
     if bleu is None or chrf is None or bleu >= POOR_BLEU:
         return None

@@ -155,10 +155,7 @@ class _TranslatedLine:
         return [alternative._replace(prefix=translation[:start] + alternative.prefix) for alternative in best]
 
     def _shares(self, translation: str) -> list[str]:
-        """Divide a translation, or its beginning, among the segments.
-
-        A sentence that differs from the model's own translation is recognised by its end.
-        """
+        """Divide a translation, or its beginning, among the segments; a changed sentence is recognised by its end."""
         shares: list[str] = []
         rest = translation.strip()
         for number, segment in enumerate(self._segments[:-1]):

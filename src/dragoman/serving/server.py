@@ -82,11 +82,7 @@ class Metrics(Collector):
 
 
 class Server:
-    """Server state that the routers share.
-
-    Raises:
-        ConfigError: the key file cannot be read, or a trusted proxy is neither an address nor a network.
-    """
+    """Server state that the routers share. A bad key file or trusted proxy raises `ConfigError`."""
 
     def __init__(self, service: Service, settings: ServerSettings) -> None:
         self.service, self.settings, self.metrics = service, settings, Metrics(service)
@@ -117,10 +113,7 @@ class Server:
                 watcher.cancel()
 
     async def stream(self, request: Request, call: Callable[[Job], Iterator[T]]) -> AsyncIterator[T]:
-        """Run `call` like `work`, and return an iterator over the values that it yields.
-
-        The first value is awaited here, so that an error before it is still answered with a status.
-        """
+        """Run `call` like `work`; return an iterator over its values. An error before the first still gets a status."""
         loop, values = asyncio.get_running_loop(), asyncio.Queue[T | None]()
 
         def run(job: Job) -> None:

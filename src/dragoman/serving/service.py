@@ -162,11 +162,7 @@ class Service:
         return directions
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the source and target languages of all models.
-
-        Raises:
-            Refused: they are loading, or the server is stopping (503).
-        """
+        """Return the source and target languages of all models; refuse while they load or the server stops (503)."""
         self.check_ready()
         return list(self.directions)
 
@@ -177,11 +173,7 @@ class Service:
 
     @contextmanager
     def job(self) -> Generator[Job]:
-        """Register a job for one request within the block.
-
-        Raises:
-            Refused: the models are loading, the server is stopping, or too many requests are active (503).
-        """
+        """Register a job within the block; refuse it if the server is not ready or has too many requests (503)."""
         self.check_ready()
         job = Job(self.limits.seconds)
         with self._changed:
@@ -283,11 +275,7 @@ class Service:
     def options(
         self, model: ServedModel, target: str, alternatives: int = 0, beam_size: int | None = None, **settings: Any
     ) -> SearchOptions:
-        """Return the model's search options, changed for a request.
-
-        Raises:
-            Refused: a setting is invalid (400).
-        """
+        """Return the model's search options, changed for a request; refuse an invalid setting (400)."""
         assert model.translator is not None
         default = model.translator.options
         if name := model.targets[target]:
@@ -300,11 +288,7 @@ class Service:
             return default.but(**settings)
 
     def document(self, path: Path, source: str, target: str | None, job: Job) -> bytes:
-        """Return a document with its texts translated.
-
-        Raises:
-            Refused: it cannot be read (400), no model has this direction (400), or as in `SharedSearch`.
-        """
+        """Return a document with its texts translated; refuse an unreadable one or an unknown direction (400)."""
         with refusing():
             kind = format_of(path) or "text"
             if kind == "text":
@@ -325,19 +309,12 @@ class Service:
             return document.translated([translation.text for batch in batches for translation in batch])
 
     def detect(self, text: str) -> list[Guess]:
-        """Return the models' languages that a text may be in, the most probable first.
-
-        The list is empty if the text is in another language or has no letters.
-        """
+        """Return the languages that a text may be in, most probable first; none for another one or no letters."""
         detector = self._detector(None)
         return [] if detector.other(text) else detector.guesses(text)
 
     def route(self, text: str, source: str, target: str | None) -> tuple[ServedModel, str, Guess | None]:
-        """Return the model for a text, its target language, and the detected language if its source is `auto`.
-
-        Raises:
-            Refused: no model has this direction, or reads the language of the text (400).
-        """
+        """Return the model for a text, its target, and the language detected for `auto`; refuse others (400)."""
         if source != "auto":
             return *self.model(source, target), None
         detector = self._detector(target)

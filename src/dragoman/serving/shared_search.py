@@ -283,11 +283,7 @@ class SharedSearch:
 
 
 class JobSearch(NamedTuple):
-    """`Searcher` of one job, run by the shared search.
-
-    Raises:
-        Refused: the job was cancelled, took too long, or the server is stopping.
-    """
+    """`Searcher` of one job, run by the shared search. It raises `Refused` if the job is cancelled or too slow."""
 
     shared: SharedSearch
     job: Job

@@ -139,11 +139,7 @@ ALONE = World()
 
 @contextmanager
 def join(device: str = "cpu") -> Generator[World]:
-    """Yield the world that torchrun's environment variables describe; `ALONE` without them.
-
-    Raises:
-        ConfigError: some of the variables are missing, or the machine has fewer GPUs than processes.
-    """
+    """Yield the world that torchrun's environment variables describe, or raise `ConfigError`; `ALONE` without them."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield ALONE
