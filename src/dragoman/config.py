@@ -113,12 +113,12 @@ def as_overrides(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> 
     return [*(f"{key}={text}".replace("\x7f", "\\u007f") for key, text in texts.items()), *overrides]  # JSON as TOML
 
 
-def check(tables: Mapping[str, Any], origin: str, schema: type[S]) -> S:
-    """Validate plain tables in JSON mode: lists become tuples, nothing else is converted."""
+def check(tables: Mapping[str, Any], origin: str, schema: type[S], error: type[Error] = ConfigError) -> S:
+    """Validate plain tables in JSON mode: lists become tuples, nothing else is converted. Raise `error` otherwise."""
     try:
         return schema.model_validate_json(json.dumps(tables, default=str))
-    except pydantic.ValidationError as error:
-        raise ConfigError("; ".join(_complaint(problem, origin, schema) for problem in error.errors()[:3])) from None
+    except pydantic.ValidationError as invalid:
+        raise error("; ".join(_complaint(problem, origin, schema) for problem in invalid.errors()[:3])) from None
 
 
 def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None = None, **values: Any) -> S:
@@ -152,10 +152,21 @@ def read_json_as(
     try:
         content = read_object(path)
         if number is not None:
-            _refuse_other_format(path, content.get(number_key), number)
+            saved = content.get(number_key)
+            if not isinstance(saved, int) or isinstance(saved, bool):
+                raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
+            if saved < 1:
+                raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {saved}")
+            if saved > number:
+                advice = ""
+                raise CheckpointError(
+                    f"{path} has format {saved}, newer than this version reads ({number}); upgrade dragoman"
+                )
+            if saved < number:
+                raise CheckpointError(
+                    f"{path} has format {saved}, older than this version reads ({number}); make it again"
+                )
         return check(content, f"{path} is damaged", schema)
-    except _Newer as newer:
-        raise error(str(newer)) from None
     except (CheckpointError, ConfigError) as refusal:
         raise error("; ".join(filter(None, (str(refusal), advice)))) from None
 
@@ -251,21 +262,6 @@ def nearest_setting(key: str, schema: type[Settings]) -> str:
         if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
             return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
     return f"known here: {', '.join(siblings.values())}"
-
-
-class _Newer(Exception):
-    """A document of a format that only a newer version reads."""
-
-
-def _refuse_other_format(path: Path | str, saved: object, number: int) -> None:
-    if not isinstance(saved, int) or isinstance(saved, bool):
-        raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
-    if saved < 1:
-        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {saved}")
-    if saved > number:
-        raise _Newer(f"{path} has format {saved}, newer than this version reads ({number}); upgrade dragoman")
-    if saved < number:
-        raise CheckpointError(f"{path} has format {saved}, older than this version reads ({number}); make it again")
 
 
 def _brief(value: object) -> str:

@@ -64,11 +64,6 @@ class RunFolder:
         """True if a run was started here."""
         return self.facts.is_file()
 
-    @property
-    def was_run(self) -> bool:
-        """True if a run was trained here but its `run.json` is lost."""
-        return self.metrics.is_file() and not self.is_run
-
     def owns(self, path: Path) -> bool:
         """Return True if this folder holds a run, or remains or a partial copy of one, and `path` is part of it.
 

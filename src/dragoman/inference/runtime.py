@@ -104,10 +104,7 @@ def refuse_other_family(stored: StoredModel, family: str) -> None:
 
 def options_of(stored: StoredModel, schema: type[S]) -> S:
     """Return the default options of a model, as stored in its folder."""
-    try:
-        return check(stored.files.generation, str(stored.folder / GENERATION), schema)
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    return check(stored.files.generation, str(stored.folder / GENERATION), schema, CheckpointError)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ any text is read, when the text is known, when the tokenizers are. `steps.py` ma
 training. No function looks at anything but the draft and its arguments.
 """
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -148,10 +147,6 @@ class RecipeDraft:
         if reason:
             self.reasons[key] = reason
 
-    def copy(self) -> "RecipeDraft":
-        """Return an independent copy."""
-        return copy.deepcopy(self)
-
     def _group(self, name: str) -> dict[str, Any]:
         return self._tables.get(name) or {}
 
@@ -236,7 +231,10 @@ def choose_family(draft: RecipeDraft) -> None:
 def choose_by_text(draft: RecipeDraft, text: TextFacts) -> None:
     """Choose the settings that depend on the amount and the kind of the text."""
     if draft.recipe.task == "classify" and draft.recipe.start is None:
-        choose_words(draft, text.spaceless)
+        if text.spaceless > SHARE_SPACELESS:  # a whole sentence would be one word
+            reason = f"{text.spaceless:.0%} of the texts have no spaces between words"
+            draft.choose("tokenizer.kind", "character", reason)
+        draft.choose("tokenizer.kind", "word", "nothing else was clearly better on five thousand texts")
     choose_sizes(draft, text.amount)
     if draft.recipe.task == "translation":
         for name, (value, why) in VARIATION.items():
@@ -294,13 +292,6 @@ def choose_alignment(draft: RecipeDraft, pairs: int) -> None:
         )
     if weight == 0 and head is not None and draft.recipe.start is None:
         raise ConfigError("model.alignment_head would learn nothing with train.alignment_weight = 0; leave one out")
-
-
-def choose_words(draft: RecipeDraft, spaceless: float) -> None:
-    """Choose whole words; or characters, if many texts have no spaces, so that a whole sentence would be one word."""
-    if spaceless > SHARE_SPACELESS:
-        draft.choose("tokenizer.kind", "character", f"{spaceless:.0%} of the texts have no spaces between words")
-    draft.choose("tokenizer.kind", "word", "nothing else was clearly better on five thousand texts")
 
 
 # When the tokenizers are known

@@ -122,7 +122,13 @@ def compare(
     evaluate_one = scorer(compared, request)
     results = tuple(SystemResult(system.name, tuple(map(evaluate_one, system.members))) for system in compared)
     result = CompareResult(results, _comparisons(results))
-    _write(result, output, scores)
+    first = result.evaluations[0]
+    if output is not None:
+        is_labels = isinstance(first, LabelEvaluation)
+        lines = ["\t".join(row) for row in first.predicted] if is_labels else first.hypotheses
+        write_file(output, "".join(f"{line}\n" for line in lines))
+    if scores is not None:
+        write_scores(scores, result.evaluations, result.comparisons)
     return result
 
 
@@ -276,16 +282,6 @@ def _comparisons(results: Sequence[SystemResult]) -> tuple[Comparison, ...]:
                 first.name,
             )
     return tuple(compare_systems(first.evaluations, second.evaluations, names=(first.name, second.name)).values())
-
-
-def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:
-    first = result.evaluations[0]
-    if output is not None:
-        is_labels = isinstance(first, LabelEvaluation)
-        lines = ["\t".join(row) for row in first.predicted] if is_labels else first.hypotheses
-        write_file(output, "".join(f"{line}\n" for line in lines))
-    if scores is not None:
-        write_scores(scores, result.evaluations, result.comparisons)
 
 
 def gives_labels(path: Path) -> bool:

@@ -258,18 +258,14 @@ def evaluate_predictor(
     gold = [list(names) for _, names in test]
     digest = sha256(path) if path.is_file() else hashlib.sha256(json.dumps(test).encode()).hexdigest()  # of the hub
     facts = {"system": system, "test": path.name, "sha256": digest, "samples": samples}
-    return replace(evaluate_labels(labels, gold, answers, search=_search(predictor), **facts), calibration_error=off)
+    search = f"{VALID_SEQUENCE if labels.bio else MOST_PROBABLE}, {predictor.precision} on {predictor.device}"
+    return replace(evaluate_labels(labels, gold, answers, search=search, **facts), calibration_error=off)
 
 
 def _calibration_error(labels: Labels, logits: np.ndarray, gold: Sequence[str]) -> float:
     """Return the calibration error in per cent; a label that the model never predicts is always a mistake."""
     ids = torch.tensor([labels.id_of(name) if name in labels.names else -1 for name in gold])
     return expected_calibration_error(torch.from_numpy(softmax(logits / labels.temperature)), ids)
-
-
-def _search(predictor: Predictor) -> str:
-    how = VALID_SEQUENCE if predictor.stored.labels.bio else MOST_PROBABLE
-    return f"{how}, {predictor.precision} on {predictor.device}"
 
 
 def _baselines(kind: str, train: Sequence[Example], test: Sequence[Example]) -> Mapping[str, Labelled]:

@@ -51,7 +51,9 @@ class MetricsLog:
 
     def write(self, step: int, **facts: Any) -> None:
         """Append a line, and pass its numbers to the trackers. A full disk is only a warning."""
-        facts = {name: None if _is_not_finite(value) else value for name, value in facts.items()}
+        for name, value in facts.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                facts[name] = None
         waiting = bool(self._unwritten)
         self._unwritten += (json.dumps({"step": step, **facts}) + "\n").encode()
         try:
@@ -127,10 +129,6 @@ def _silence_tensorboard() -> Generator[None]:
         yield
     finally:
         threading.excepthook = loud
-
-
-def _is_not_finite(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _trackers(run: RunFolder, step: int) -> list[Any]:

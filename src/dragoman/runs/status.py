@@ -129,7 +129,8 @@ def _look_at(run: RunFolder) -> RunFacts:
     with _collect_damage(damage):
         state = read_facts(run)["status"]
     with _collect_damage(damage):
-        steps_wanted = _steps_wanted(run.recipe)
+        tables = read_tables(run.recipe) if run.recipe.exists() else {}
+        steps_wanted = check(tables, f"{run.recipe} is damaged", _RecipeFile).train.steps
     with _collect_damage(damage):
         score = _test_score(run.scores)
     with _collect_damage(damage):
@@ -161,11 +162,6 @@ def _collect_damage(damage: list[Error | OSError]) -> Generator[None]:
         yield
     except (Error, OSError) as error:
         damage.append(error)
-
-
-def _steps_wanted(recipe: Path) -> int | None:
-    tables = read_tables(recipe) if recipe.exists() else {}
-    return check(tables, f"{recipe} is damaged", _RecipeFile).train.steps
 
 
 def _test_score(path: Path) -> RunScore | None:

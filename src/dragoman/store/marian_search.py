@@ -6,13 +6,13 @@ from typing import Any, Literal, NamedTuple
 import pydantic
 
 from dragoman.config import Settings, check
-from dragoman.errors import CheckpointError, ConfigError
+from dragoman.errors import CheckpointError
 
 MAX_LENGTH = 512
 """`max_length` of the models of OPUS-MT."""
 
 
-class GenerationSettings(Settings):
+class GenerationSettings(Settings, extra="ignore"):
     """Settings by which transformers translates. Those with a single allowed value ask for what our search does not do.
     Keys that are not listed here only matter to sampling, which is refused, or do not change a translation.
     """
@@ -77,13 +77,8 @@ def options_from(
     Raises:
         CheckpointError: our search can't do what a setting asks; the setting is named.
     """
-    known = {
-        key: value for key, value in content.items() if key in GenerationSettings.model_fields and value is not None
-    }
-    try:
-        theirs = check(known, name, GenerationSettings)
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    given = {key: value for key, value in content.items() if value is not None}
+    theirs = check(given, name, GenerationSettings, CheckpointError)
     if others := set(theirs.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
         raise CheckpointError(f"{name}: bad_words_ids may hold padding and the unknown symbol, but holds {min(others)}")
     one_id = {
