@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import dragoman
-from dragoman.cli.console import as_json, is_verbose, note, write, write_result, write_table
+from dragoman.cli.console import as_json, is_verbose, note, open_screen, write, write_result, write_table
 from dragoman.cli.options import (
     Adapter,
     BeamSize,
@@ -35,7 +35,6 @@ from dragoman.cli.options import (
     refuse_beam_of_samples,
     typed,
 )
-from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import standard_input, writer
 from dragoman.errors import ConfigError
 from dragoman.files import check_output, write_file

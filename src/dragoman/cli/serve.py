@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from dragoman.cli.console import as_json, note, write, write_table
-from dragoman.cli.from_settings import Setting
-from dragoman.cli.options import Device, Precision, Quiet, Threads
-from dragoman.cli.screen import open_screen
+from dragoman.cli.console import as_json, note, open_screen, write, write_table
+from dragoman.cli.options import Device, Precision, Quiet, Setting, Threads
 from dragoman.errors import ConfigError, missing_extra
 from dragoman.files import check_output
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dragoman
-from dragoman.cli.console import note
+from dragoman.cli.console import note, open_screen
 from dragoman.cli.options import (
     Adapter,
     Align,
@@ -33,7 +33,6 @@ from dragoman.cli.options import (
     refuse_beam_of_samples,
     typed,
 )
-from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.cli.translations import (
     compare,
