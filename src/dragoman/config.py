@@ -122,9 +122,7 @@ def check(tables: Mapping[str, Any], origin: str, schema: type[S], error: type[E
 
 
 def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None = None, **values: Any) -> S:
-    """Return the settings of one group: those of `base`, replaced by the `values` that are not None, replaced by every
-    override `dotted.key=value`. A key may omit the name of the group.
-    """
+    """Return one group: `base`, then `values` that are not None, then overrides, whose keys may omit the group."""
     tables = base.model_dump(mode="json", exclude_none=True) if base else {}
     tables |= {name: value for name, value in values.items() if value is not None}
     create: Any = pydantic.create_model
@@ -217,9 +215,7 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the differences between saved and current facts in words, or an empty text. A setting that is missing from
-    `then` counts as different only if its current value is truthy.
-    """
+    """Return the differences between facts in words; one that is missing from `then` counts if it is truthy now."""
     then, now = flatten(then), flatten(now)
     return "; ".join(
         f"{name}: {_brief(then.get(name))} then, {_brief(now.get(name))} now"

@@ -176,9 +176,7 @@ def _identity(file: Path | str | int) -> object:
 
 
 def model_around(path: Path | str) -> Path | None:
-    """Return the innermost model folder that contains a path, at any depth. Other programs have files named like our
-    manifest and settings too, but no weights in the same folder.
-    """
+    """Return the innermost model folder that contains a path: one with our manifest, settings and weights."""
     for above in Path(os.path.realpath(path)).parents:
         if all((above / name).is_file() for name in (MANIFEST, CONFIG)) and any(above.glob("*.safetensors")):
             return above
@@ -305,9 +303,7 @@ def _restore(before: Path, path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Rename a folder, then delete it, so that a partial folder never has its name. If the process is killed between
-    the two steps, `remove_partial` deletes the rest.
-    """
+    """Rename a folder, then delete it, so that no partial folder has its name; `remove_partial` deletes remains."""
     aside = _partial_name(folder)
     os.replace(folder, aside)
     remove(aside)

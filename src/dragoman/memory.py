@@ -1,7 +1,4 @@
-"""Memory of this process: current use, available amount, limits, and reuse of freed memory.
-
-A figure that the system does not report is None. If the system cannot limit memory, nothing is limited.
-"""
+"""Memory of this process: use, limits, and reuse of freed memory. What the system does not report is None."""
 
 import ctypes
 import os

@@ -65,10 +65,7 @@ class RunFolder:
         return self.facts.is_file()
 
     def owns(self, path: Path) -> bool:
-        """Return True if this folder holds a run, or remains or a partial copy of one, and `path` is part of it.
-
-        A single `run.json` or `metrics.jsonl` may belong to another program and does not count as a run.
-        """
+        """Return True if `path` is part of a run here or of its remains; a single file like ours is no run."""
         kept = sum(file.is_file() for file in (self.recipe, self.facts, self.report, self.metrics))
         if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
             return False

@@ -62,10 +62,7 @@ Threads that always spin slow each other down on a busy machine: training fell f
 Threads that sleep immediately must be woken a thousand times a step.
 """
 PREPARED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""Environment variables that limit how many shapes of matrix products oneDNN and torch cache.
-
-The default is 1,024. A run with validation fills that cache; it takes 450 MB and saves no measurable time.
-"""
+"""Variables that limit the cached shapes of matrix products: 1,024, the default, take 450 MB and save no time."""
 
 
 def machine() -> dict[str, Any]:
@@ -301,7 +298,9 @@ _BF16_FLAGS = ("amx_bf16", "avx512_bf16")
 
 def choose_device(requested: str = "auto") -> tuple[str, str]:
     """Return the device for a model (`cuda`, `mps` or `cpu`) and the reason, or raise `ConfigError`."""
-    if requested in {"auto", "cpu"} and not _may_have_gpu():
+    files_of_gpus = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # without one, torch need not be loaded to look
+    may_have_gpu = sys.platform != "linux" or any(map(os.path.exists, files_of_gpus))
+    if requested in {"auto", "cpu"} and not may_have_gpu:
         return "cpu", "as asked for" if requested == "cpu" else "no GPU that torch can use"
     import torch
 
@@ -314,11 +313,6 @@ def choose_device(requested: str = "auto") -> tuple[str, str]:
     if not present[requested]:
         raise ConfigError(f"device {requested} was asked for, but torch finds none here; use auto or cpu")
     return requested, "as asked for"
-
-
-def _may_have_gpu() -> bool:
-    """Return False if Linux has no device file of a GPU, so that torch need not be loaded to look for one."""
-    return sys.platform != "linux" or any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
 
 
 def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str, str]:
@@ -382,9 +376,7 @@ def processor_quotas(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/
 
 
 def group_settings(controller: str, new: str, old: Sequence[str], root: Path, groups: Path) -> Iterator[Sequence[str]]:
-    """Yield the words of a settings file for every control group of this process and its parents: the file `new` of
-    version 2, or the files `old` of version 1.
-    """
+    """Yield the words of a settings file of each control group and its parents: `new` (version 2), or `old`."""
     for line in groups.read_text().splitlines() if groups.is_file() else []:
         _, controllers, group = line.split(":", 2)
         if controllers and controller not in controllers.split(","):

@@ -83,7 +83,8 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     rows = list(rows)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
-        numeric = bool(rows) and all(_is_number(row[number]) for row in rows)
+        starts = [row[number][:1] for row in rows]
+        numeric = bool(rows) and all(start.isdigit() or start in {"", "-", "–", "+"} for start in starts)
         table.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
@@ -92,10 +93,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         output.print(table)
     lines = "\n".join(line.rstrip(" ") for line in drawn.get().split("\n")).strip("\n")
     sys.stdout.write(lines + "\n")
-
-
-def _is_number(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in {"", "-", "–", "+"}
 
 
 # Standard error

@@ -85,7 +85,8 @@ def serve(
 
     open_screen(quiet)
     if not sys.stderr.isatty():
-        log_as_json()
+        logging.getLogger("dragoman").handlers = logging.getLogger("uvicorn").handlers = [JsonLines()]
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
     if keys and open_to_all:
         raise ConfigError("--keys lets in those who have one, and --open everybody; give one of them")
     if suggestions:
@@ -121,12 +122,6 @@ class JsonLines(logging.Handler):
             facts["error"] = record.exc_info[0].__name__
             facts["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
         sys.stderr.write(as_json(facts) + "\n")
-
-
-def log_as_json() -> None:
-    """Write log records to standard error as JSON from now on."""
-    logging.getLogger("dragoman").handlers = logging.getLogger("uvicorn").handlers = [JsonLines()]
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
 
 def keys(

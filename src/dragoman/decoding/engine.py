@@ -235,9 +235,7 @@ class Engine:
         return self._admit([Beam(request, self.end, ticket) for ticket, request in taken])
 
     def _admit(self, entering: list[Beam]) -> list[Result]:
-        """Admit new requests to the stepper and assign rows to them; return failures. If several fail together, they
-        are tried separately, so that only the faulty ones fail.
-        """
+        """Admit requests to the stepper and assign rows; return failures. If several fail, each is tried alone."""
         if not entering:
             return []
         try:
@@ -279,17 +277,12 @@ class Engine:
             if self._now < until:
                 processor(step, rows, outputs)
         self._now += 1
-        if self._allows_fast_step:
+        if self.observer is None and len(self._batches) == 1 and self._batches[0].allows_fast_step:
             batch = self._batches[0]
             parent = step.write_next(outputs, batch.limits, self.end)
             if parent is not None:
                 return self._release(batch.stopped(outputs), parent, moves=batch.width > 1)
         return self._write(step)
-
-    @property
-    def _allows_fast_step(self) -> bool:
-        """True if `StepScores.write_next` may take the step: there is no observer, and only one kind of request."""
-        return self.observer is None and len(self._batches) == 1 and self._batches[0].allows_fast_step
 
     def _write(self, step: StepScores) -> list[Result]:
         """Continue every request, and keep the rows of unfinished ones."""

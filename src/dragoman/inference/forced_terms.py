@@ -160,9 +160,7 @@ class TermWriter:
         return replace(segment, typed=read, text=read, ids=ids)
 
     def _begun(self, starts: Sequence[Start], options: SearchOptions, width: int = 0) -> list[list[Hypothesis]]:
-        """Return the hypotheses that continue each start; none if its tokens are forbidden. With a `width`, a beam of
-        this size returns all of its hypotheses.
-        """
+        """Return the hypotheses that continue each start, none if forbidden; a `width` is that of a whole beam."""
         options = options.but(beam_size=width, n_best=width) if width else options
         n_best_lists = self._search.hypotheses(self._requests.continued(starts, options, whole_words=True), options)
         return [

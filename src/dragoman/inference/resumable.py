@@ -40,10 +40,7 @@ MOVE = "move it away, or name another file to write"
 def identity(
     models: Sequence[Path | str], adapter: Path | str | None, options: SearchOptions, **others: Any
 ) -> Content:
-    """Return everything that determines the results of a resumable job, as plain JSON.
-
-    `others` are device and precision, the content of the input, and the formats of input and output.
-    """
+    """Return all that determines the results of a resumable job as plain JSON; `others` are its input and device."""
     facts = {
         **others,
         "dragoman": dragoman.__version__,

@@ -109,9 +109,7 @@ def options_of(stored: StoredModel, schema: type[S]) -> S:
 
 @contextmanager
 def computing(threads: int | None, advice: str) -> Generator[None]:
-    """Let PyTorch use this number of threads within the block, and raise `OutOfMemory` with the advice if memory is
-    full. None: the block does not use PyTorch.
-    """
+    """Let PyTorch use these threads in the block, and raise `OutOfMemory` with this advice; None: no PyTorch."""
     use_threads = nullcontext() if threads is None else torch_threads(threads)
     with use_threads, out_of_memory_as(advice):
         yield

@@ -274,7 +274,15 @@ class Writer:
         )
         flags = self._flags(translation, pieces, options)
         translation = dataclasses.replace(translation, flags=(*line.flags, *flags))
-        return self._aligned(translation, line, pieces, joined) if options.align and links is not None else translation
+        if not options.align or links is None:
+            return translation
+        return dataclasses.replace(
+            translation,
+            alignment=tuple(sorted(joined.links or ())),
+            source_words=tuple(split_words(line.typed)),
+            target_words=tuple(split_words(joined.text)),
+            word_log_probs=self._word_log_probs(line.prefix, pieces),
+        )
 
     def _flags(self, translation: Translation, pieces: Sequence[TranslatedPart], options: SearchOptions) -> list[Flag]:
         """Return the flags of a translation, besides those of its line."""
@@ -291,18 +299,6 @@ class Writer:
             "language": any(self.detector.other(segment.typed) for segment, _ in translated),
         }
         return [flag for flag, is_set in flags.items() if is_set]
-
-    def _aligned(
-        self, translation: Translation, line: Segment, pieces: Sequence[TranslatedPart], joined: Restored
-    ) -> Translation:
-        """Return a translation with links and log-probabilities of its words."""
-        return dataclasses.replace(
-            translation,
-            alignment=tuple(sorted(joined.links or ())),
-            source_words=tuple(split_words(line.typed)),
-            target_words=tuple(split_words(joined.text)),
-            word_log_probs=self._word_log_probs(line.prefix, pieces),
-        )
 
     def _word_log_probs(self, prefix: str, pieces: Sequence[TranslatedPart]) -> tuple[float, ...]:
         """Return the lowest log-probability of the tokens of each word in a line: a prefix and pieces."""

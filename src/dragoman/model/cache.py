@@ -17,9 +17,7 @@ _GROWTH = 32  # positions by which the capacity for keys grows
 
 
 class CrossKeys:
-    """Keys and values of the memory for the cross-attention of every layer: rows (M, G, K) of a packing, or padded
-    (R, G, S, K) so that rows can be reordered.
-    """
+    """Keys and values of the memory for every layer: rows (M, G, K) of a packing, or padded (R, G, S, K)."""
 
     def __init__(
         self, keys: Sequence[Tensor], values: Sequence[Tensor], lengths: Int[Tensor, "R"], packing: Packing | None

@@ -198,10 +198,7 @@ def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
 
 
 def choose_family(draft: RecipeDraft) -> None:
-    """Choose the family of models, and the settings that follow from the task alone.
-
-    A classifier without a start has vectors that begin small, and a rate that falls from the first step (LOG.md).
-    """
+    """Choose the family of models, and the settings that follow from the task alone."""
     task, family = draft.recipe.task, FAMILIES[draft.recipe.task]
     if task != "translation":
         draft.choose("model.family", family, "the task")
@@ -275,10 +272,7 @@ def choose_sizes(draft: RecipeDraft, amount: int) -> None:
 
 
 def choose_alignment(draft: RecipeDraft, pairs: int) -> None:
-    """Let a head of cross-attention learn word alignments if the text is enough for the aligner.
-
-    A finished model keeps its head; one without a head gets none.
-    """
+    """Let a head of cross-attention learn alignments from enough text; a finished model keeps its head, or none."""
     if draft.recipe.start is None:
         if pairs >= LEAST_ALIGNED or draft.recipe.model.alignment_head is not None:
             draft.choose("train.alignment_weight", ALIGNMENT_WEIGHT, f"an aligner learns enough from {pairs:,} pairs")

@@ -188,7 +188,14 @@ def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
 
 def _label_scorer(systems: Sequence[_System], request: _CompareRequest) -> Callable[[Path], LabelEvaluation]:
     """Return a function that scores a classifier or tagger on one test set, by default that of the first run."""
-    _refuse_measures(request)
+    measures = request.measures
+    if request.references:
+        raise ConfigError("labelled text holds its own labels; give one test set, without references")
+    is_about_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
+    if is_about_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
+        raise ConfigError("--metric, --language and --lowercase are about translations; labels have accuracy and F1")
+    if foreign := [text for text in request.overrides if not text.strip().startswith("data.")]:
+        raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
     first, place = systems[0].members[0], request.place
     task = Predictor.load(first, **place).task
     path, examples = _read_labels(first, task, request)
@@ -214,17 +221,6 @@ def _refuse_writers(systems: Sequence[_System]) -> None:
         if model.family != "encoder_decoder":
             does = "fills in words" if model.family == "encoder" else "writes"
             raise ConfigError(f"{path} holds a model that {does}; its scores are in scores.json of its run")
-
-
-def _refuse_measures(request: _CompareRequest) -> None:
-    measures = request.measures
-    if request.references:
-        raise ConfigError("labelled text holds its own labels; give one test set, without references")
-    is_about_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
-    if is_about_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
-        raise ConfigError("--metric, --language and --lowercase are about translations; labels have accuracy and F1")
-    if foreign := [text for text in request.overrides if not text.strip().startswith("data.")]:
-        raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
 
 
 class _System(NamedTuple):

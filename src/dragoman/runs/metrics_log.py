@@ -1,7 +1,4 @@
-"""The metrics of a run, written, read and drawn: `metrics.jsonl` holds all of them.
-
-Additional trackers may fail without harm. The picture, `curves.png`, needs matplotlib (extra `plots`).
-"""
+"""The metrics of a run (`metrics.jsonl`), written, read and drawn; matplotlib, an extra, draws `curves.png`."""
 
 import json
 import logging

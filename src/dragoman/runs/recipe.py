@@ -1,7 +1,4 @@
-"""The settings of a whole run, those that a task has no use for (`refuse_useless`), and the list of all settings.
-
-`recipe.toml` holds them all before training begins.
-"""
+"""The settings of a whole run (`recipe.toml`), those that a task has no use for, and the list of all settings."""
 
 from collections.abc import Callable
 from pathlib import Path

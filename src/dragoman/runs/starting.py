@@ -115,9 +115,7 @@ def adapter_for(recipe: Recipe) -> Adapter | None:
 
 @torch.no_grad()
 def place_start(model: nn.Module, stored: StoredModel) -> None:
-    """Give a fresh model the weights of the one that it starts from. An encoder alone takes over embedding and encoder;
-    its head and output stay fresh unless both fill in words.
-    """
+    """Give a fresh model its start's weights; an encoder alone gets only the encoder, unless both fill in words."""
     if not isinstance(model, EncoderModel):
         place_weights(model, named_weights(stored.model))
         return

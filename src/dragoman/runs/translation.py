@@ -104,7 +104,9 @@ class TranslationTask(Task):
         return TextFacts(pairs, sum(len(split_sentences(line)) > 1 for line in lines) / max(1, len(lines)))
 
     def encode(self) -> Self:
-        self._warn_of_other_languages()
+        known, languages = self._languages_of_start, self.languages
+        if UNKNOWN_LANGUAGE not in known and languages != known:
+            log.warning("the model translates %s to %s, but the data is called %s to %s", *known, *languages)
         _ = self.conventions  # written by the first process, read by the others
         task = super().encode()
         if self.recipe.start is not None and self.recipe.start.mix_data is not None:
@@ -195,11 +197,6 @@ class TranslationTask(Task):
     @property
     def _languages_of_start(self) -> Languages:
         return (self.start and self.start.languages) or Languages()
-
-    def _warn_of_other_languages(self) -> None:
-        known, languages = self._languages_of_start, self.languages
-        if UNKNOWN_LANGUAGE not in known and languages != known:
-            log.warning("the model translates %s to %s, but the data is called %s to %s", *known, *languages)
 
     @cached_property
     def _dev_batches(self) -> list[Any]:

@@ -444,9 +444,7 @@ def _pair(languages: Sequence[str]) -> Languages:
 
 
 def _stated(marian: MarianFolder, folder: Path) -> Languages:
-    """Return the languages that the tokenizer's settings name, else those at the end of a name as OPUS-MT gives it,
-    else `und`, as for a side of several languages.
-    """
+    """Return the languages that the tokenizer's settings name, else those in a name of OPUS-MT, else `und`."""
     named = next(filter(None, map(_NAMED.search, reversed(folder.resolve().parts[-3:]))), None)  # or the hub's cache
     for languages in (marian.stated_languages, named.groups() if named else (None, None)):
         try:

@@ -77,8 +77,8 @@ def options_from(
     Raises:
         CheckpointError: our search can't do what a setting asks; the setting is named.
     """
-    given = {key: value for key, value in content.items() if value is not None}
-    theirs = check(given, name, GenerationSettings, CheckpointError)
+    present = {key: value for key, value in content.items() if value is not None}
+    theirs = check(present, name, GenerationSettings, CheckpointError)
     if others := set(theirs.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
         raise CheckpointError(f"{name}: bad_words_ids may hold padding and the unknown symbol, but holds {min(others)}")
     one_id = {
