@@ -24,7 +24,6 @@ S = TypeVar("S", bound="Settings")
 Content = dict[str, Any]
 """The content of a JSON file."""
 
-
 BACKSLASHES = "in double quotes, \\ has a special meaning; write / instead, or put the path in single quotes"
 _WINDOWS_PATH = re.compile(r'^[^#\n]*("[A-Za-z]:\\[^\\"\n][^"\n]*")', re.MULTILINE)
 

@@ -40,9 +40,6 @@ def new_file(path: Path | str) -> Generator[IO[bytes]]:
     """Open a file for writing. It appears at `path`, complete, when the block ends, and never if the block raises.
 
     A link is followed. A pipe or a device receives the bytes directly, because no file must replace it.
-
-    Raises:
-        DiskFull: the disk is full; no partial file is left.
     """
     path = Path(path)
     if path.exists() and not path.is_file():
@@ -66,11 +63,7 @@ def growing_file(
 ) -> Generator[IO[bytes]]:
     """Open the file `aside` for reading and appending, and lock it; create it if necessary. When the block ends, the
     file, or the result of `convert`, becomes `path`; if the block raises, it stays at `aside`. `path` must not be a
-    link, and a link at `aside` is not followed.
-
-    Raises:
-        DiskFull: the disk is full.
-        FolderInUse: another process is writing the file.
+    link, and a link at `aside` is not followed. If another process is writing the file, this raises `FolderInUse`.
     """
     path, aside = Path(path), Path(aside)
     is_begun = aside.exists()
@@ -206,12 +199,8 @@ def make_folders(path: Path | str) -> None:
 def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
     """Create a folder to fill. It appears at `path`, complete, when the block ends, and never if the block raises.
 
-    With `replace`, an existing folder is then renamed and deleted. Not every system can swap folders: for a moment
-    neither exists, and after a kill `remove_partial` restores the old one.
-
-    Raises:
-        DataError: `path` exists already.
-        DiskFull: the disk is full; no partial folder is left.
+    An existing folder is a `DataError`; with `replace` it is renamed at the end and deleted. Not every system can swap
+    folders: for a moment neither exists, and after a kill `remove_partial` restores the old one.
     """
     path = Path(path)
     if not replace:

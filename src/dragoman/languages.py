@@ -29,7 +29,6 @@ def _tag(name: str) -> str:
 LanguageTag = Annotated[str, pydantic.AfterValidator(_tag)]
 """The language of a text in a setting or a file."""
 
-
 UNKNOWN_LANGUAGE = "und"  # BCP 47: undetermined
 
 # Scripts written without spaces between words, as a class of a regular expression: Thai, Lao, Tibetan, Burmese, Khmer,

@@ -27,13 +27,10 @@ _TOML_CHARACTERS, _TOML_DOTS = 2**20, 200
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text; bytes are UTF-8.
+    """Return the value of a JSON text (bytes are UTF-8), or raise `ValueError` if this module refuses it.
 
     >>> parse_json('{"steps": [1, 2]}')
     {'steps': [1, 2]}
-
-    Raises:
-        ValueError: it is not JSON, or holds a value that this module refuses.
     """
     text = text.decode() if isinstance(text, bytes) else text
     try:

@@ -25,7 +25,6 @@ from dragoman.progress import Progress, silent
 log = logging.getLogger(__name__)
 Key = TypeVar("Key", bound=Hashable)
 
-
 FLAGS = "-O3 -std=c++17 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared".split()
 TARGET = "DRAGOMAN_MARCH"
 """Environment variable with the processor to compile for, as a value of the compiler's `-march` (`x86-64-v3`). If it is

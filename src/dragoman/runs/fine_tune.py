@@ -35,7 +35,6 @@ from dragoman.training.distributed import join
 
 log = logging.getLogger(__name__)
 
-
 BEFORE, AFTER = "before", "after"
 MIX_RATE = 0.5
 """Default share of old text, if there is any. It gains as much on new text as training on that alone, and loses a sixth

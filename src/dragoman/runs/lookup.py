@@ -23,7 +23,6 @@ from dragoman.text.guess import guess_task
 
 log = logging.getLogger(__name__)
 
-
 What = Recipe | str | Path | Sequence[str | Path]
 """A recipe, a recipe file, the name of one in the library, data, or a run folder."""
 

@@ -16,7 +16,6 @@ from dragoman.run_folder import RunFolder
 
 log = logging.getLogger(__name__)
 
-
 CURVE_WIDTH = 60
 """Width of a curve on a terminal, in characters."""
 

@@ -38,7 +38,6 @@ from dragoman.training.settings import CHANGEABLE_ON_RESUME, TrainSettings
 
 log = logging.getLogger(__name__)
 
-
 MIB = 2**20
 
 

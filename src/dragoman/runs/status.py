@@ -19,7 +19,6 @@ from dragoman.serialization import write_json
 
 log = logging.getLogger(__name__)
 
-
 FORMAT = 1
 """Format number of `run.json`."""
 DEFAULT_COUNTING = "tok:13a"

@@ -41,7 +41,6 @@ from dragoman.training.objective import mean_loss
 
 log = logging.getLogger(__name__)
 
-
 SAMPLED_LINES = 2_000
 """Number of training lines that are checked for several sentences."""
 SAMPLED_PAIRS = 300_000

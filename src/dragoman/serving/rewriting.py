@@ -51,12 +51,9 @@ class OtherWord(NamedTuple):
 
 
 def rewritten(translator: Translator, text: str, prefix: str, options: SearchOptions) -> Translation:
-    """Return the translation of a text that begins with `prefix`.
+    """Return the translation of a text that begins with `prefix`; `DecodeError` if the model cannot write it.
 
     Complete lines and sentences of the prefix are kept, and the last sentence is continued.
-
-    Raises:
-        DecodeError: the model cannot write this prefix, or a line of it contains tags.
     """
     prefix_lines = _LINE_END.split(prefix)
     translations = iter(translator.translate(lines_in(text), options, progress=False))
@@ -80,10 +77,7 @@ def other_words(
 ) -> list[OtherWord]:
     """Return alternatives to a word of this translation, with the word itself, the most probable first.
 
-    Words are numbered as in `Translation.target_words`, over all lines.
-
-    Raises:
-        DecodeError: there is no such word, it was copied from the source, or its line contains tags.
+    Words are numbered as in `Translation.target_words`. One that is missing, copied or among tags is a `DecodeError`.
     """
     line_start, left = 0, word
     for line, written in zip(_LINE_END.split(text), _LINE_END.split(translation), strict=False):

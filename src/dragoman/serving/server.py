@@ -95,12 +95,9 @@ class Server:
         self._threads = ThreadPoolExecutor(service.limits.requests, "request")
 
     async def work(self, request: Request, call: Callable[[Job], T]) -> T:
-        """Run `call` with a job in a thread and return its result. The job is cancelled if the client disconnects.
+        """Run `call` with a job in a thread and return its result, or refuse it if too many are active (503).
 
-        The body must have been read before.
-
-        Raises:
-            Refused: too many requests are active (503), or as in `call`.
+        The body must have been read before. The job is cancelled if the client disconnects.
         """
         with self.service.job() as job:
             watcher = asyncio.create_task(_cancel_with_client(request, job))

@@ -199,12 +199,9 @@ class Service:
                 model.search.stop()
 
     def model(self, source: str, target: str | None) -> tuple[ServedModel, str]:
-        """Return the model for a direction, and its target language; without a target, the first for this source.
+        """Return the model for a direction, or refuse it (400), and its target language, by default the first one.
 
         Languages may be named by any of their codes: a model of `pt` answers for `pt-BR` and `POR` too.
-
-        Raises:
-            Refused: there is none (400).
         """
         directions = self.directions
         matching = [

@@ -175,13 +175,9 @@ class SharedSearch:
         return len(self._pending)
 
     def events(self, requests: Sequence[Request], job: Job, watched: bool) -> Generator[Result | StablePrefix]:
-        """Yield the result of each request as it finishes; a ticket is the request's index in `requests`.
+        """Yield results as they finish, with indices in `requests`; if `watched`, also the first one's agreed tokens.
 
-        If `watched`, also yield the agreed tokens of the first request after each step. Closing the generator cancels
-        the rest.
-
-        Raises:
-            Refused: the job was cancelled, took too long, or the server is stopping.
+        Closing the generator cancels the rest. It raises `Refused` if the job is cancelled or takes too long.
         """
         job.events = SimpleQueue()  # a job may run several times, one after another
         try:

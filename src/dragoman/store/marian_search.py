@@ -72,10 +72,7 @@ def options_from(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return search options that translate as these generation settings do, and notes on the differences.
 
-    `positions` is the longest source that the model reads. `name` is that of the file, for errors.
-
-    Raises:
-        CheckpointError: our search can't do what a setting asks; the setting is named.
+    `positions` is the longest source. A setting that our search lacks is a `CheckpointError` of the file `name`.
     """
     present = {key: value for key, value in content.items() if value is not None}
     theirs = check(present, name, GenerationSettings, CheckpointError)

@@ -53,11 +53,8 @@ def quantise(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.
 def read_weights(
     path: Path, expected: Mapping[str, Shape], whole: bool = True, quantised: bool = False
 ) -> dict[str, NDArray[np.float32]]:
-    """Read safetensors, after comparing names, shapes and types with the `expected` ones. Tensors may be missing if not
-    `whole`. Matrices that were `quantised` are multiplied by their scales.
-
-    Raises:
-        CheckpointError: a tensor is missing, unknown, of another shape or type, or not finite. The error names it.
+    """Read safetensors with the `expected` names, shapes and types, or raise `CheckpointError`. Tensors may be missing
+    if not `whole`. Matrices that were `quantised` are multiplied by their scales.
     """
     kinds = _quantised(expected) if quantised else {name: ("F32", shape) for name, shape in expected.items()}
     try:

@@ -15,7 +15,6 @@ from dragoman.training.settings import TuningSettings
 
 log = logging.getLogger(__name__)
 
-
 ALL_BUT = "all but "
 
 
