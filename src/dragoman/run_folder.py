@@ -65,7 +65,7 @@ class RunFolder:
         return self.facts.is_file()
 
     def owns(self, path: Path) -> bool:
-        """Return True if `path` is part of a run here or of its remains; a single file like ours is no run."""
+        """Return True if `path` is part of a run here or of its remains. One file named like ours is not a run."""
         kept = sum(file.is_file() for file in (self.recipe, self.facts, self.report, self.metrics))
         if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
             return False

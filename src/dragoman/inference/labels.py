@@ -67,7 +67,7 @@ class Transitions(NamedTuple):
 
 
 def best_labels(log_probs: Float[Tensor, "W C"], transitions: Transitions | None) -> list[int]:
-    """Return the ids of the most likely valid labels of W words, from log-probabilities or logits; None allows all."""
+    """Return the ids of W words' most likely labels, valid if there are `transitions`, from log-probabilities or logits."""
     best = log_probs.argmax(1)
     if transitions is None or _allowed(best, transitions):
         return best.tolist()

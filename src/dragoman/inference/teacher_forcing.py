@@ -76,7 +76,7 @@ def teacher_force(
     *,
     share_sources: bool = False,
 ) -> tuple[Float[Tensor, "M D"], Packing]:
-    """Compute the decoder output of every target token in one pass, and its packing; equal sources may be shared."""
+    """Compute each target token's decoder output in one pass, and its packing; `share_sources` encodes equals once."""
     device = model.output.device
     packing = Packing.of([len(text.target) for text in texts], device)
     target = _rows([text.target for text in texts], device)

@@ -115,7 +115,7 @@ def adapter_for(recipe: Recipe) -> Adapter | None:
 
 @torch.no_grad()
 def place_start(model: nn.Module, stored: StoredModel) -> None:
-    """Give a fresh model its start's weights; an encoder alone gets only the encoder, unless both fill in words."""
+    """Copy a finished model's weights; an encoder alone gets embedding and encoder, and all if both fill in words."""
     if not isinstance(model, EncoderModel):
         place_weights(model, named_weights(stored.model))
         return

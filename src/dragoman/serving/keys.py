@@ -52,7 +52,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
 
 
 def create_key(path: Path, name: str) -> str:
-    """Add a key to a file, created if missing and readable only by its owner; return it, or refuse the name."""
+    """Add a key to a file, created if missing and readable only by its owner; return the key, or refuse the name."""
     keys = read_keys(path) if path.exists() else ()
     if any(key.name == name for key in keys):
         raise ConfigError(f"{path} has a key {name!r} already; withdraw it first, or choose another name")

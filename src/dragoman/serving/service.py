@@ -306,12 +306,15 @@ class Service:
             return document.translated([translation.text for batch in batches for translation in batch])
 
     def detect(self, text: str) -> list[Guess]:
-        """Return the languages that a text may be in, most probable first; none for another one or no letters."""
+        """Return the models' languages that a text may be in, the most probable first.
+
+        The list is empty if the text is in another language or has no letters.
+        """
         detector = self._detector(None)
         return [] if detector.other(text) else detector.guesses(text)
 
     def route(self, text: str, source: str, target: str | None) -> tuple[ServedModel, str, Guess | None]:
-        """Return the model for a text, its target, and the language detected for `auto`; refuse others (400)."""
+        """Return model and target of a text, and the language detected for `auto`; refuse an unknown direction (400)."""
         if source != "auto":
             return *self.model(source, target), None
         detector = self._detector(target)
