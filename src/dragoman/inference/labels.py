@@ -67,7 +67,7 @@ class Transitions(NamedTuple):
 
 
 def best_labels(log_probs: Float[Tensor, "W C"], transitions: Transitions | None) -> list[int]:
-    """Return the ids of W words' most likely labels, valid if there are `transitions`, from log-probabilities or logits."""
+    """Return the ids of W words' most likely labels from log-probabilities or logits, valid by `transitions` if any."""
     best = log_probs.argmax(1)
     if transitions is None or _allowed(best, transitions):
         return best.tolist()

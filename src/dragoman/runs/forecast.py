@@ -91,7 +91,7 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
     return Forecast(
         recipe=recipe,
         parameters=trial.parameters,
-        trained=count_trained(trial.model),
+        trained=str(count_trained(trial.model)),
         tokens=trial.batches.tokens,
         epochs=steps * recipe.train.accumulate / len(trial.order),
         seconds=steps * step + -(-steps // every) * validation,

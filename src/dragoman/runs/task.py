@@ -258,7 +258,7 @@ class Task(ABC):
         return identity if self.framing == DEFAULT_FRAMING else {**identity, "framing": str(self.framing)}
 
     def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """Measure weights on the dev set, if any, in the run's precision; raise `DecodeError` if they are not finite."""
+        """Measure weights on the dev set, if any, in the run's precision; raise `DecodeError` if one is not finite."""
         if self.corpora.dev is None:
             return None
         place_weights(self._validated, {name: weight.to(self._dtype) for name, weight in weights.items()})

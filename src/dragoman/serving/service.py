@@ -314,7 +314,7 @@ class Service:
         return [] if detector.other(text) else detector.guesses(text)
 
     def route(self, text: str, source: str, target: str | None) -> tuple[ServedModel, str, Guess | None]:
-        """Return model and target of a text, and the language detected for `auto`; refuse an unknown direction (400)."""
+        """Return model and target of a text, and the language detected for `auto`; refuse a lacking direction (400)."""
         if source != "auto":
             return *self.model(source, target), None
         detector = self._detector(target)

@@ -6,6 +6,7 @@ it keeps no activations either.
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from torch import nn
 
@@ -72,6 +73,16 @@ def _splits(part: str, aliases: Sequence[str]) -> bool:
     return 0 < sum(any(_fits(name, piece) for piece in _parts(part)) for name in aliases) < len(aliases)
 
 
+class Trained(NamedTuple):
+    """Number of weights of a model that train, and of all its weights."""
+
+    trained: int
+    all: int
+
+    def __str__(self) -> str:
+        return f"{self.trained:,} of {self.all:,} weights train ({self.trained / self.all:.2%})"
+
+
 def tune(model: nn.Module, settings: TuningSettings | None, seed: int = 0) -> None:
     """Freeze and adapt a model as the settings say; without settings, all weights train."""
     if settings is not None and settings.lora is not None:
@@ -80,8 +91,7 @@ def tune(model: nn.Module, settings: TuningSettings | None, seed: int = 0) -> No
         freeze(model, settings.freeze)
 
 
-def count_trained(model: nn.Module) -> str:
-    """Return, in words, how many weights of a model train."""
-    trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    total = sum(weight.numel() for weight in model.parameters())
-    return f"{trained:,} of {total:,} weights train ({trained / total:.2%})"
+def count_trained(model: nn.Module) -> Trained:
+    """Count the weights of a model, each once."""
+    sizes = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
+    return Trained(sum(size for size, trains in sizes if trains), sum(size for size, _ in sizes))
