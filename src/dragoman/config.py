@@ -24,7 +24,6 @@ S = TypeVar("S", bound="Settings")
 Content = dict[str, Any]
 """The content of a JSON file."""
 
-
 BACKSLASHES = "in double quotes, \\ has a special meaning; write / instead, or put the path in single quotes"
 _WINDOWS_PATH = re.compile(r'^[^#\n]*("[A-Za-z]:\\[^\\"\n][^"\n]*")', re.MULTILINE)
 
@@ -104,9 +103,7 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
 
 
 def as_overrides(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[str]:
-    """Return settings, keyed by dotted key, as `dotted.key=value`, without those that are None. The `overrides` come
-    last and so take precedence.
-    """
+    """Return settings, keyed by dotted key, as `dotted.key=value` unless they are None; `overrides` come last."""
     if isinstance(overrides, str):
         override({}, overrides)  # raises
     texts = {
@@ -115,18 +112,16 @@ def as_overrides(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> 
     return [*(f"{key}={text}".replace("\x7f", "\\u007f") for key, text in texts.items()), *overrides]  # JSON as TOML
 
 
-def check(tables: Mapping[str, Any], origin: str, schema: type[S]) -> S:
-    """Validate plain tables in JSON mode: lists become tuples, nothing else is converted."""
+def check(tables: Mapping[str, Any], origin: str, schema: type[S], error: type[Error] = ConfigError) -> S:
+    """Validate plain tables in JSON mode: lists become tuples, nothing else is converted. Raise `error` otherwise."""
     try:
         return schema.model_validate_json(json.dumps(tables, default=str))
-    except pydantic.ValidationError as error:
-        raise ConfigError("; ".join(_complaint(problem, origin, schema) for problem in error.errors()[:3])) from None
+    except pydantic.ValidationError as invalid:
+        raise error("; ".join(_complaint(problem, origin, schema) for problem in invalid.errors()[:3])) from None
 
 
 def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None = None, **values: Any) -> S:
-    """Return the settings of one group: those of `base`, replaced by the `values` that are not None, replaced by every
-    override `dotted.key=value`. A key may omit the name of the group.
-    """
+    """Return one group: `base`, then `values` that are not None, then overrides, whose keys may omit the group."""
     tables = base.model_dump(mode="json", exclude_none=True) if base else {}
     tables |= {name: value for name, value in values.items() if value is not None}
     create: Any = pydantic.create_model
@@ -154,19 +149,27 @@ def read_json_as(
     try:
         content = read_object(path)
         if number is not None:
-            _refuse_other_format(path, content.get(number_key), number)
+            saved = content.get(number_key)
+            if not isinstance(saved, int) or isinstance(saved, bool):
+                raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
+            if saved < 1:
+                raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {saved}")
+            if saved > number:
+                advice = ""
+                raise CheckpointError(
+                    f"{path} has format {saved}, newer than this version reads ({number}); upgrade dragoman"
+                )
+            if saved < number:
+                raise CheckpointError(
+                    f"{path} has format {saved}, older than this version reads ({number}); make it again"
+                )
         return check(content, f"{path} is damaged", schema)
-    except _Newer as newer:
-        raise error(str(newer)) from None
     except (CheckpointError, ConfigError) as refusal:
         raise error("; ".join(filter(None, (str(refusal), advice)))) from None
 
 
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
-    """Return TOML text that parses back to the same settings. `reasons`, keyed by dotted key, become comments.
-
-    Settings that are None appear as comments, because TOML has no null.
-    """
+    """Return TOML text that parses back to the same settings; `reasons`, by dotted key, and None become comments."""
     import tomlkit  # here and below, because settings are read more often than written
 
     document = tomlkit.document()
@@ -211,9 +214,7 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the differences between saved and current facts in words, or an empty text. A setting that is missing from
-    `then` counts as different only if its current value is truthy.
-    """
+    """Return the differences between facts in words; one that is missing from `then` counts if it is truthy now."""
     then, now = flatten(then), flatten(now)
     return "; ".join(
         f"{name}: {_brief(then.get(name))} then, {_brief(now.get(name))} now"
@@ -256,21 +257,6 @@ def nearest_setting(key: str, schema: type[Settings]) -> str:
         if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
             return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
     return f"known here: {', '.join(siblings.values())}"
-
-
-class _Newer(Exception):
-    """A document of a format that only a newer version reads."""
-
-
-def _refuse_other_format(path: Path | str, saved: object, number: int) -> None:
-    if not isinstance(saved, int) or isinstance(saved, bool):
-        raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
-    if saved < 1:
-        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {saved}")
-    if saved > number:
-        raise _Newer(f"{path} has format {saved}, newer than this version reads ({number}); upgrade dragoman")
-    if saved < number:
-        raise CheckpointError(f"{path} has format {saved}, older than this version reads ({number}); make it again")
 
 
 def _brief(value: object) -> str:

@@ -40,9 +40,6 @@ def new_file(path: Path | str) -> Generator[IO[bytes]]:
     """Open a file for writing. It appears at `path`, complete, when the block ends, and never if the block raises.
 
     A link is followed. A pipe or a device receives the bytes directly, because no file must replace it.
-
-    Raises:
-        DiskFull: the disk is full; no partial file is left.
     """
     path = Path(path)
     if path.exists() and not path.is_file():
@@ -66,11 +63,7 @@ def growing_file(
 ) -> Generator[IO[bytes]]:
     """Open the file `aside` for reading and appending, and lock it; create it if necessary. When the block ends, the
     file, or the result of `convert`, becomes `path`; if the block raises, it stays at `aside`. `path` must not be a
-    link, and a link at `aside` is not followed.
-
-    Raises:
-        DiskFull: the disk is full.
-        FolderInUse: another process is writing the file.
+    link, and a link at `aside` is not followed. If another process is writing the file, this raises `FolderInUse`.
     """
     path, aside = Path(path), Path(aside)
     is_begun = aside.exists()
@@ -109,11 +102,7 @@ def is_plain_file(path: Path) -> bool | None:
 
 
 def read_regular(path: Path | str) -> bytes:
-    """Return the bytes of a file; refuse a pipe or a device, which may block forever.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the bytes of a file; raise `OSError` for a pipe or a device, which may block forever."""
     path = Path(path)
     if is_special(path):
         raise OSError(errno.EIO, "it is no regular file", str(path))
@@ -180,9 +169,7 @@ def _identity(file: Path | str | int) -> object:
 
 
 def model_around(path: Path | str) -> Path | None:
-    """Return the innermost model folder that contains a path, at any depth. Other programs have files named like our
-    manifest and settings too, but no weights in the same folder.
-    """
+    """Return the innermost model folder that contains a path: one with our manifest, settings and weights."""
     for above in Path(os.path.realpath(path)).parents:
         if all((above / name).is_file() for name in (MANIFEST, CONFIG)) and any(above.glob("*.safetensors")):
             return above
@@ -200,9 +187,7 @@ def check_new_folder(path: Path | str) -> None:
 
 
 def make_folders(path: Path | str) -> None:
-    """Create a folder and its missing parents, and flush their entries to the disk, so that files written into them
-    survive a power failure.
-    """
+    """Create a folder and its missing parents, and flush their entries, so that they survive a power failure."""
     path = Path(path)
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
@@ -214,12 +199,8 @@ def make_folders(path: Path | str) -> None:
 def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
     """Create a folder to fill. It appears at `path`, complete, when the block ends, and never if the block raises.
 
-    With `replace`, an existing folder is then renamed and deleted. Not every system can swap folders: for a moment
-    neither exists, and after a kill `remove_partial` restores the old one.
-
-    Raises:
-        DataError: `path` exists already.
-        DiskFull: the disk is full; no partial folder is left.
+    An existing folder is a `DataError`; with `replace` it is renamed at the end and deleted. Not every system can swap
+    folders: for a moment neither exists, and after a kill `remove_partial` restores the old one.
     """
     path = Path(path)
     if not replace:
@@ -246,9 +227,7 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
 
 @contextmanager
 def _aside(path: Path, make: Callable[[Path], object]) -> Generator[Path]:
-    """Create a file or folder to fill, under a temporary name in the folder of `path`, and delete it if the block
-    raises.
-    """
+    """Create a file or folder to fill, under a temporary name next to `path`, and delete it if the block raises."""
     claimed = False
     while not claimed:
         aside = _partial_name(path)
@@ -273,9 +252,7 @@ def _partial_name(path: Path) -> Path:
 
 @contextmanager
 def _claim(path: Path) -> Generator[bool]:
-    """Lock a file or folder against `remove_partial` for the block. Yields False if it is gone or another process has
-    locked it.
-    """
+    """Lock a file or folder against `remove_partial` for the block; yield False if it is gone or locked already."""
     handle, claimed = None, True
     try:
         if os.name != "nt":  # Windows neither deletes nor renames an open file
@@ -315,9 +292,7 @@ def _restore(before: Path, path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Rename a folder, then delete it, so that a partial folder never has its name. If the process is killed between
-    the two steps, `remove_partial` deletes the rest.
-    """
+    """Rename a folder, then delete it, so that no partial folder has its name; `remove_partial` deletes remains."""
     aside = _partial_name(folder)
     os.replace(folder, aside)
     remove(aside)
@@ -350,12 +325,7 @@ def _first_free(names: Iterable[Path]) -> Path:
 
 @contextmanager
 def lock(folder: Path | str) -> Generator[None]:
-    """Lock `folder` for this process. The operating system unlocks it when the process ends for any reason.
-
-    Raises:
-        DataError: the folder contains a pipe or a device, on which work could block forever.
-        FolderInUse: another process has locked it.
-    """
+    """Lock `folder`, or raise `FolderInUse`, until the process ends; raise `DataError` for a pipe, which may block."""
     folder = Path(folder)
     if special := next(filter(is_special, folder.rglob("*")), None):
         raise DataError(f"{special} is no regular file; move it away")

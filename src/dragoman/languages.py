@@ -29,7 +29,6 @@ def _tag(name: str) -> str:
 LanguageTag = Annotated[str, pydantic.AfterValidator(_tag)]
 """The language of a text in a setting or a file."""
 
-
 UNKNOWN_LANGUAGE = "und"  # BCP 47: undetermined
 
 # Scripts written without spaces between words, as a class of a regular expression: Thai, Lao, Tibetan, Burmese, Khmer,
@@ -168,8 +167,7 @@ def _from_code_inside(name: str) -> str | None:
 
 def _from_words(name: str) -> str | None:
     """Return the only language that the words name, as in "English sentence" and "язык: русский"."""
-    whole = _known_name(name)
-    if whole:
+    if whole := _known_name(name):
         return whole
     words = re.findall(r"[^\W\d_]+", name)
     codes = {code for word in words if (code := _known_name(word))}
@@ -187,18 +185,13 @@ def _known_name(name: str) -> str | None:
         stems += [re.sub("(?<=sch)e[rns]?$", "", lowered), re.sub("[ea]$", "", lowered), re.sub("a$", "o", lowered)]
     if len(lowered) > 4:
         stems += [re.sub(ending, noun, lowered) for ending, noun in _FORMS.items()]
+    names, trie = _names()
     for stem in stems:
-        code = _MORE_NAMES.get(stem) or _in_any_language(stem)
+        key = names.normalize_name(stem)  # a whole name: the library's own search takes "person" for "pers"
+        code = _MORE_NAMES.get(stem) or (names.get_trie_value(trie, key) if key in trie else None)
         if code and (code.split("-")[0] in _CODES or code in _OTHER_CODES.values()):
             return code
     return None
-
-
-def _in_any_language(name: str) -> str | None:
-    """Return the code for a whole name. The search of the library would take "person" for "pers"."""
-    names, trie = _names()
-    key = names.normalize_name(name)
-    return names.get_trie_value(trie, key) if key in trie else None
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,4 @@
-"""Memory of this process: current use, available amount, limits, and reuse of freed memory.
-
-A figure that the system does not report is None. If the system cannot limit memory, nothing is limited.
-"""
+"""Memory of this process: use, limits, and reuse of freed memory. What the system does not report is None."""
 
 import ctypes
 import os
@@ -75,30 +72,25 @@ def memory_limit(limit: int | None) -> Generator[None]:
     """
     available = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
     lower = "lower batches.batch_tokens (and raise train.accumulate by the same factor, for the same step)"
-    with out_of_memory_as(f"this needs more memory than {available}; {lower}"), _refused_beyond(limit):
-        yield
+    with out_of_memory_as(f"this needs more memory than {available}; {lower}"):
+        if limit is None or sys.platform != "linux":
+            yield
+            return
+        import resource
+
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+        finite = [limit, *(bound for bound in before if bound != resource.RLIM_INFINITY)]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(finite), before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def is_out_of_memory(error: Exception) -> bool:
     """Return True if an allocation failed. Torch's own errors say so only in their message."""
     signs = r"out of memory|allocate memory|bad_alloc|could not (create|execute) a primitive$"
     return isinstance(error, MemoryError) or bool(re.search(signs, str(error)))
-
-
-@contextmanager
-def _refused_beyond(limit: int | None) -> Generator[None]:
-    if limit is None or sys.platform != "linux":
-        yield
-        return
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    finite = [limit, *(bound for bound in before if bound != resource.RLIM_INFINITY)]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(finite), before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def keep_freed_memory() -> bool:

@@ -64,16 +64,8 @@ class RunFolder:
         """True if a run was started here."""
         return self.facts.is_file()
 
-    @property
-    def was_run(self) -> bool:
-        """True if a run was trained here but its `run.json` is lost."""
-        return self.metrics.is_file() and not self.is_run
-
     def owns(self, path: Path) -> bool:
-        """Return True if this folder holds a run, or remains or a partial copy of one, and `path` is part of it.
-
-        A single `run.json` or `metrics.jsonl` may belong to another program and does not count as a run.
-        """
+        """Return True if `path` is part of a run here or of its remains. One file named like ours is not a run."""
         kept = sum(file.is_file() for file in (self.recipe, self.facts, self.report, self.metrics))
         if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
             return False

@@ -27,13 +27,10 @@ _TOML_CHARACTERS, _TOML_DOTS = 2**20, 200
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text; bytes are UTF-8.
+    """Return the value of a JSON text (bytes are UTF-8), or raise `ValueError` if this module refuses it.
 
     >>> parse_json('{"steps": [1, 2]}')
     {'steps': [1, 2]}
-
-    Raises:
-        ValueError: it is not JSON, or holds a value that this module refuses.
     """
     text = text.decode() if isinstance(text, bytes) else text
     try:
@@ -47,11 +44,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_object(path: Path | str) -> dict[str, Any]:
-    """Read a JSON file that holds an object.
-
-    Raises:
-        CheckpointError: the file is missing, unreadable, larger than `LARGEST_JSON_BYTES`, or holds no object.
-    """
+    """Read a JSON object from a file; raise `CheckpointError` if it is missing, unreadable, too large or no object."""
     path = Path(path)
     try:
         if path.stat().st_size > LARGEST_JSON_BYTES:
@@ -67,20 +60,12 @@ def read_object(path: Path | str) -> dict[str, Any]:
 
 
 def write_json(path: Path | str, content: object) -> None:
-    """Write a JSON file atomically, indented.
-
-    Raises:
-        ValueError: the content holds a number that is not finite, which JSON cannot express.
-    """
+    """Write a JSON file atomically, indented; raise `ValueError` for a number that is not finite."""
     write_file(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML text.
-
-    Raises:
-        ValueError: it is not TOML (a `tomllib.TOMLDecodeError`), or holds a value that this module refuses.
-    """
+    """Return the tables of a TOML text, or raise `ValueError` (for bad syntax its subclass `TOMLDecodeError`)."""
     if len(text) > _TOML_CHARACTERS or any(line.count(".") > _TOML_DOTS for line in text.split("\n")):
         raise ValueError(
             f"it has more than {_TOML_CHARACTERS:,} characters, or a line with more than {_TOML_DOTS} dots"
@@ -125,10 +110,7 @@ _JSON = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number)
 
 
 def _refuse_depth(value: Any) -> None:
-    """Raise `ValueError` if a value is nested too deep.
-
-    The loop goes level by level, so that it needs no stack, in one expression, because a vocabulary has 100,000 lists.
-    """
+    """Raise `ValueError` if a value is nested too deep. One expression a level is fast for 100,000 lists."""
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(DEEPEST):
         level = [

@@ -62,10 +62,7 @@ Threads that always spin slow each other down on a busy machine: training fell f
 Threads that sleep immediately must be woken a thousand times a step.
 """
 PREPARED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""Environment variables that limit how many shapes of matrix products oneDNN and torch cache.
-
-The default is 1,024. A run with validation fills that cache; it takes 450 MB and saves no measurable time.
-"""
+"""Variables that limit the cached shapes of matrix products: 1,024, the default, take 450 MB and save no time."""
 
 
 def machine() -> dict[str, Any]:
@@ -99,10 +96,7 @@ def describe() -> str:
 def envelope(
     *, threads: int, world_size: int = 1, precision: str = "float32", compiled: bool = False, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Return everything that the bits of a run depend on besides its recipe, data and tokenizer.
-
-    Equal envelopes guarantee equal weights. A key that differs is a reason why weights may differ.
-    """
+    """Return everything that a run's bits depend on besides recipe, data and tokenizer; if equal, so are weights."""
     chip = processor()
     return {
         "dragoman": dragoman.__version__,
@@ -122,10 +116,7 @@ def envelope(
 
 
 def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048, device: str = "cpu") -> float:
-    """Measure the GFLOP/s of square matrix products, an upper bound for every speed of this machine.
-
-    Products run for `seconds` after a warm-up; the result is the median.
-    """
+    """Measure the median GFLOP/s of square matrix products in `seconds`, an upper bound for every speed here."""
     import torch
 
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16}[precision]
@@ -142,9 +133,7 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
 
 
 def prepare_environment() -> None:
-    """Set the environment variables that libraries read when torch is loaded, unless they are set already. Importing
-    dragoman calls this.
-    """
+    """Set variables that libraries read when torch is loaded, unless set already. Importing dragoman calls this."""
     global _too_late
     _too_late = "torch" in sys.modules and not WAITING.keys() & os.environ.keys()
     for name, value in (WAITING | PREPARED).items():
@@ -195,11 +184,7 @@ def _physical_cores() -> int:
 
 
 def choose_threads(requested: int | None) -> int:
-    """Return the requested or default number of threads, at most the quota of this process's container.
-
-    Raises:
-        ConfigError: fewer than one, or more than `MOST_THREADS`.
-    """
+    """Return the requested or default number of threads, at most the container's quota, or raise `ConfigError`."""
     if requested is not None and not 1 <= requested <= MOST_THREADS:
         raise ConfigError(f"threads must be from 1 to {MOST_THREADS:,}, but is {requested:,}")
     return min([requested, *processor_quotas()]) if requested else threads()
@@ -224,9 +209,7 @@ def torch_threads(count: int) -> Generator[None]:
 
 
 def _set_torch_threads(count: int) -> None:
-    """Set torch's number of threads for this thread only. New threads start with the number that any thread set last,
-    so a helper thread restores that.
-    """
+    """Set torch's threads for this thread only; new threads take the number set last, so a helper restores it."""
     import torch
 
     if count == torch.get_num_threads():
@@ -314,12 +297,10 @@ _BF16_FLAGS = ("amx_bf16", "avx512_bf16")
 
 
 def choose_device(requested: str = "auto") -> tuple[str, str]:
-    """Return the device for a model (`cuda`, `mps` or `cpu`), and the reason.
-
-    Raises:
-        ConfigError: the device is unknown, or torch does not find it.
-    """
-    if requested in {"auto", "cpu"} and not _may_have_gpu():
+    """Return the device for a model (`cuda`, `mps` or `cpu`) and the reason, or raise `ConfigError`."""
+    files_of_gpus = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # without one, torch need not be loaded to look
+    may_have_gpu = sys.platform != "linux" or any(map(os.path.exists, files_of_gpus))
+    if requested in {"auto", "cpu"} and not may_have_gpu:
         return "cpu", "as asked for" if requested == "cpu" else "no GPU that torch can use"
     import torch
 
@@ -334,17 +315,8 @@ def choose_device(requested: str = "auto") -> tuple[str, str]:
     return requested, "as asked for"
 
 
-def _may_have_gpu() -> bool:
-    """Return False if Linux has no device file of a GPU, so that torch need not be loaded to look for one."""
-    return sys.platform != "linux" or any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
-
-
 def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str, str]:
-    """Return the precision for a model, `float32` or `bf16`, and the reason.
-
-    Raises:
-        ConfigError: the precision is unknown.
-    """
+    """Return the precision for a model (`float32` or `bf16`) and the reason, or raise `ConfigError`."""
     if requested in {"float32", "bf16"}:
         return requested, "as asked for"
     if requested != "auto":
@@ -404,9 +376,7 @@ def processor_quotas(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/
 
 
 def group_settings(controller: str, new: str, old: Sequence[str], root: Path, groups: Path) -> Iterator[Sequence[str]]:
-    """Yield the words of a settings file for every control group of this process and its parents: the file `new` of
-    version 2, or the files `old` of version 1.
-    """
+    """Yield the words of a settings file of each control group and its parents: `new` (version 2), or `old`."""
     for line in groups.read_text().splitlines() if groups.is_file() else []:
         _, controllers, group = line.split(":", 2)
         if controllers and controller not in controllers.split(","):

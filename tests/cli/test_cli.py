@@ -15,9 +15,9 @@ import dragoman
 from dragoman import errors
 from dragoman.cli import console
 from dragoman.cli.bars import Bars, state_of
-from dragoman.cli.from_settings import build
+from dragoman.cli.console import open_screen
 from dragoman.cli.main import COMMANDS, main
-from dragoman.cli.screen import open_screen
+from dragoman.cli.options import build
 from dragoman.cli.train import show_demo_scores
 from dragoman.cli.translations import write_translations
 from dragoman.evaluating.evaluation import Evaluation, evaluate

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import dragoman
-from dragoman.cli.from_settings import build
 from dragoman.cli.main import COMMANDS
+from dragoman.cli.options import build
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

@@ -1,6 +1,4 @@
-"""Progress of long work: bars on a terminal or in a notebook. Without a terminal, a command writes a line at
-intervals.
-"""
+"""Progress of long work: bars on a terminal or in a notebook, else a line at intervals from a command."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -137,9 +135,7 @@ class StateColumn(ProgressColumn):
 
 
 def state_of(task: Task) -> str:
-    """Return the state of a piece of work in words: the amount done, the time left or taken, the rate, and its
-    facts.
-    """
+    """Return the state of a piece of work in words: amount done, time left or taken, rate and facts."""
     total, unit = task.total, task.fields["unit"]
     done = f"{task.completed:,.0f}" if total is None else f"{task.completed:,.0f} of {total:,.0f}"
     is_one = (task.completed if total is None else total) == 1

@@ -1,7 +1,4 @@
-"""Output of commands: results on standard output; notes, warnings and errors on standard error.
-
-NO_COLOR is respected. Text from a file never controls the terminal.
-"""
+"""Output of commands: results on standard output, the rest on standard error. No text controls the terminal."""
 
 import json
 import logging
@@ -9,6 +6,9 @@ import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from dragoman import system
+from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,7 +83,8 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     rows = list(rows)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
-        numeric = bool(rows) and all(_is_number(row[number]) for row in rows)
+        starts = [row[number][:1] for row in rows]
+        numeric = bool(rows) and all(start.isdigit() or start in {"", "-", "–", "+"} for start in starts)
         table.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
@@ -92,10 +93,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         output.print(table)
     lines = "\n".join(line.rstrip(" ") for line in drawn.get().split("\n")).strip("\n")
     sys.stdout.write(lines + "\n")
-
-
-def _is_number(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in {"", "-", "–", "+"}
 
 
 # Standard error
@@ -126,3 +123,39 @@ def say_last(message: str, style: str | None = None) -> None:
 def say(console: "Console", text: str, style: str | None = None) -> None:
     """Show text unchanged: nothing in it is markup or controls the terminal, and no line is folded."""
     console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def open_screen(quiet: bool = False, verbose: bool = False) -> Progress:
+    """Show log records on standard error from now on; return the progress for public functions.
+
+    `quiet` shows only warnings, `verbose` also details. If several processes run one command together, only the first
+    shows anything.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    logger = logging.getLogger("dragoman")
+    for earlier in [handler for handler in logger.handlers if isinstance(handler, ScreenHandler)]:
+        logger.removeHandler(earlier)
+    logger.addHandler(ScreenHandler(console))
+    shown = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
+    logger.setLevel(logging.CRITICAL if system.rank() else shown)
+    if quiet or system.rank():
+        return silent
+    from dragoman.cli.bars import Bars  # rich's progress takes time to load
+
+    return Bars(console)
+
+
+class ScreenHandler(logging.Handler):
+    """A handler that shows log records above the bars: information unchanged, warnings with their level."""
+
+    def __init__(self, console: "Console") -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno < logging.WARNING:
+            say(self._console, record.getMessage())
+        else:
+            say(self._console, f"{record.levelname.lower()}: {record.getMessage()}", "yellow")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import dragoman
-from dragoman.cli.console import as_json, is_verbose, note, write, write_result, write_table
+from dragoman.cli.console import as_json, is_verbose, note, open_screen, write, write_result, write_table
 from dragoman.cli.options import (
     Adapter,
     BeamSize,
@@ -35,7 +35,6 @@ from dragoman.cli.options import (
     refuse_beam_of_samples,
     typed,
 )
-from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import standard_input, writer
 from dragoman.errors import ConfigError
 from dragoman.files import check_output, write_file
@@ -125,9 +124,7 @@ def evaluate(
 
 
 def check_picture(picture: Path, system: Path, files: Sequence[Path | str]) -> None:
-    """Refuse a picture of an unknown format, a picture of translations, and a path that cannot be written or that is
-    one of the command's other `files`.
-    """
+    """Refuse a picture of an unknown format or of translations, and a path that is not writable or one of `files`."""
     from dragoman.runs.compare import gives_labels
 
     if picture.suffix not in (".png", ".svg", ".pdf"):
@@ -147,9 +144,7 @@ def draw_picture(evaluation: "Evaluation | LabelEvaluation", picture: Path) -> N
 
 
 def show(result: "CompareResult") -> None:
-    """Write scores, comparisons, and differences between the seeds of a system. If the first system gives labels, also
-    write its confusions.
-    """
+    """Write scores, comparisons, differences between seeds, and the confusions if the first system gives labels."""
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
     first = result.evaluations[0]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import dragoman
-from dragoman.cli.console import as_json, note, write, write_result, write_table, write_text
+from dragoman.cli.console import as_json, note, open_screen, write, write_result, write_table, write_text
 from dragoman.cli.options import Format, Model, Quiet, TargetLanguage, Threads
-from dragoman.cli.screen import open_screen
 from dragoman.errors import ConfigError
 from dragoman.explaining import RecordFormat
 from dragoman.files import check_output

@@ -1,6 +1,4 @@
-"""Commands that list runs, settings and facts of this machine: `runs`, `settings`, `doctor`. The first two load no
-torch.
-"""
+"""Commands that list runs, settings (both without torch) and facts of this machine: `runs`, `settings`, `doctor`."""
 
 import time
 from pathlib import Path
@@ -9,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dragoman
-from dragoman.cli.console import note, write_result, write_table
+from dragoman.cli.console import note, open_screen, write_result, write_table
 from dragoman.cli.options import Format, Quiet
-from dragoman.cli.screen import open_screen
 
 if TYPE_CHECKING:
     from dragoman.runs.status import RunFacts

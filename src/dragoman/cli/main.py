@@ -15,9 +15,9 @@ from dragoman import system
 from dragoman.cli.console import complain, say_last, write
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
-from dragoman.cli.from_settings import build
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
+from dragoman.cli.options import build
 from dragoman.cli.predict import generate, predict
 from dragoman.cli.serve import keys, serve
 from dragoman.cli.streams import prepare_streams

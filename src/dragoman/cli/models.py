@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 import dragoman
-from dragoman.cli.console import note, write
+from dragoman.cli.console import note, open_screen, write
 from dragoman.cli.options import Adapter, Folder, Model, Quiet, To
-from dragoman.cli.screen import open_screen
 from dragoman.exporting import Target
 
 

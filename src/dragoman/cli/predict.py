@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dragoman
-from dragoman.cli.console import as_json, note, visible, write, write_pieces, write_text
-from dragoman.cli.from_settings import Setting
-from dragoman.cli.options import GENERATION, Device, Format, Model, Precision, Quiet, Texts, Threads, keywords
-from dragoman.cli.screen import open_screen
+from dragoman.cli.console import as_json, note, open_screen, visible, write, write_pieces, write_text
+from dragoman.cli.options import GENERATION, Device, Format, Model, Precision, Quiet, Setting, Texts, Threads, keywords
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.errors import ConfigError, DataError
 from dragoman.progress import silent

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from dragoman.cli.console import as_json, note, write, write_table
-from dragoman.cli.from_settings import Setting
-from dragoman.cli.options import Device, Precision, Quiet, Threads
-from dragoman.cli.screen import open_screen
+from dragoman.cli.console import as_json, note, open_screen, write, write_table
+from dragoman.cli.options import Device, Precision, Quiet, Setting, Threads
 from dragoman.errors import ConfigError, missing_extra
 from dragoman.files import check_output
 
@@ -87,7 +85,8 @@ def serve(
 
     open_screen(quiet)
     if not sys.stderr.isatty():
-        log_as_json()
+        logging.getLogger("dragoman").handlers = logging.getLogger("uvicorn").handlers = [JsonLines()]
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
     if keys and open_to_all:
         raise ConfigError("--keys lets in those who have one, and --open everybody; give one of them")
     if suggestions:
@@ -123,12 +122,6 @@ class JsonLines(logging.Handler):
             facts["error"] = record.exc_info[0].__name__
             facts["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
         sys.stderr.write(as_json(facts) + "\n")
-
-
-def log_as_json() -> None:
-    """Write log records to standard error as JSON from now on."""
-    logging.getLogger("dragoman").handlers = logging.getLogger("uvicorn").handlers = [JsonLines()]
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
 
 def keys(

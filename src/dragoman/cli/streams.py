@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from dragoman.cli import console
 from dragoman.errors import ConfigError, DataError, DiskFull
@@ -114,10 +114,7 @@ class Incoming:
 
 @contextmanager
 def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """Yield a function that writes text to a new file, which appears once it is complete, or to standard output.
-
-    A signal to stop leaves no part of the file.
-    """
+    """Yield a function that writes text to a new file, which appears once it is complete, or to standard output."""
     from dragoman.files import new_file
     from dragoman.runs.signals import interrupted_by_signals
 
@@ -187,14 +184,10 @@ class Results(_Stream):
             return written
         except OSError as error:
             self._failed = True
-            _give_up(error)
-
-
-def _give_up(error: OSError) -> NoReturn:
-    if isinstance(error, BrokenPipeError):
-        raise SystemExit(0) from None
-    reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-    raise DiskFull(f"standard output cannot be written: {reason}") from error
+            if isinstance(error, BrokenPipeError):
+                raise SystemExit(0) from None
+            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+            raise DiskFull(f"standard output cannot be written: {reason}") from error
 
 
 def _reopen_closed() -> None:

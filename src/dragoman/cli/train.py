@@ -1,7 +1,4 @@
-"""Commands that train: `train`, `fine-tune` and `demo`, and before them `prepare-data` and `train-tokenizer`.
-
-The same command resumes a run.
-"""
+"""Commands that train: `train`, `fine-tune` and `demo`, and before them `prepare-data` and `train-tokenizer`."""
 
 import logging
 import sys
@@ -14,9 +11,8 @@ import typer
 
 import dragoman
 from dragoman import system
-from dragoman.cli.console import note, write, write_result, write_table
+from dragoman.cli.console import note, open_screen, write, write_result, write_table
 from dragoman.cli.evaluate import show_meaning, show_scores
-from dragoman.cli.from_settings import Setting
 from dragoman.cli.options import (
     Anyway,
     Data,
@@ -29,13 +25,13 @@ from dragoman.cli.options import (
     Ray,
     Runs,
     Set,
+    Setting,
     Threads,
     Verbose,
     keywords,
     one_or_two,
     typed,
 )
-from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import standard_input
 from dragoman.cli.translations import compare, converse
 from dragoman.errors import CheckpointError, ConfigError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dragoman
-from dragoman.cli.console import note
+from dragoman.cli.console import note, open_screen
 from dragoman.cli.options import (
     Adapter,
     Align,
@@ -33,7 +33,6 @@ from dragoman.cli.options import (
     refuse_beam_of_samples,
     typed,
 )
-from dragoman.cli.screen import open_screen
 from dragoman.cli.streams import check_text, read, standard_input
 from dragoman.cli.translations import (
     compare,
@@ -369,10 +368,7 @@ def is_whole(
 
 
 def count_lines(path: Path, raw: bool) -> int:
-    """Return the number of lines of a file, after reading it to its end, so that a damaged one is refused now.
-
-    Unless its lines are taken `raw`, a file that is no plain text is refused too.
-    """
+    """Return the number of lines of a file; refuse a damaged one, and unless `raw` one that is no plain text."""
     from dragoman.formats.foreign import refuse_document
 
     if not raw:
@@ -381,11 +377,7 @@ def count_lines(path: Path, raw: bool) -> int:
 
 
 def can_resume(input_file: Path, output: Path) -> bool:
-    """Return True if a stopped command can be resumed: a pipe or a device takes lines once.
-
-    Raises:
-        DataError: the output would overwrite a file that is not its own.
-    """
+    """Return True if a stopped command can resume; raise `DataError` if the output would overwrite another file."""
     from dragoman.inference.resumable import check_working_files
 
     check_output(output, input_file)

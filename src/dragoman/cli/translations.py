@@ -26,9 +26,7 @@ def converse(
     as_json: bool = False,
     known_words: frozenset[str] | None = None,
 ) -> "Summary":
-    """Translate texts one by one, as they arrive. Words that are not in `known_words` (lower case) are reported as
-    unknown; without it, those that the vocabulary lacks.
-    """
+    """Translate texts as they arrive, and note words not in `known_words` (lower case), else not in the vocabulary."""
     from dragoman.inference.documents import Summary
 
     summary = Summary()

@@ -16,11 +16,7 @@ from dragoman.formats.addresses import HUB, Address, matching
 
 
 def list_shards(address: Address) -> list[Address]:
-    """Return the shards that match an address or a pattern, sorted by name; two aligned files are one shard.
-
-    Raises:
-        DataError: none matches, or the sides match different numbers of files.
-    """
+    """Return the shards that match a pattern, sorted by name, or raise `DataError`; two aligned files are one shard."""
     sides = parts_of(address)
     if not any(map(is_remote, sides)):
         return [everywhere(shard) for shard in matching(address) or [address]]
@@ -119,10 +115,7 @@ def read_shard(path: str) -> bytes | None:
 
 @contextmanager
 def new_shards(folder: str) -> Generator[str]:
-    """Provide the address of a new folder for shards within the block. If the block raises, it is deleted.
-
-    On mounted disks, the folder appears when it is complete.
-    """
+    """Provide a new folder for shards within the block, deleted if it raises; on mounted disks it appears complete."""
     if not is_remote(folder):
         check_new_folder(folder)
         with new_folder(folder) as aside:

@@ -60,13 +60,9 @@ def usable(name: str, *tensors: Tensor) -> bool:
 
 
 def run(name: str, first: Tensor, *arguments: Any) -> None:
-    """Call a kernel that is `usable` with the arguments of its C++ function, in order. `first` determines the data
-    type.
+    """Call a kernel that is `usable` with the arguments of its C++ function; `first` determines the data type.
 
     Tensors are passed by address, so they must be contiguous unless the kernel takes strides.
-
-    Raises:
-        MemoryError: there is not enough memory for the kernel's scratch space.
     """
     function = getattr(_PREPARED.loaded[first.dtype], name)
     if not function(*(x.data_ptr() if isinstance(x, Tensor) else x for x in (first, *arguments))):

@@ -25,7 +25,6 @@ from dragoman.progress import Progress, silent
 log = logging.getLogger(__name__)
 Key = TypeVar("Key", bound=Hashable)
 
-
 FLAGS = "-O3 -std=c++17 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared".split()
 TARGET = "DRAGOMAN_MARCH"
 """Environment variable with the processor to compile for, as a value of the compiler's `-march` (`x86-64-v3`). If it is
@@ -93,11 +92,7 @@ class Libraries(Generic[Key]):
 
 
 def load_libraries(wanted: Sequence[Library], progress: Progress = silent) -> list[ctypes.CDLL]:
-    """Load libraries from the user's cache; compile missing ones in parallel.
-
-    Raises:
-        NotCompiled: there is no compiler, or it failed.
-    """
+    """Load libraries from the user's cache; compile missing ones in parallel, or raise `NotCompiled`."""
     compiler = system.compiler_path()
     if sys.platform != "linux" or compiler is None:
         raise NotCompiled("no C++ compiler was found (g++ or clang++)")

@@ -83,10 +83,7 @@ class BeamBatch:
         return draw(step, np.arange(self.rows.start, self.rows.stop), samplings, uniforms)
 
     def advance(self, outputs: Outputs, best: TopTokens, observer: SearchObserver | None) -> BeamStep:
-        """Return the next step of every row by its best tokens. Finished hypotheses are added to their beams.
-
-        If fewer hypotheses are live than the beam is wide, the remaining rows are empty.
-        """
+        """Return the next step of every row, and empty rows for missing hypotheses; finished ones join their beams."""
         width = self.width
         expansion = expand(outputs.totals[self.rows].reshape(-1, width), best)
         is_live = (expansion.total > -np.inf) & (expansion.token != self.end)
@@ -149,9 +146,7 @@ class BeamBatch:
         is_nan: Bool[np.ndarray, "R"],
         observer: SearchObserver | None,
     ) -> None:
-        """Add the hypotheses that end now to their beams, and store the outcome of beams that fail or may not write any
-        further token.
-        """
+        """Add hypotheses that end now to their beams, and store the outcome of beams that fail or cannot continue."""
         fails: Bool[np.ndarray, "B"] = np.any(is_nan.reshape(-1, self.width), axis=1)
         ends: Bool[np.ndarray, "B"] = ~np.all(is_live[:, : self.width], axis=1)
         for b in np.flatnonzero(fails | ends | (observer is not None)).tolist():

@@ -47,11 +47,7 @@ available = _PREPARED.prepare
 
 
 def functions() -> ctypes.CDLL:
-    """Return the compiled functions.
-
-    Raises:
-        NotCompiled: there is no compiler, or it failed.
-    """
+    """Return the compiled functions, or raise `NotCompiled`."""
     if not available() and _PREPARED.failure is not None:
         raise _PREPARED.failure
     return _PREPARED.loaded["decoder"]
@@ -217,9 +213,7 @@ class _Arrays:
 
 
 class LogitScores:
-    """A `StepScores` of logits (R, V) and their log-sum-exp (R). The logits are modified in place, and are valid until
-    the next step.
-    """
+    """A `StepScores` of logits (R, V), modified in place and valid until the next step, and their log-sum-exp (R)."""
 
     def __init__(
         self, logits: Float[np.ndarray, "R V"], norms: Float[np.ndarray, "R"], arrays: _Arrays | None = None

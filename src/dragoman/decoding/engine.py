@@ -115,11 +115,7 @@ class Result(NamedTuple):
 
     @property
     def hypotheses(self) -> list[Hypothesis]:
-        """The hypotheses of the request, best first.
-
-        Raises:
-            Exception: the error of a failed request, such as NaN log-probabilities (DecodeError) or a full memory.
-        """
+        """The hypotheses of the request, best first; raises the error of a failed one, such as `DecodeError`."""
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
@@ -228,9 +224,7 @@ class Engine:
             self.inbox.close(dropped)
 
     def _admit_waiting(self) -> list[Result]:
-        """Admit waiting requests if there is enough capacity; return the failures of those that the stepper cannot
-        admit.
-        """
+        """Admit waiting requests if there is capacity; return the failures of those that the stepper cannot admit."""
         if not self.inbox:
             return []
         longest = max((beam.request.row_tokens for beam in self._beams), default=0)
@@ -241,9 +235,7 @@ class Engine:
         return self._admit([Beam(request, self.end, ticket) for ticket, request in taken])
 
     def _admit(self, entering: list[Beam]) -> list[Result]:
-        """Admit new requests to the stepper and assign rows to them; return failures. If several fail together, they
-        are tried separately, so that only the faulty ones fail.
-        """
+        """Admit requests to the stepper and assign rows; return failures. If several fail, each is tried alone."""
         if not entering:
             return []
         try:
@@ -285,17 +277,12 @@ class Engine:
             if self._now < until:
                 processor(step, rows, outputs)
         self._now += 1
-        if self._allows_fast_step:
+        if self.observer is None and len(self._batches) == 1 and self._batches[0].allows_fast_step:
             batch = self._batches[0]
             parent = step.write_next(outputs, batch.limits, self.end)
             if parent is not None:
                 return self._release(batch.stopped(outputs), parent, moves=batch.width > 1)
         return self._write(step)
-
-    @property
-    def _allows_fast_step(self) -> bool:
-        """True if `StepScores.write_next` may take the step: there is no observer, and only one kind of request."""
-        return self.observer is None and len(self._batches) == 1 and self._batches[0].allows_fast_step
 
     def _write(self, step: StepScores) -> list[Result]:
         """Continue every request, and keep the rows of unfinished ones."""
@@ -341,9 +328,7 @@ class Engine:
             first += beam.request.beam_size
 
     def _keep(self, stays: Callable[[Beam], bool], parent: Int[np.ndarray, "R"] | None = None) -> None:
-        """Keep the requests that stay, and drop the rows of the others. `parent` holds the stepper's row for every row;
-        None if they are the same.
-        """
+        """Keep the requests that stay. `parent` holds the stepper's row for every row; None if they are the same."""
         rows = np.array([row for beam, rows in self._rows() if stays(beam) for row in rows], np.int64)
         self.stepper.select(rows if parent is None else parent[rows])
         self._outputs.select(rows)
@@ -395,11 +380,7 @@ class WorkerPool:
         self._engines = [engine(self.inbox) for _ in range(workers)]
 
     def run(self, requests: Sequence[Request]) -> Generator[Result]:
-        """Yield results as requests finish; a ticket is the request's index in `requests`.
-
-        Closing the generator stops the workers. Errors outside of a step are raised here, once the workers have
-        stopped.
-        """
+        """Yield results as requests finish, with indices in `requests`; closing the generator stops the workers."""
         tickets = [self.inbox.add(request) for request in requests]
         assert tickets == list(range(len(requests))), "a pool runs once"
         if len(self._engines) == 1:

@@ -22,10 +22,7 @@ def length_penalty(length: int, exponent: float) -> float:
 
 
 class Hypothesis(NamedTuple):
-    """A complete or partial output; if it is `finished`, its last token is the end symbol.
-
-    `total` is the sum of `log_probs`, the natural logarithms of the tokens' probabilities.
-    """
+    """A complete or partial output; if `finished`, it ends with the end symbol. `total` is the sum of `log_probs`."""
 
     tokens: tuple[int, ...] = ()
     log_probs: tuple[float, ...] = ()

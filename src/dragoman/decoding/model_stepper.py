@@ -54,9 +54,7 @@ class TensorScores:
 
 
 def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """Return the best `count` tokens of each row in order, the lower id first among equals, which `topk` does not
-    ensure.
-    """
+    """Return the best `count` tokens of each row in order, the lower id first among equals, unlike `topk`."""
     if count == 1:
         return log_prob.max(dim=1, keepdim=True)  # returns the first of equals
     value, token = log_prob.topk(min(count + 1, log_prob.size(1)))

@@ -120,11 +120,7 @@ def _weigh(x: Float[np.ndarray, "N"], best: float, sampling: Sampling) -> Float[
 
 
 def _rank(cumulative: Float[np.ndarray, "C"], total: float, top_p: float, uniform: float) -> int | None:
-    """Return the rank at which the cumulative weight first exceeds the uniform number; None if it is beyond these
-    tokens.
-
-    `total` is the sum of the weights of all tokens to sample from.
-    """
+    """Return the rank at which the cumulative weight first exceeds the uniform share of `total`; None if beyond."""
     mass = total
     if top_p < 1:
         last = int(np.searchsorted(cumulative, top_p * total))

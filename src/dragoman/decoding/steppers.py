@@ -76,9 +76,7 @@ class ScoringStepper(Stepper, Protocol):
     def score(
         self, sources: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
-        """Return the log-probability of every label, target by target, given the decoder's `inputs` up to its position.
-        There must be no active rows.
-        """
+        """Return the log-probability of every label, given the decoder's `inputs`; there must be no active rows."""
         ...
 
 

@@ -95,11 +95,7 @@ def align_words(
     target: Sequence[Word],
     choice: AlignmentChoice,
 ) -> WordAlignment:
-    """Align one sentence by the cross-attention weights of every decoder layer.
-
-    The words are spans of the tokens that the encoder reads and the decoder writes, as returned by
-    `words_of(tokenizer, text.source)` and `words_of(tokenizer, text.labels)`.
-    """
+    """Align one sentence's words, spans of the tokens read and written, by the cross-attention of every layer."""
     layer = weights[choice.layer]
     chosen = layer.mean(0) if choice.head is None else layer[choice.head]
     by_word = word_weights(chosen, source, target, choice.shifted)

@@ -24,9 +24,7 @@ _SPACES = re.compile(r"[\s\0]+")
 _PENDING = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{0,2}")
 _BEFORE_BYTES = re.compile(" (?=[\udc80-\udcff])")
 _OPEN = 8
-"""Maximum number of characters at the end of a text that the next token may change: bytes that become a letter, and the
-space before them.
-"""
+"""Maximum characters at the end of a text that the next token may change: bytes of a letter, and the space before."""
 _REMEMBERED = 8_192
 """Minimum number of texts whose tails are cached: more than the active rows."""
 
@@ -126,9 +124,7 @@ class BannedWords:
         return "held" if True in complete else "at the end" if complete else "free"
 
     def _matches(self, inside: bool, text: str) -> Iterator[tuple[str, bool]]:
-        """Yield the banned phrases that a text contains as whole words, with False if the phrase ends the text and a
-        letter may follow, else True.
-        """
+        """Yield banned phrases that a text contains as whole words, with False if the last may become a longer word."""
         for phrase in self._phrases:
             begins_with_letter, ends_with_letter = is_in_word(phrase[0]), is_in_word(phrase[-1])
             place = text.find(phrase)

@@ -127,9 +127,7 @@ class TermWriter:
         return [*{id(start.gap.draft): start for _, start in sorted(rated, key=itemgetter(0))}.values()]
 
     def _beginnings(self, gaps: Sequence[Gap], options: SearchOptions) -> list[Beginning]:
-        """Return every form after the words of its draft, and after other words: the most likely ones with the term in
-        the source, and without it.
-        """
+        """Return every form after the words of its draft and after other likely words, with and without the term."""
         starts: list[Start] = []
         for gap in gaps:
             size, *shorter = self._tokenizer.encode_batch([gap.before.rstrip(), *gap.earlier])
@@ -162,9 +160,7 @@ class TermWriter:
         return replace(segment, typed=read, text=read, ids=ids)
 
     def _begun(self, starts: Sequence[Start], options: SearchOptions, width: int = 0) -> list[list[Hypothesis]]:
-        """Return the hypotheses that continue each start; none if its tokens are forbidden. With a `width`, a beam of
-        this size returns all of its hypotheses.
-        """
+        """Return the hypotheses that continue each start, none if forbidden; a `width` is that of a whole beam."""
         options = options.but(beam_size=width, n_best=width) if width else options
         n_best_lists = self._search.hypotheses(self._requests.continued(starts, options, whole_words=True), options)
         return [

@@ -215,9 +215,7 @@ class Generator:
     def stream(
         self, prompt: str, options: GenerateOptions | None = None, **settings: Any
     ) -> collections.abc.Generator[str, None, Generation]:
-        """Yield the first sample of one prompt in pieces while it is written; return the whole. Joined, the pieces are
-        the text that `generate` returns.
-        """
+        """Yield the first sample of one prompt in pieces while it is written; return the whole, as `generate` does."""
         options = (options or self.options).but(**settings)
         return self._stream(self._read(prompt), options)  # raises errors in the prompt now, not at the first piece
 

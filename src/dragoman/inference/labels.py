@@ -34,11 +34,7 @@ def fit_temperature(logits: Float[Tensor, "N C"], gold: Int[Tensor, "N"]) -> flo
 
 
 def expected_calibration_error(probabilities: Float[Tensor, "N C"], gold: Int[Tensor, "N"], bins: int = 15) -> float:
-    """Compute the mean gap between highest probability and share of right labels (Guo et al. 2017, eq. 3).
-
-    Examples are grouped by their highest probability into `bins` intervals of equal width, which include their upper
-    bounds.
-    """
+    """Compute the mean gap between confidence and accuracy over `bins` equal intervals (Guo et al. 2017, eq. 3)."""
     assert len(gold), "without examples there is no error"
     confidence, predicted = probabilities.double().max(1)
     right = (predicted == gold).double()
@@ -71,11 +67,7 @@ class Transitions(NamedTuple):
 
 
 def best_labels(log_probs: Float[Tensor, "W C"], transitions: Transitions | None) -> list[int]:
-    """Return the ids of the most likely valid labels of W words; without transitions, all sequences are valid. Logits
-    may be passed too, because the search ignores a constant added to all labels of a word.
-
-    The search runs only if the most likely label of each word alone is not valid.
-    """
+    """Return the ids of W words' most likely labels from log-probabilities or logits, valid by `transitions` if any."""
     best = log_probs.argmax(1)
     if transitions is None or _allowed(best, transitions):
         return best.tolist()

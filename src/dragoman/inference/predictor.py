@@ -47,9 +47,7 @@ class EncodedText:
 
 
 def logits_of(model: EncoderModel, rows: Iterable[EncodedText], framing: Framing) -> Iterator[np.ndarray]:
-    """Yield the logits of each text in float32: (C) for the whole text, or (P, C) for P places in it. Rows are consumed
-    batch by batch.
-    """
+    """Yield the float32 logits of each text, batch by batch: (C) for the whole text, or (P, C) for P places in it."""
     for batch in batch_by_tokens(rows, lambda row: len(row.ids) + framing.source_symbols, BATCH_TOKENS):
         yield from _read(model, batch, framing)
 

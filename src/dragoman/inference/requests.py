@@ -51,11 +51,7 @@ class RequestBuilder:
         return min(options.max_source_tokens, self.positions - self.framing.source_symbols)
 
     def of(self, lines: Sequence[Segment], options: SearchOptions) -> list[list[Request]]:
-        """Build the requests of each line, one for each part that is translated.
-
-        Raises:
-            DecodeError: the vocabulary cannot write the prefix or a form of a term.
-        """
+        """Build each line's requests, one for each translated part; raise `DecodeError` for unwritable options."""
         self._check_forms(options.terms)
         prefix, common = self._prefix(options), self._processors(options)
         forced = ForcedPrefix(prefix) if prefix else None
@@ -68,9 +64,7 @@ class RequestBuilder:
         ]
 
     def continued(self, starts: Sequence[Start], options: SearchOptions, whole_words: bool = False) -> list[Request]:
-        """Build requests for the continuations of starts. With `whole_words`, the last word of a start is complete: no
-        letter may follow it.
-        """
+        """Build requests that continue starts; with `whole_words`, no letter may follow the last word of a start."""
         common, requests = self._processors(options), list[Request]()
         for segment, prefix, further in starts:
             ends_word = whole_words and prefix and ends_in_word(self.tokenizers.target.spelling(prefix[-1]))

@@ -40,10 +40,7 @@ MOVE = "move it away, or name another file to write"
 def identity(
     models: Sequence[Path | str], adapter: Path | str | None, options: SearchOptions, **others: Any
 ) -> Content:
-    """Return everything that determines the results of a resumable job, as plain JSON.
-
-    `others` are device and precision, the content of the input, and the formats of input and output.
-    """
+    """Return all that determines the results of a resumable job as plain JSON; `others` are its input and device."""
     facts = {
         **others,
         "dragoman": dragoman.__version__,
@@ -98,11 +95,7 @@ class ResumableFile:
         self._read, self._written = hashlib.sha256(), written
 
     def rest(self, lines: Iterable[str], name: str) -> Iterator[str]:
-        """Return the lines that have no results yet.
-
-        Raises:
-            DataError: the lines before them are not those whose results are in the file.
-        """
+        """Return the lines that have no results yet; raise `DataError` if the lines before them have changed."""
         lines = iter(lines)
         for number in range(self.record.lines):
             if (line := next(lines, None)) is None:
@@ -209,12 +202,7 @@ def record_of(part: Path) -> Path:
 
 
 def check_working_files(path: Path, *inputs: Path | None) -> None:
-    """Check that the part and the record of an output overwrite no input, and no file that `resumable_file` did not
-    write.
-
-    Raises:
-        DataError: they would.
-    """
+    """Raise `DataError` if the part or the record of an output would overwrite an input, or a file of others."""
     part = part_of(path)
     for working in (part, record_of(part)):
         check_output(working, *inputs)

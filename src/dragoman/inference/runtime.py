@@ -46,11 +46,7 @@ class Runtime(Generic[Runs]):
         progress: Progress | bool = True,
         others: "Sequence[Runtime[Runs]]" = (),
     ) -> None:
-        """Prepare to run the model, which is not changed; without `native` always in PyTorch.
-
-        Raises:
-            ConfigError: the device or precision is not available.
-        """
+        """Prepare the model, in PyTorch unless `native`; raise `ConfigError` for a missing device or precision."""
         self._stored, self._progress, self.others = stored, as_progress(progress), others
         self.device, _ = choose_device(device)
         self.native: NativeModel | None = None
@@ -83,9 +79,7 @@ class Runtime(Generic[Runs]):
             return prepare_for_decoding(cast(Runs, self._stored.model), self.device, dtype)
 
     def stepper(self, threads: int, observer: "Observer | None" = None, steppers: int = 1) -> ScoringStepper:
-        """Return a new stepper, one of several `steppers` that share the threads. With an observer, PyTorch runs the
-        model; an ensemble cannot be observed.
-        """
+        """Return one of several `steppers` that share the threads. With an observer, PyTorch runs a single model."""
         if self.others:
             if observer is not None:
                 raise ConfigError("an ensemble has no single model to look into; take one of its models")
@@ -110,17 +104,12 @@ def refuse_other_family(stored: StoredModel, family: str) -> None:
 
 def options_of(stored: StoredModel, schema: type[S]) -> S:
     """Return the default options of a model, as stored in its folder."""
-    try:
-        return check(stored.files.generation, str(stored.folder / GENERATION), schema)
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    return check(stored.files.generation, str(stored.folder / GENERATION), schema, CheckpointError)
 
 
 @contextmanager
 def computing(threads: int | None, advice: str) -> Generator[None]:
-    """Let PyTorch use this number of threads within the block, and raise `OutOfMemory` with the advice if memory is
-    full. None: the block does not use PyTorch.
-    """
+    """Let PyTorch use these threads in the block, and raise `OutOfMemory` with this advice; None: no PyTorch."""
     use_threads = nullcontext() if threads is None else torch_threads(threads)
     with use_threads, out_of_memory_as(advice):
         yield

@@ -95,9 +95,7 @@ class ModelSearch:
             return score(stepper, sources, labels, self.framing.target_start, batch_tokens, workers)
 
     def workers(self, options: SearchOptions, requests: int | None = None) -> int:
-        """Return the number of engines for this number of requests, or for any: one per thread that is kept busy. A
-        single engine uses several threads itself.
-        """
+        """Return the number of engines for these requests, or for any: one per busy thread, or one for all threads."""
         if self.runs_in_torch:
             return 1
         workers = min(self.threads, options.batch_tokens // _MIN_TOKENS)
@@ -110,9 +108,7 @@ class ModelSearch:
         workers: int = 1,
         inbox: Inbox | None = None,
     ) -> Engine:
-        """Return a new engine, one of several `workers`. An observer sees what the model computes, in PyTorch, and all
-        candidates of the search, and changes nothing.
-        """
+        """Return one of several engines. An observer sees what the model computes, in PyTorch, and all candidates."""
         in_torch = self.runs_in_torch or observer is not None
         return Engine(
             self.runtime.stepper(self.threads, observer, workers),

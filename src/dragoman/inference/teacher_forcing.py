@@ -1,7 +1,4 @@
-"""Teacher forcing: passes in which the decoder reads a given target, not what it wrote; with observers.
-
-The model's own code runs, with the reference attention.
-"""
+"""Teacher forcing: passes in which the decoder reads a given target, with observers and the reference attention."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -79,10 +76,7 @@ def teacher_force(
     *,
     share_sources: bool = False,
 ) -> tuple[Float[Tensor, "M D"], Packing]:
-    """Compute the decoder output for every target token of these texts in one pass; return it with its packing.
-
-    With `share_sources`, equal sources are encoded, and observed, once.
-    """
+    """Compute each target token's decoder output in one pass, and its packing; `share_sources` encodes equals once."""
     device = model.output.device
     packing = Packing.of([len(text.target) for text in texts], device)
     target = _rows([text.target for text in texts], device)

@@ -23,10 +23,7 @@ def translate_texts(
     is_html: bool = False,
     kept_tags: Collection[str] | None = None,
 ) -> list[Translation]:
-    """Translate texts that keep their lines, or pieces of HTML that keep their tags; one translation for each.
-
-    With `kept_tags`, a piece is XML instead of HTML, and the content of these tags is not translated.
-    """
+    """Translate texts line by line, or HTML with its tags; with `kept_tags`, XML whose content in them is kept."""
     if is_html:
         pages = [Html(text, "utf-8", translator.languages, kept_tags) for text in texts]
         parts = [list(page.texts) for page in pages]

@@ -29,9 +29,7 @@ from dragoman.tokenizing.words import words_written
 logger = logging.getLogger(__name__)
 
 DOUBTFUL_LOG_PROB = -2.0
-"""Default and lowest value of `doubtful_below`. A mean of -2 is a probability of 13.5 % per token; below it are loops
-and meaningless words.
-"""
+"""Default and lowest value of `doubtful_below`, 13.5 % per token; below it are loops and meaningless words."""
 DOUBTFUL_SHARE, MEASURED = 0.01, 100
 """Share of the translations of held-out text that are doubtful, and minimum number of translations to measure it."""
 
@@ -202,9 +200,7 @@ class Writer:
     def choose(
         self, hypotheses: Sequence[Sequence[Hypothesis]], options: SearchOptions
     ) -> list[tuple[Hypothesis, ...]]:
-        """Choose the `n_best` translations of a line from the hypotheses of its segments, best first; samples in the
-        order in which they were drawn.
-        """
+        """Choose the `n_best` translations of a line from its segments' hypotheses: best first, samples as drawn."""
         if options.risk_samples is not None:
             return _combinations([least_risk(samples, self.text) for samples in hypotheses], options.n_best)
         if options.sampling is None:
@@ -278,7 +274,15 @@ class Writer:
         )
         flags = self._flags(translation, pieces, options)
         translation = dataclasses.replace(translation, flags=(*line.flags, *flags))
-        return self._aligned(translation, line, pieces, joined) if options.align and links is not None else translation
+        if not options.align or links is None:
+            return translation
+        return dataclasses.replace(
+            translation,
+            alignment=tuple(sorted(joined.links or ())),
+            source_words=tuple(split_words(line.typed)),
+            target_words=tuple(split_words(joined.text)),
+            word_log_probs=self._word_log_probs(line.prefix, pieces),
+        )
 
     def _flags(self, translation: Translation, pieces: Sequence[TranslatedPart], options: SearchOptions) -> list[Flag]:
         """Return the flags of a translation, besides those of its line."""
@@ -295,18 +299,6 @@ class Writer:
             "language": any(self.detector.other(segment.typed) for segment, _ in translated),
         }
         return [flag for flag, is_set in flags.items() if is_set]
-
-    def _aligned(
-        self, translation: Translation, line: Segment, pieces: Sequence[TranslatedPart], joined: Restored
-    ) -> Translation:
-        """Return a translation with links and log-probabilities of its words."""
-        return dataclasses.replace(
-            translation,
-            alignment=tuple(sorted(joined.links or ())),
-            source_words=tuple(split_words(line.typed)),
-            target_words=tuple(split_words(joined.text)),
-            word_log_probs=self._word_log_probs(line.prefix, pieces),
-        )
 
     def _word_log_probs(self, prefix: str, pieces: Sequence[TranslatedPart]) -> tuple[float, ...]:
         """Return the lowest log-probability of the tokens of each word in a line: a prefix and pieces."""

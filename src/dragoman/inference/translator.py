@@ -221,9 +221,7 @@ class Translator:
         return self._translations([chosen], options)[0]
 
     def continued(self, line: Segment, beginning: Sequence[int], options: SearchOptions) -> Translation:
-        """Return the translation, beginning with these tokens, of a line with one segment. Terms that would change the
-        beginning are left out.
-        """
+        """Return the translation of a one-segment line that begins with these tokens, which no term may change."""
         (segment,) = line.translated
         hypotheses = self.search.hypotheses(self.requests.continued([(segment, beginning, None)], options), options)
         chosen = ChosenHypotheses(line, self.writer.choose(hypotheses, options))
@@ -321,12 +319,7 @@ class Translator:
         return rows
 
     def read(self, texts: Iterable[str], options: SearchOptions) -> list[Segment]:
-        """Return texts as lines with the parts that are translated separately.
-
-        Raises:
-            DecodeError: a text is no string, or is longer than the model takes and may not be split.
-            TokenizerError: a text is not Unicode.
-        """
+        """Return texts as lines with the parts that are translated separately; raise `DecodeError` for a long one."""
         if isinstance(texts, str):
             raise DecodeError("translate takes several texts, but was given one; put it in a list")
         lines = list(texts)

@@ -130,9 +130,7 @@ def split_rows(
 def pad(
     rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext
 ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B G S K"], Float[Tensor, "B G S K"], Bool[Tensor, "#B 1 #T S"]]:
-    """Return queries, keys and values of `rows` and `keys` (see `Attention.attend`), padded to equal lengths, and the
-    mask of visible keys.
-    """
+    """Return padded queries, keys and values of `rows` and `keys` (see `Attention.attend`), and the visible mask."""
     query, queries = rows, context.queries
     if keys is None:
         query, key, value = split_rows(rows, context.heads, context.rope)

@@ -17,9 +17,7 @@ _GROWTH = 32  # positions by which the capacity for keys grows
 
 
 class CrossKeys:
-    """Keys and values of the memory for the cross-attention of every layer: rows (M, G, K) of a packing, or padded
-    (R, G, S, K) so that rows can be reordered.
-    """
+    """Keys and values of the memory for every layer: rows (M, G, K) of a packing, or padded (R, G, S, K)."""
 
     def __init__(
         self, keys: Sequence[Tensor], values: Sequence[Tensor], lengths: Int[Tensor, "R"], packing: Packing | None
@@ -58,9 +56,7 @@ class CrossKeys:
 
 
 class Cache:
-    """The keys of R active rows of a decoder: of cross-attention, if the model has it, and of self-attention to the
-    tokens that the rows have written.
-    """
+    """The keys of R active rows of a decoder: of the memory, if there is one, and of the tokens written so far."""
 
     def __init__(self, cross_keys: CrossKeys | None, layers: int, rows: int, device: torch.device) -> None:
         self.cross_keys = cross_keys

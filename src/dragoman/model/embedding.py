@@ -54,10 +54,7 @@ class Learned(nn.Module):
 
 
 class Rotary:
-    """Rotation of pairs of query and key features by their position, so that scores depend only on distances.
-
-    Feature i is paired with feature i + d_head / 2 (the layout of GPT-NeoX and Llama). There are no weights.
-    """
+    """Rotation of features i and i + d_head / 2 by position (as in Llama), so that scores depend only on distances."""
 
     def __init__(self, d_head: int, base: float = 10_000.0) -> None:
         if d_head % 2:
@@ -86,10 +83,7 @@ def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor
 
 
 class Embedding(nn.Module):
-    """Rows of a table (V, D), one per id.
-
-    `positions` is None if they are rotary, because then attention rotates queries and keys. `name` is its dropout site.
-    """
+    """Rows of a table (V, D), one per id. `positions` is None if attention rotates; `name` is its dropout site."""
 
     roles: ClassVar[dict[str, Role]] = {"weight": "table"}
 

@@ -143,10 +143,7 @@ class Residual(nn.Module):
 
 
 class PredictionHead(nn.Module):
-    """norm(GELU(x W + b)), between an encoder and its output matrix (Devlin et al. 2018, appendix A.1).
-
-    `name` is its dropout site.
-    """
+    """norm(GELU(x W + b)), before the output matrix (Devlin et al. 2018, appendix A.1); `name` is its dropout site."""
 
     dense: Projection
 

@@ -1,7 +1,4 @@
-"""Names and shapes of all weights, computed from the settings without torch and without building a model.
-
-`transformer.py` builds the modules that own the weights; a test compares both.
-"""
+"""Names and shapes of all weights from the settings, without torch; a test compares them with `transformer.py`."""
 
 import math
 from collections.abc import Iterator

@@ -87,9 +87,7 @@ class EncoderDecoder(_Reader):
         observer: Observer | None = None,
         watched: WatchedHead | None = None,
     ) -> Float[Tensor, "M D"]:
-        """Return the decoder's output for target ids: whole targets with `CrossKeys`; with a `Cache`, the next tokens
-        of its rows, which are appended to it.
-        """
+        """Return the decoder's output: for whole targets with `CrossKeys`, or for the next tokens of a `Cache`."""
         cross_keys, cache = (keys.cross_keys, keys) if isinstance(keys, Cache) else (keys, None)
         row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
@@ -152,9 +150,7 @@ class LanguageModel(nn.Module):
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
-        """Return the decoder's output for ids: whole texts, or with a cache the next tokens of its rows, which are
-        appended to it.
-        """
+        """Return the decoder's output for ids: whole texts, or the next tokens of a cache's rows, appended to it."""
         row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
         x = self.target_embedding(target, position, row_key, row_observer(observer, packing))

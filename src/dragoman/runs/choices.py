@@ -5,7 +5,6 @@ any text is read, when the text is known, when the tokenizers are. `steps.py` ma
 training. No function looks at anything but the draft and its arguments.
 """
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -19,9 +18,7 @@ from dragoman.runs.recipe import FAMILIES, Recipe, refuse_useless
 from dragoman.tokenizing.settings import TokenizerSettings
 
 WIDEST_FOR_MUON = 192
-"""Muon makes a step of width 128 13 % longer, and one of width 256 40 %, which does not pay. Widths in between were not
-compared.
-"""
+"""Muon makes steps of width 128 13 % longer and of width 256 40 %, which does not pay; none between was tried."""
 CHANGEABLE_AT_START = {"dropout", "attention_dropout", "activation_dropout", "pooling"}
 """Settings of a finished model that a run which starts from it may change."""
 LEARNED_PIECES = ("bpe", "unigram", "byte_bpe")
@@ -150,10 +147,6 @@ class RecipeDraft:
         if reason:
             self.reasons[key] = reason
 
-    def copy(self) -> "RecipeDraft":
-        """Return an independent copy."""
-        return copy.deepcopy(self)
-
     def _group(self, name: str) -> dict[str, Any]:
         return self._tables.get(name) or {}
 
@@ -205,10 +198,7 @@ def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
 
 
 def choose_family(draft: RecipeDraft) -> None:
-    """Choose the family of models, and the settings that follow from the task alone.
-
-    A classifier without a start has vectors that begin small, and a rate that falls from the first step (LOG.md).
-    """
+    """Choose the family of models, and the settings that follow from the task alone."""
     task, family = draft.recipe.task, FAMILIES[draft.recipe.task]
     if task != "translation":
         draft.choose("model.family", family, "the task")
@@ -238,7 +228,10 @@ def choose_family(draft: RecipeDraft) -> None:
 def choose_by_text(draft: RecipeDraft, text: TextFacts) -> None:
     """Choose the settings that depend on the amount and the kind of the text."""
     if draft.recipe.task == "classify" and draft.recipe.start is None:
-        choose_words(draft, text.spaceless)
+        if text.spaceless > SHARE_SPACELESS:  # a whole sentence would be one word
+            reason = f"{text.spaceless:.0%} of the texts have no spaces between words"
+            draft.choose("tokenizer.kind", "character", reason)
+        draft.choose("tokenizer.kind", "word", "nothing else was clearly better on five thousand texts")
     choose_sizes(draft, text.amount)
     if draft.recipe.task == "translation":
         for name, (value, why) in VARIATION.items():
@@ -279,10 +272,7 @@ def choose_sizes(draft: RecipeDraft, amount: int) -> None:
 
 
 def choose_alignment(draft: RecipeDraft, pairs: int) -> None:
-    """Let a head of cross-attention learn word alignments if the text is enough for the aligner.
-
-    A finished model keeps its head; one without a head gets none.
-    """
+    """Let a head of cross-attention learn alignments from enough text; a finished model keeps its head, or none."""
     if draft.recipe.start is None:
         if pairs >= LEAST_ALIGNED or draft.recipe.model.alignment_head is not None:
             draft.choose("train.alignment_weight", ALIGNMENT_WEIGHT, f"an aligner learns enough from {pairs:,} pairs")
@@ -298,20 +288,11 @@ def choose_alignment(draft: RecipeDraft, pairs: int) -> None:
         raise ConfigError("model.alignment_head would learn nothing with train.alignment_weight = 0; leave one out")
 
 
-def choose_words(draft: RecipeDraft, spaceless: float) -> None:
-    """Choose whole words; or characters, if many texts have no spaces, so that a whole sentence would be one word."""
-    if spaceless > SHARE_SPACELESS:
-        draft.choose("tokenizer.kind", "character", f"{spaceless:.0%} of the texts have no spaces between words")
-    draft.choose("tokenizer.kind", "word", "nothing else was clearly better on five thousand texts")
-
-
 # When the tokenizers are known
 
 
 def choose_by_vocabularies(draft: RecipeDraft, vocabularies: VocabularySizes, precision: str, reason: str) -> None:
-    """Choose the settings that depend on the tokenizers and the labels, and the numbers that this machine
-    computes in.
-    """
+    """Choose the settings that depend on the tokenizers, the labels, and the precision of this machine."""
     match_vocabularies(draft, vocabularies)
     draft.set("train.precision", precision, reason)
     choose_optimiser(draft)

@@ -122,7 +122,13 @@ def compare(
     evaluate_one = scorer(compared, request)
     results = tuple(SystemResult(system.name, tuple(map(evaluate_one, system.members))) for system in compared)
     result = CompareResult(results, _comparisons(results))
-    _write(result, output, scores)
+    first = result.evaluations[0]
+    if output is not None:
+        is_labels = isinstance(first, LabelEvaluation)
+        lines = ["\t".join(row) for row in first.predicted] if is_labels else first.hypotheses
+        write_file(output, "".join(f"{line}\n" for line in lines))
+    if scores is not None:
+        write_scores(scores, result.evaluations, result.comparisons)
     return result
 
 
@@ -181,10 +187,15 @@ def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
 
 
 def _label_scorer(systems: Sequence[_System], request: _CompareRequest) -> Callable[[Path], LabelEvaluation]:
-    """Return a function that scores a classifier or a tagger, on a test set that is read once; by default that of the
-    first run.
-    """
-    _refuse_measures(request)
+    """Return a function that scores a classifier or tagger on one test set, by default that of the first run."""
+    measures = request.measures
+    if request.references:
+        raise ConfigError("labelled text holds its own labels; give one test set, without references")
+    is_about_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
+    if is_about_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
+        raise ConfigError("--metric, --language and --lowercase are about translations; labels have accuracy and F1")
+    if foreign := [text for text in request.overrides if not text.strip().startswith("data.")]:
+        raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
     first, place = systems[0].members[0], request.place
     task = Predictor.load(first, **place).task
     path, examples = _read_labels(first, task, request)
@@ -210,17 +221,6 @@ def _refuse_writers(systems: Sequence[_System]) -> None:
         if model.family != "encoder_decoder":
             does = "fills in words" if model.family == "encoder" else "writes"
             raise ConfigError(f"{path} holds a model that {does}; its scores are in scores.json of its run")
-
-
-def _refuse_measures(request: _CompareRequest) -> None:
-    measures = request.measures
-    if request.references:
-        raise ConfigError("labelled text holds its own labels; give one test set, without references")
-    is_about_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
-    if is_about_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
-        raise ConfigError("--metric, --language and --lowercase are about translations; labels have accuracy and F1")
-    if foreign := [text for text in request.overrides if not text.strip().startswith("data.")]:
-        raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
 
 
 class _System(NamedTuple):
@@ -278,16 +278,6 @@ def _comparisons(results: Sequence[SystemResult]) -> tuple[Comparison, ...]:
                 first.name,
             )
     return tuple(compare_systems(first.evaluations, second.evaluations, names=(first.name, second.name)).values())
-
-
-def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:
-    first = result.evaluations[0]
-    if output is not None:
-        is_labels = isinstance(first, LabelEvaluation)
-        lines = ["\t".join(row) for row in first.predicted] if is_labels else first.hypotheses
-        write_file(output, "".join(f"{line}\n" for line in lines))
-    if scores is not None:
-        write_scores(scores, result.evaluations, result.comparisons)
 
 
 def gives_labels(path: Path) -> bool:

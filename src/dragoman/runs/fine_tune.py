@@ -1,6 +1,4 @@
-"""Fine-tuning: the same loop, starting from a finished model and its tokenizer. Old data can be mixed in, so that the
-model does not forget.
-"""
+"""Fine-tuning: the same loop from a finished model, with old data mixed in so that the model does not forget."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -37,7 +35,6 @@ from dragoman.training.distributed import join
 
 log = logging.getLogger(__name__)
 
-
 BEFORE, AFTER = "before", "after"
 MIX_RATE = 0.5
 """Default share of old text, if there is any. It gains as much on new text as training on that alone, and loses a sixth
@@ -55,8 +52,7 @@ class FineTuneResult:
     """Folder of the run."""
     steps: int
     before: tuple[Evaluation, ...]
-    """Scores of the model before fine-tuning, on the new test set and its old one; empty if an earlier call scored it.
-    """
+    """Scores before fine-tuning, on the new test set and its old one; empty if an earlier call scored the model."""
     after: tuple[Evaluation, ...]
     """Scores of the fine-tuned model on the same test sets."""
 
@@ -159,9 +155,7 @@ def _translation_model(model: Path | str) -> Path:
 
 
 def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
-    """Return the settings of the new text, with the columns and languages that the model expects. Warn of pairs whose
-    sides are exchanged.
-    """
+    """Return the settings of the new text, with the model's columns and languages. Warn of exchanged sides."""
     data_overrides = [text for text in overrides if text.strip().startswith("data.")]
     settings = check(apply_overrides(data_overrides, {"data": {"path": data}}), "the command line", Recipe).data
     known = naming_for(model, settings.naming)
@@ -206,9 +200,7 @@ def _score(translator: Translator, tests: Mapping[str, Path], word: str, progres
 
 
 def _is_scored(path: Path) -> bool:
-    """Return True if a finished run has its scores from before and after. It may have been killed before they were
-    made.
-    """
+    """Return True if a finished run has its scores. It may have been killed before they were made."""
     return any(evaluation.system.startswith(BEFORE) for evaluation in read_evaluations(path))
 
 

@@ -65,9 +65,7 @@ Example = tuple[Sequence[str], Sequence[str]]
 
 
 class LabelledTask(Task):
-    """The task of labelling texts, or their words. The best model has the highest accuracy on the dev set, or the
-    highest F1 of entities.
-    """
+    """The task of labelling texts or words. The best model has the highest dev accuracy, or F1 of entities."""
 
     @property
     def kind(self) -> Literal["classify", "tag"]:
@@ -82,9 +80,7 @@ class LabelledTask(Task):
         return read_labelled_report(self.run.data)
 
     def text_facts(self) -> TextFacts:
-        """Return the number of texts, and the share of them in scripts without spaces. Log the counts of the most and
-        the least frequent label.
-        """
+        """Return the number of texts and the share in scripts without spaces; log the extreme counts of labels."""
         count, labels = self.report.splits["train"].examples, self.report.labels.values()
         if self.kind == "classify":
             log.info("the most frequent label has %s texts, the rarest %s", f"{max(labels):,}", f"{min(labels):,}")
@@ -153,9 +149,7 @@ class LabelledTask(Task):
 
     @torch.inference_mode()
     def _logits(self, model: EncoderModel) -> tuple[list[int], Tensor, Tensor]:
-        """Return the rows of the whole dev set in the order of the corpus, with their logits (M, C) and gold labels
-        (M).
-        """
+        """Return the rows of the dev set in the order of the corpus, with logits (M, C) and gold labels (M)."""
         model.eval()
         parts: dict[int, tuple[Tensor, Tensor]] = {}
         for batch in self._dev_batches:
@@ -264,18 +258,14 @@ def evaluate_predictor(
     gold = [list(names) for _, names in test]
     digest = sha256(path) if path.is_file() else hashlib.sha256(json.dumps(test).encode()).hexdigest()  # of the hub
     facts = {"system": system, "test": path.name, "sha256": digest, "samples": samples}
-    return replace(evaluate_labels(labels, gold, answers, search=_search(predictor), **facts), calibration_error=off)
+    search = f"{VALID_SEQUENCE if labels.bio else MOST_PROBABLE}, {predictor.precision} on {predictor.device}"
+    return replace(evaluate_labels(labels, gold, answers, search=search, **facts), calibration_error=off)
 
 
 def _calibration_error(labels: Labels, logits: np.ndarray, gold: Sequence[str]) -> float:
     """Return the calibration error in per cent; a label that the model never predicts is always a mistake."""
     ids = torch.tensor([labels.id_of(name) if name in labels.names else -1 for name in gold])
     return expected_calibration_error(torch.from_numpy(softmax(logits / labels.temperature)), ids)
-
-
-def _search(predictor: Predictor) -> str:
-    how = VALID_SEQUENCE if predictor.stored.labels.bio else MOST_PROBABLE
-    return f"{how}, {predictor.precision} on {predictor.device}"
 
 
 def _baselines(kind: str, train: Sequence[Example], test: Sequence[Example]) -> Mapping[str, Labelled]:

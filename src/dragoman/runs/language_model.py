@@ -99,9 +99,7 @@ class TextTask(Task):
 
     @abstractmethod
     def evaluate(self, stored: StoredModel, corpus: EncodedCorpus) -> tuple[dict[str, Score], dict[str, int]]:
-        """Measure a finished model on an encoded test text; return its scores, and the amounts that they were made
-        from.
-        """
+        """Measure a finished model on an encoded test text; return its scores and the amounts that they count."""
 
 
 class LanguageModelTask(TextTask):

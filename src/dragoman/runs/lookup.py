@@ -23,7 +23,6 @@ from dragoman.text.guess import guess_task
 
 log = logging.getLogger(__name__)
 
-
 What = Recipe | str | Path | Sequence[str | Path]
 """A recipe, a recipe file, the name of one in the library, data, or a run folder."""
 
@@ -125,27 +124,21 @@ def library() -> list[str]:
 
 
 def name_of(data: Address) -> str:
-    """Return a name for a run by its data: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`, and
-    `parts-*.tsv` gives `parts`.
-    """
+    """Return a run's name by its data: `hub:a/books:en-it` gives `books`, and `parts-*.tsv` gives `parts`."""
     first = Path(data if isinstance(data, str) else data[0])
     name = re.split("[:@#]", first.name.removeprefix("hub:"))[0].partition(".")[0]
     return re.split(r"[*?[]", name)[0].rstrip("-_") or "run"
 
 
 def _read(what: str | Path | Sequence[str | Path]) -> RecipeSource:
-    if isinstance(what, str | Path):
-        return _read_one(what)
-    if len(what) != 2:
-        raise ConfigError(
-            f"train takes one recipe or data file, or two aligned files, but was given {len(what)}; many files "
-            "are named by a pattern in quotes, as in 'parts/*.tsv'"
-        )
-    paths = [str(path) for path in what]
-    return RecipeSource({"data": {"path": paths}}, COMMAND_LINE, name_of((paths[0], paths[1])))
-
-
-def _read_one(what: str | Path) -> RecipeSource:
+    if not isinstance(what, str | Path):
+        if len(what) != 2:
+            raise ConfigError(
+                f"train takes one recipe or data file, or two aligned files, but was given {len(what)}; many files "
+                "are named by a pattern in quotes, as in 'parts/*.tsv'"
+            )
+        paths = [str(path) for path in what]
+        return RecipeSource({"data": {"path": paths}}, COMMAND_LINE, name_of((paths[0], paths[1])))
     path = Path(what)
     if path.suffix == ".toml":
         return RecipeSource(read_tables(path), str(path), path.stem)
@@ -156,7 +149,7 @@ def _read_one(what: str | Path) -> RecipeSource:
             log.warning("%s means the built-in recipe; for the file of that name here, give ./%s", what, what)
         text, origin = (_library() / f"{what}.toml").read_text(encoding="utf-8"), f"recipe {what}"
         return RecipeSource(read(text, origin), origin, str(what), is_builtin=True)
-    if (run := RunFolder(path)).was_run:
+    if (run := RunFolder(path)).metrics.is_file() and not run.is_run:
         raise ConfigError(f"{what} was a run, but its run.json is missing; train {run.recipe} for a new one")
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
         raise DataError(

@@ -1,7 +1,4 @@
-"""The metrics of a run, written, read and drawn: `metrics.jsonl` holds all of them.
-
-Additional trackers may fail without harm. The picture, `curves.png`, needs matplotlib (extra `plots`).
-"""
+"""The metrics of a run (`metrics.jsonl`), written, read and drawn; matplotlib, an extra, draws `curves.png`."""
 
 import json
 import logging
@@ -18,7 +15,6 @@ from dragoman.files import read_regular, write_file
 from dragoman.run_folder import RunFolder
 
 log = logging.getLogger(__name__)
-
 
 CURVE_WIDTH = 60
 """Width of a curve on a terminal, in characters."""
@@ -51,7 +47,9 @@ class MetricsLog:
 
     def write(self, step: int, **facts: Any) -> None:
         """Append a line, and pass its numbers to the trackers. A full disk is only a warning."""
-        facts = {name: None if _is_not_finite(value) else value for name, value in facts.items()}
+        for name, value in facts.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                facts[name] = None
         waiting = bool(self._unwritten)
         self._unwritten += (json.dumps({"step": step, **facts}) + "\n").encode()
         try:
@@ -62,9 +60,7 @@ class MetricsLog:
         self._track(step, facts)
 
     def secure(self) -> None:
-        """Flush the metrics to the disk. This is called before each checkpoint, so that no checkpoint has later steps
-        than they.
-        """
+        """Flush the metrics to the disk, before each checkpoint, so that none has later steps than they."""
         self._write_out()
         with self._disk_errors():
             os.fsync(self._file.fileno())
@@ -131,10 +127,6 @@ def _silence_tensorboard() -> Generator[None]:
         threading.excepthook = loud
 
 
-def _is_not_finite(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
-
-
 def _trackers(run: RunFolder, step: int) -> list[Any]:
     """Return a writer of TensorBoard, if it is installed. It hides what it has recorded of steps after `step`."""
     try:
@@ -165,9 +157,7 @@ SCORES = {
 
 
 def training_losses(run: RunFolder | Path, points: int) -> list[tuple[int, float]]:
-    """Return step and training loss (nats a target token, without smoothing), averaged over about `points` equal
-    stretches.
-    """
+    """Return step and training loss (nats a target token, unsmoothed), averaged over about `points` stretches."""
     lines = [line for line in read_metrics(run) if line.get("plain_loss") is not None]  # a skipped step has no loss
     size = max(1, len(lines) // max(1, points))
     parts = [lines[first : first + size] for first in range(0, len(lines), size)]
@@ -180,9 +170,7 @@ def dev_curve(run: RunFolder | Path, metric: str) -> list[tuple[int, float]]:
 
 
 def curve_lines(run: RunFolder | Path) -> list[str]:
-    """Return the curves for a terminal: a line for the training loss, a line for the score that chooses the
-    best model.
-    """
+    """Return the curves for a terminal: the training loss, and the score that chooses the best model."""
     losses = [loss for _, loss in training_losses(run, CURVE_WIDTH)]
     lines: list[str] = []
     if losses:

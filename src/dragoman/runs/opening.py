@@ -52,9 +52,7 @@ class OpenRun(NamedTuple):
 
 
 def open_run(request: RunRequest, threads: int | None) -> OpenRun:
-    """Write the requested settings into `run.json`, before anything is made from them, so that the same command
-    continues wherever it is interrupted.
-    """
+    """Record the requested settings in `run.json` first, so that the same command continues when interrupted."""
     run = request.run
     for part in (run.path, run.checkpoints, run.corpora):
         remove_partial(part)
@@ -74,7 +72,12 @@ def _open(request: RunRequest, threads: int | None) -> dict[str, Any]:
     facts = read_facts_to_go_on(run)
     if facts["status"] == PREPARED:
         wanted = facts["asked"] if asked is None else asked
-        _remove_other_text(run, facts["asked"], wanted)
+        try:
+            refuse_changes(run, facts["asked"], wanted)
+        except ConfigError:
+            log.info("%s was prepared by a forecast with other settings, and is prepared again", run)
+            for part in (run.data, run.tokenizer, run.corpora):
+                remove(part)
         return _begin(request, wanted, threads)
     if asked is not None:
         refuse_changes(run, facts["asked"], asked, finished=facts["status"] == "finished")
@@ -92,16 +95,6 @@ def _begin(request: RunRequest, asked: dict[str, Any], threads: int | None) -> d
     facts |= {"asked": asked, "status": "preparing"}
     write_json(request.run.facts, facts)
     return read_facts(request.run)
-
-
-def _remove_other_text(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Remove the text that a forecast prepared, if it did so with other settings."""
-    try:
-        refuse_changes(run, before, now)
-    except ConfigError:
-        log.info("%s was prepared by a forecast with other settings, and is prepared again", run)
-        for part in (run.data, run.tokenizer, run.corpora):
-            remove(part)
 
 
 def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:

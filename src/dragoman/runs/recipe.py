@@ -1,7 +1,4 @@
-"""The settings of a whole run, those that a task has no use for (`refuse_useless`), and the list of all settings.
-
-`recipe.toml` holds them all before training begins.
-"""
+"""The settings of a whole run (`recipe.toml`), those that a task has no use for, and the list of all settings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -133,8 +130,7 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 SHARED_DATA_SETTINGS = frozenset({"path", "folder", "origin", "dev_path", "test_path", "encoding_errors"})
-"""Settings of `[data]` that name the place of the text; the others describe its content, and only some tasks use them.
-"""
+"""Settings of `[data]` that name the place of the text; the others describe its content and suit only some tasks."""
 _ROW_SETTINGS = frozenset({"format", "header", "dev_size", "test_size", "seed", "source_language", "target_language"})
 LABEL_SETTINGS = frozenset({"text_column", "label_column", "label_depth"})
 _LABELLED_SETTINGS = _ROW_SETTINGS | LABEL_SETTINGS | {"quoted", "checks.drop_duplicates"}

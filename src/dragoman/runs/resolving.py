@@ -4,6 +4,7 @@ On the way it prepares data, learns tokenizers and times a trial, because choice
 once, as soon as its inputs are known. All processes of a run execute these lines.
 """
 
+import copy
 import logging
 from typing import Any
 
@@ -138,9 +139,7 @@ def _tables(recipe: Recipe) -> dict[str, Any]:
 
 
 def _with_changes(kept: Recipe, asked: dict[str, Any]) -> Recipe:
-    """Return a run's recipe, with the settings of a new request that may change: times of saving, and the place of the
-    data.
-    """
+    """Return a run's recipe with the changeable settings of a new request: times of saving, place of the data."""
     now = check(asked, "the recipe", Recipe)
     saving = now.train.model_dump(mode="json", include=CHANGEABLE_ON_RESUME & asked.get("train", {}).keys())
     return kept.but(
@@ -176,18 +175,13 @@ def _keep_data(task: Task, error: DataError, anyway: bool) -> None:
     log.warning("%s; continuing with the data that the run holds", error)
 
 
-def _trial_recipe(draft: RecipeDraft) -> Recipe:
-    """Return the recipe as far as it is known, with some number of steps: enough to time a step."""
-    draft_copy = draft.copy()
-    for name in LIMITS:
-        draft_copy.set(f"train.{name}", None)
-    draft_copy.set("train.steps", TRIAL_STEPS)
-    choose_length(draft_copy)
-    return draft_copy.recipe
-
-
 def _choose_length(draft: RecipeDraft, task: Task, world: World, continued_from: int | None = None) -> None:
-    limit, trial_task = limit_of(draft.recipe), task.with_recipe(_trial_recipe(draft))
+    trial = copy.deepcopy(draft)
+    for name in LIMITS:
+        trial.set(f"train.{name}", None)
+    trial.set("train.steps", TRIAL_STEPS)
+    choose_length(trial)
+    limit, trial_task = limit_of(draft.recipe), task.with_recipe(trial.recipe)
     batches = trial_task.batches  # refuses data without a usable batch before the recipe is written
     count = batches_in(batches, limit.amount) if limit.name == "epochs" else None
     seconds = try_out(trial_task, world) if limit.name == "minutes" else None

@@ -24,7 +24,6 @@ from dragoman.model.adapters import merged
 from dragoman.model.transformer import AnyModel
 from dragoman.progress import Advance
 from dragoman.runs.metrics_log import MetricsLog
-from dragoman.runs.recipe import Recipe
 from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import adapter_for, fresh_state
 from dragoman.runs.task import Task, Validated
@@ -38,7 +37,6 @@ from dragoman.training.loop import Every, StepReport, Trainer
 from dragoman.training.settings import CHANGEABLE_ON_RESUME, TrainSettings
 
 log = logging.getLogger(__name__)
-
 
 MIB = 2**20
 
@@ -111,12 +109,16 @@ class Session:
                 self._save_if_possible()
             if self.world.any(stop.is_set()):  # also if the request came in the last step or later
                 self._save()
-                raise Interrupted(
-                    f"stopped at step {self.state.step:,} of {self.steps:,}; continue with: {self._again()}"
-                )
+                again = self.command
+                if self.world.size > 1:
+                    again = f"torchrun … -m {again}, with the same number of processes"
+                raise Interrupted(f"stopped at step {self.state.step:,} of {self.steps:,}; continue with: {again}")
             if self.metrics is not None:
                 self.metrics.secure()
-        self._finish()
+        if self.world.is_first:
+            self._save_model(self.run.final, None)
+            if not self.run.best.exists():
+                self._save_model(self.run.best, None)
         return self.state
 
     def _metrics(self) -> AbstractContextManager[Any]:
@@ -137,7 +139,9 @@ class Session:
     def identity(self) -> dict[str, Any]:
         """Facts that must be unchanged when the run resumes: data, tokenizer, and settings that decide the weights."""
         base = {} if self.adapter is None else {"base model": self.adapter.sha256}
-        return {**self.task.identity, **base, **decisive_settings(self.recipe)}
+        groups = self.recipe.model_dump(mode="json", include={"model", "batches", "variation", "train", "tuning"})
+        groups["train"] = {name: value for name, value in groups["train"].items() if name not in CHANGEABLE_ON_RESUME}
+        return {**self.task.identity, **base, **flatten(groups)}
 
     @property
     def steps(self) -> int:
@@ -150,11 +154,6 @@ class Session:
         patience = self.settings.patience
         impatient = patience is not None and self.state.validations_since_best >= patience
         return self.state.step >= self.steps or impatient
-
-    def _again(self) -> str:
-        return (
-            self.command if self.world.size == 1 else f"torchrun … -m {self.command}, with the same number of processes"
-        )
 
     def _log(self, advance: Advance, report: StepReport) -> None:
         if self.metrics is None:
@@ -242,12 +241,6 @@ class Session:
             if self.unwritten.pop(what, None):
                 log.info("step %s: %s could be written again", f"{self.state.step:,}", what)
 
-    def _finish(self) -> None:
-        if self.world.is_first:
-            self._save_model(self.run.final, None)
-            if not self.run.best.exists():
-                self._save_model(self.run.best, None)
-
     def _save_model(self, folder: Path, validated: Validated | None) -> None:
         save_model(folder, self.model, self._files(validated), self.state.weights, replace=True)
 
@@ -285,12 +278,3 @@ def refuse_other_checkpoint(
             f"{checkpoint} was made on another machine or by another version, and continuing here would not end in the "
             f"same weights ({changes}); use --anyway to continue nevertheless, or --fresh to start again"
         )
-
-
-def decisive_settings(recipe: Recipe) -> dict[str, Any]:
-    """Return the settings that decide the weights once data and tokenizer are made, and that a resumed run must
-    keep.
-    """
-    groups = recipe.model_dump(mode="json", include={"model", "batches", "variation", "train", "tuning"})
-    groups["train"] = {name: value for name, value in groups["train"].items() if name not in CHANGEABLE_ON_RESUME}
-    return flatten(groups)

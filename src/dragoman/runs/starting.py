@@ -55,16 +55,12 @@ def look_at_start(recipe: Recipe) -> Start | None:
     config = starting_config(stored.config, recipe)
     if recipe.tuning is not None:
         adapter_for(recipe)  # refuses settings that cannot be tuned, before any text is read
+        some_labels = {"labels": 2} if recipe.task in LABELLING_TASKS else {}  # their number is not known yet
         with torch.device("meta"):
-            tune(build_model(_with_some_labels(config, recipe), seed=None), recipe.tuning)
+            tune(build_model(config.model_copy(update=some_labels), seed=None), recipe.tuning)
     translates = recipe.task == "translation"
     decode = {key: value for key, value in stored.files.generation.items() if translates and key != "doubtful_below"}
     return Start(config, stored.tokenizers.joint, decode)
-
-
-def _with_some_labels(config: ModelConfig, recipe: Recipe) -> ModelConfig:
-    """Return the architecture with a head of any size, because the number of labels is not known yet."""
-    return config.model_copy(update={"labels": 2}) if recipe.task in LABELLING_TASKS else config
 
 
 def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:
@@ -119,9 +115,7 @@ def adapter_for(recipe: Recipe) -> Adapter | None:
 
 @torch.no_grad()
 def place_start(model: nn.Module, stored: StoredModel) -> None:
-    """Give a fresh model the weights of the one that it starts from. An encoder alone takes over embedding and encoder;
-    its head and output stay fresh unless both fill in words.
-    """
+    """Copy a finished model's weights; an encoder alone gets embedding and encoder, and all if both fill in words."""
     if not isinstance(model, EncoderModel):
         place_weights(model, named_weights(stored.model))
         return

@@ -19,7 +19,6 @@ from dragoman.serialization import write_json
 
 log = logging.getLogger(__name__)
 
-
 FORMAT = 1
 """Format number of `run.json`."""
 DEFAULT_COUNTING = "tok:13a"
@@ -97,9 +96,7 @@ class RunFacts(NamedTuple):
 
     folder: str
     state: str
-    """preparing, training, stopped, diverged or finished; cut off, if its process was killed; damaged, if one of its
-    files cannot be read.
-    """
+    """preparing, training, stopped, diverged, finished, cut off (killed), or damaged (a file cannot be read)."""
     steps: int
     """Number of steps done so far."""
     steps_wanted: int | None
@@ -131,7 +128,8 @@ def _look_at(run: RunFolder) -> RunFacts:
     with _collect_damage(damage):
         state = read_facts(run)["status"]
     with _collect_damage(damage):
-        steps_wanted = _steps_wanted(run.recipe)
+        tables = read_tables(run.recipe) if run.recipe.exists() else {}
+        steps_wanted = check(tables, f"{run.recipe} is damaged", _RecipeFile).train.steps
     with _collect_damage(damage):
         score = _test_score(run.scores)
     with _collect_damage(damage):
@@ -163,11 +161,6 @@ def _collect_damage(damage: list[Error | OSError]) -> Generator[None]:
         yield
     except (Error, OSError) as error:
         damage.append(error)
-
-
-def _steps_wanted(recipe: Path) -> int | None:
-    tables = read_tables(recipe) if recipe.exists() else {}
-    return check(tables, f"{recipe} is damaged", _RecipeFile).train.steps
 
 
 def _test_score(path: Path) -> RunScore | None:

@@ -1,7 +1,4 @@
-"""The limit of training as a number of steps, and what follows from it: warm-up, learning rate, validations.
-
-Start with `choose_length`.
-"""
+"""The limit of training as a number of steps, and what follows from it: warm-up, learning rate, validations."""
 
 from typing import Literal, NamedTuple
 
@@ -28,9 +25,7 @@ FINE_TUNE_RATE, NEW_HEAD_RATE, CLASSIFY_RATE = 0.25, 0.65, 0.5
 new head for labels; a classifier without a start overfits its few texts at a higher rate.
 """
 LORA_RATE = 1.0
-"""The same share for adapters. With a quarter of it, rank 16 gained 2.2 chrF in three epochs, not 9.0 (3,140 pairs,
-width 192, one seed).
-"""
+"""The same share for adapters; a quarter of it gained 2.2 chrF, not 9.0 (rank 16, 3,140 pairs, one seed)."""
 
 
 class Limit(NamedTuple):
@@ -42,9 +37,7 @@ class Limit(NamedTuple):
 
 
 def limit_of(recipe: Recipe) -> Limit:
-    """Return the limit of training: steps, epochs or minutes. The default is half an hour, or some epochs of little
-    text.
-    """
+    """Return the limit of training: steps, epochs or minutes; by default half an hour, or epochs of little text."""
     for name in LIMITS:
         if (amount := getattr(recipe.train, name)) is not None:
             return Limit(name, amount, "as asked for")

@@ -36,9 +36,7 @@ from dragoman.training.objective import CrossEntropy, Objective
 log = logging.getLogger(__name__)
 
 LOOKED_AT, STRANGE = 1_000, 0.4
-"""Number of rows in which a finished model's vocabulary is tried, and the share of tokens from which on it does not
-suit them.
-"""
+"""Rows in which a finished model's vocabulary is tried, and the share of tokens from which it does not suit them."""
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
 """Sentence of a model card about the quality of a model that validation did not choose."""
 
@@ -181,10 +179,7 @@ class Task(ABC):
 
     @cached_property
     def start(self) -> Description | None:
-        """Description of the model that the run starts from.
-
-        A run that resumes may do without that model. If its symbols were not the default ones, the checkpoints say so.
-        """
+        """Description of the model that the run starts from; a resumed run may do without it, so None if it is lost."""
         if self.recipe.start is None:
             return None
         try:
@@ -263,11 +258,7 @@ class Task(ABC):
         return identity if self.framing == DEFAULT_FRAMING else {**identity, "framing": str(self.framing)}
 
     def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """Measure these weights on the dev set, in the run's precision; return None if there is none.
-
-        Raises:
-            DecodeError: the weights are no longer finite.
-        """
+        """Measure weights on the dev set, if any, in the run's precision; raise `DecodeError` if one is not finite."""
         if self.corpora.dev is None:
             return None
         place_weights(self._validated, {name: weight.to(self._dtype) for name, weight in weights.items()})

@@ -166,7 +166,11 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
 
 def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]:
     run, evaluations = task.run, tuple(task.score())
-    _draw(run)
+    try:
+        if path := draw_curves(run):
+            log.info("curves: %s", path)
+    except Exception as error:
+        log.warning("the curves could not be drawn: %s", error)
     if warning := task.warning(read_metrics(run), state.best_step):
         log.warning("%s", warning)
     record_status(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
@@ -185,14 +189,6 @@ def _record_end(run: RunFolder, world: World) -> Generator[None]:
     except (Interrupted, Diverged) as end:
         record_status(run, "diverged" if isinstance(end, Diverged) else "stopped")
         raise
-
-
-def _draw(run: RunFolder) -> None:
-    try:
-        if path := draw_curves(run):
-            log.info("curves: %s", path)
-    except Exception as error:
-        log.warning("the curves could not be drawn: %s", error)
 
 
 def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> tuple[RunResult, ...]:
@@ -214,9 +210,9 @@ def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> 
         raise ConfigError("train.seed cannot be set when several seeds are trained: it is 1, 2 and so on")
     check_name(options.name)
     name = options.name or default_name(find_recipe(what, options.overrides), options.runs, "-seed1")
-    group = Path(options.runs) / name
-    if options.fresh:
-        group = _free_group(group)
+    group, number = Path(options.runs) / name, 2
+    while options.fresh and seed_runs(group):
+        group, number = group.with_name(f"{name}-{number}"), number + 1
     results: list[RunResult] = []
     for seed in range(1, seeds + 1):
         overrides, name = [*options.overrides, f"train.seed={seed}"], f"{group.name}-seed{seed}"
@@ -243,10 +239,3 @@ def spreads(runs: Sequence[Path]) -> list[SeedScores]:
         for metric in metrics
         if all(metric in of_run.get(test, {}) for of_run in scores)
     ]
-
-
-def _free_group(group: Path) -> Path:
-    number, free = 2, group
-    while seed_runs(free):
-        free, number = group.with_name(f"{group.name}-{number}"), number + 1
-    return free

@@ -41,7 +41,6 @@ from dragoman.training.objective import mean_loss
 
 log = logging.getLogger(__name__)
 
-
 SAMPLED_LINES = 2_000
 """Number of training lines that are checked for several sentences."""
 SAMPLED_PAIRS = 300_000
@@ -51,8 +50,7 @@ TRANSLATED = 400
 SAMPLE = 1_000_000
 """Most pairs that a vocabulary is learned from, spread over all of the training text."""
 EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
-"""Number of epochs for which old pairs are encoded before they repeat, and the most old pairs if one epoch needs fewer.
-"""
+"""Epochs for which old pairs are encoded before they repeat, and the most old pairs if one epoch needs fewer."""
 SHOWN = 3
 """Number of translations that the log shows of a validation."""
 POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
@@ -70,9 +68,7 @@ SIGNS = {
 }
 """Metrics `dev_…` of translations, in words."""
 BRIEF = {"beam_size": 1, "length_ratio": 1.5, "length_extra": 10}
-"""Search options of validation. An untrained model writes until the length limit, so a lower limit than the default
-keeps it short.
-"""
+"""Search options of validation, with a low length limit, because an untrained model writes until it is reached."""
 
 
 class TranslationTask(Task):
@@ -97,9 +93,7 @@ class TranslationTask(Task):
         return read_report(self.run.data)
 
     def text_facts(self) -> TextFacts:
-        """Return the number of pairs, and the share of the first lines with several sentences. Warn if pairs
-        are few.
-        """
+        """Return the number of pairs and the share of the first lines with several sentences. Warn of few pairs."""
         pairs = self.report.splits["train"].pairs
         if 0 < pairs < FEW_PAIRS and self.recipe.start is None:
             log.warning(
@@ -109,7 +103,9 @@ class TranslationTask(Task):
         return TextFacts(pairs, sum(len(split_sentences(line)) > 1 for line in lines) / max(1, len(lines)))
 
     def encode(self) -> Self:
-        self._warn_of_other_languages()
+        known, languages = self._languages_of_start, self.languages
+        if UNKNOWN_LANGUAGE not in known and languages != known:
+            log.warning("the model translates %s to %s, but the data is called %s to %s", *known, *languages)
         _ = self.conventions  # written by the first process, read by the others
         task = super().encode()
         if self.recipe.start is not None and self.recipe.start.mix_data is not None:
@@ -154,9 +150,7 @@ class TranslationTask(Task):
 
     @cached_property
     def conventions(self) -> PairConventions | None:
-        """Conventions of the training text, of the model that the run starts from if there is one; found once, and
-        stored in the run's folder.
-        """
+        """Conventions of the training text, or of the model that the run starts from; stored in the run's folder."""
         if (kept := PairConventions.load(self.run.path)) is not None:
             return kept
         if self.recipe.start is None:
@@ -202,11 +196,6 @@ class TranslationTask(Task):
     @property
     def _languages_of_start(self) -> Languages:
         return (self.start and self.start.languages) or Languages()
-
-    def _warn_of_other_languages(self) -> None:
-        known, languages = self._languages_of_start, self.languages
-        if UNKNOWN_LANGUAGE not in known and languages != known:
-            log.warning("the model translates %s to %s, but the data is called %s to %s", *known, *languages)
 
     @cached_property
     def _dev_batches(self) -> list[Any]:
@@ -327,11 +316,7 @@ def _pairs_and_characters(data: Path | str) -> tuple[int, int]:
 
 
 def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
-    """Return the signs that a translation model has learned next to nothing, in words; None if it has learned
-    something.
-
-    `facts` is a line of the metrics.
-    """
+    """Return the signs in a line of the metrics that a model has learned next to nothing, in words; else None."""
     bleu, chrf = facts.get("dev_bleu"), facts.get("dev_chrf")
     if bleu is None or chrf is None or bleu >= POOR_BLEU:
         return None

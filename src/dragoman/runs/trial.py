@@ -25,9 +25,7 @@ SEEN_BATCHES = 5_000
 
 
 class Trial:
-    """A few steps of a run on its own data, with the same memory as the run; several processes take them together. The
-    constructor builds the model.
-    """
+    """A few steps of a run, on its own data and with its memory; several processes take them together."""
 
     def __init__(self, task: Task, world: World = ALONE) -> None:
         self.task, self.recipe, self.world = task, task.recipe, world
@@ -42,9 +40,7 @@ class Trial:
         return sum(weight.numel() for weight in self.state.masters.weights.values())
 
     def train_heaviest(self) -> None:
-        """Take steps on the two batches that need the most memory: the one with the most tokens, and the one that
-        attention pads most.
-        """
+        """Take steps on the two heaviest batches: the one with the most tokens, and the one that is padded most."""
 
         def padded(size: BatchSize) -> int:
             return len(size.pairs) * size.longest**2
@@ -55,9 +51,7 @@ class Trial:
             self._step([indices] * self.recipe.train.accumulate)
 
     def seconds_a_step(self, progress: Progress) -> float:
-        """Return the seconds that a step of mean size takes: the median over `TRIAL_SECONDS`, because a machine may
-        stall for seconds in one step.
-        """
+        """Return the seconds of a step of mean size: a median over `TRIAL_SECONDS`, because a machine may stall."""
         accumulate = self.recipe.train.accumulate
         taken: list[float] = []  # seconds a token
         with progress.track("trial", unit="steps") as advance:
@@ -89,9 +83,7 @@ class Trial:
 
 
 def try_out(task: Task, world: World = ALONE) -> tuple[float, float]:
-    """Return the seconds that a step and a validation take. All processes of a run take the steps, and get what the
-    first measured.
-    """
+    """Return the seconds that a step and a validation take, as the first of all processes measured them."""
     trial = Trial(task, world)
     trial.train_heaviest()
     step = trial.seconds_a_step(task.progress)

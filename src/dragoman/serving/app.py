@@ -29,11 +29,7 @@ KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
 def create_app(service: Service, settings: ServerSettings | None = None) -> FastAPI:
-    """Build the application that serves these models.
-
-    Raises:
-        ConfigError: a setting is invalid, or the key file cannot be read.
-    """
+    """Build the application that serves these models; raise `ConfigError` for a bad setting or key file."""
     server = Server(service, settings or ServerSettings())
     app = FastAPI(title="Dragoman", version=dragoman.__version__, openapi_url=None, docs_url=None, redoc_url=None)
     app.state.server = server
@@ -56,11 +52,7 @@ def create_app(service: Service, settings: ServerSettings | None = None) -> Fast
 
 
 async def admit(request: Request) -> None:
-    """Check the key and the request rate of a request.
-
-    Raises:
-        Refused: the key is missing or wrong (403), or the rate limit is exceeded (429).
-    """
+    """Check key and rate of a request; refuse a missing or wrong key (403), and requests over the limit (429)."""
     server = server_of(request)
     if request.scope["route"].path in OPEN:
         return

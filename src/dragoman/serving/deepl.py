@@ -1,7 +1,4 @@
-"""DeepL's API for text, compatible with its official clients: translations, languages, usage and glossaries.
-
-Glossaries are kept in memory until the server stops. DeepL's other features are refused by name.
-"""
+"""DeepL's API for text: translations, languages, usage, and glossaries that are lost when the server stops."""
 
 import csv
 import re
@@ -177,11 +174,7 @@ class Glossary:
         )
 
     def entries(self, direction: LanguageCodes) -> dict[str, str]:
-        """Return the terms and their translations for a direction.
-
-        Raises:
-            Refused: there are none (404).
-        """
+        """Return the terms and their translations for a direction; refuse one without entries (404)."""
         if direction not in self.dictionaries:
             raise Refused(404, f"the glossary {self.id} has no entries for {' to '.join(direction)}")
         return self.dictionaries[direction]
@@ -195,21 +188,13 @@ class Account:
         self.glossaries: dict[str, Glossary] = {}
 
     def glossary(self, glossary_id: str) -> Glossary:
-        """Return the glossary with this id.
-
-        Raises:
-            Refused: there is none (404).
-        """
+        """Return the glossary with this id; refuse an unknown one (404)."""
         if glossary_id not in self.glossaries:
             raise Refused(404, "there is no glossary with this id; glossaries are lost when the server stops")
         return self.glossaries[glossary_id]
 
     def keep(self, glossary: Glossary) -> GlossaryInfo:
-        """Store a new or changed glossary.
-
-        Raises:
-            Refused: the limit is exceeded (456).
-        """
+        """Store a new or changed glossary; refuse one that exceeds the limits (456)."""
         glossaries = self.glossaries | {glossary.id: glossary}
         dictionaries = [entries for stored in glossaries.values() for entries in stored.dictionaries.values()]
         characters = sum(len(term) + len(form) + 100 for entries in dictionaries for term, form in entries.items())

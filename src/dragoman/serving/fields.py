@@ -25,11 +25,7 @@ class Fields(pydantic.BaseModel):
 
 
 async def read(request: Request, schema: type[F]) -> F:
-    """Read and validate the fields of a request. A field that is null counts as missing.
-
-    Raises:
-        Refused: the body cannot be read, or a field does not match the schema (400).
-    """
+    """Read and validate the fields of a request, or refuse it (400). A field that is null counts as missing."""
     try:
         return schema.model_validate(await fields_in(request))
     except pydantic.ValidationError as error:
@@ -37,11 +33,7 @@ async def read(request: Request, schema: type[F]) -> F:
 
 
 async def fields_in(request: Request, max_files: int = 0) -> dict[str, Any]:
-    """Return all fields of a request, from its query string and its body.
-
-    Raises:
-        Refused: the body cannot be read, or is JSON but not an object (400).
-    """
+    """Return all fields of a request, from its query string and its body; refuse an unreadable body (400)."""
     fields = _from_items(request.query_params.multi_items())
     if _JSON.match(request.headers.get("content-type", "")):
         try:

@@ -45,22 +45,14 @@ class KeyFile(Settings):
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """Return the keys of a file.
-
-    Raises:
-        ConfigError: it is missing, or is not a key file.
-    """
+    """Return the keys of a file; raise `ConfigError` if it is missing, or is not a key file."""
     if not path.exists():
         raise ConfigError(f"{path} does not exist; make a key with: dragoman keys create NAME --keys {path}")
     return read_json_as(path, KeyFile, 1, error=ConfigError).keys
 
 
 def create_key(path: Path, name: str) -> str:
-    """Add a key to a file, which is created if it is missing and readable only by its owner; return the key.
-
-    Raises:
-        ConfigError: the name is taken, or has other characters than letters, digits, spaces and `.@-_`.
-    """
+    """Add a key to a file, created if missing and readable only by its owner; return the key, or refuse the name."""
     keys = read_keys(path) if path.exists() else ()
     if any(key.name == name for key in keys):
         raise ConfigError(f"{path} has a key {name!r} already; withdraw it first, or choose another name")
@@ -71,11 +63,7 @@ def create_key(path: Path, name: str) -> str:
 
 
 def withdraw_key(path: Path, name: str) -> None:
-    """Remove a key from a file.
-
-    Raises:
-        ConfigError: no key has this name.
-    """
+    """Remove a key from a file; raise `ConfigError` if no key has this name."""
     keys = read_keys(path)
     if all(key.name != name for key in keys):
         raise ConfigError(f"{path} has no key {name!r}; it has {', '.join(key.name for key in keys) or 'none'}")

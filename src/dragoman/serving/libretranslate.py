@@ -121,11 +121,7 @@ class Documents:
         return secret
 
     def take(self, secret: str) -> Path:
-        """Return the document with this name and forget it.
-
-        Raises:
-            Refused: there is none (404).
-        """
+        """Return the document with this name and forget it; refuse an unknown name (404)."""
         if secret not in self._waiting:
             raise Refused(404, "there is no document with this name; it can be downloaded once, within ten minutes")
         return self._waiting.pop(secret)

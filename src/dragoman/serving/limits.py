@@ -46,11 +46,7 @@ class Limits(Settings):
     """Maximum requests per minute of one key, or of one address without a key; 0: no limit."""
 
     def check(self, texts: list[str], alternatives: int, beam_size: int) -> None:
-        """Check a request against the limits.
-
-        Raises:
-            Refused: a limit is exceeded, which the message names (413 if the text is too long, else 400).
-        """
+        """Refuse a request that exceeds a limit, which the message names (413 for a text too long, else 400)."""
         if not 0 <= alternatives <= self.alternatives:
             raise Refused(400, f"alternatives must be from 0 to {self.alternatives}, but is {alternatives}")
         if not 1 <= beam_size <= self.beam_size:

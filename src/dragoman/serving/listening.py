@@ -126,11 +126,7 @@ class Listening(uvicorn.Server):
         self._failed: BaseException | None = None
 
     def answer(self, listener: socket.socket) -> None:
-        """Answer requests until a signal stops the server.
-
-        Raises:
-            CheckpointError: a model cannot be loaded.
-        """
+        """Answer requests until a signal stops the server; raise `CheckpointError` if a model cannot be loaded."""
         sys.setswitchinterval(SWITCH_SECONDS)
         Thread(target=self._load, name="load", daemon=True).start()
         self.run([listener])
@@ -166,11 +162,7 @@ class Listening(uvicorn.Server):
 
 
 def listen(host: str, port: int, is_open: bool) -> socket.socket:
-    """Listen on an address. Unless the server `is_open`, other machines must not be able to reach it.
-
-    Raises:
-        ConfigError: other machines can reach it, another process has it, or this machine has no such address.
-    """
+    """Listen on an address, or raise `ConfigError`. Unless `is_open`, other machines must not be able to reach it."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         if not is_open and not ipaddress.ip_address(address[0]).is_loopback:

@@ -1,7 +1,4 @@
-"""HTTP middleware: host, origin and proxy checks, size limits, timeouts, security headers, access log and metrics.
-
-Bodies are not parsed here.
-"""
+"""HTTP middleware: host, origin and proxy checks, size limits, timeouts, security headers, access log and metrics."""
 
 import asyncio
 import ipaddress
@@ -171,11 +168,7 @@ class Exchange:
         return 413, f"the body of this request may have at most {self._limit:,} bytes"
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or the message that the client has disconnected.
-
-        Raises:
-            HTTPException: the body is too large (413) or too slow (408).
-        """
+        """Return the next message of the client; refuse a body that is too large (413) or too slow (408)."""
         if self._is_read:
             return await self._receive()
         left = self.began + BODY_SECONDS + self._bytes / BYTES_A_SECOND - time.monotonic()

@@ -150,11 +150,7 @@ async def explain(request: Request) -> Response:
 def prepared(
     service: Service, fields: LanguageFields, text: str, job: Job, **settings: Any
 ) -> tuple[Translator, SearchOptions, TextAnswer]:
-    """Return the translator and the options for one text, and the answer without its translation.
-
-    Raises:
-        Refused: as in `Service.translate`.
-    """
+    """Return the translator and options for one text, and the answer without its translation, or refuse it."""
     model, target, detected = service.route(text, fields.source, fields.target)
     options = service.options(model, target, **settings)
     service.limits.check([text], settings.get("alternatives", 0), options.beam_size)
@@ -259,11 +255,7 @@ def _values(translation: Translation, *names: str) -> dict[str, Any]:
 
 
 def explained(service: Service, fields: ExplainFields, job: Job) -> str:
-    """Return the page of `dragoman explain`.
-
-    Raises:
-        Refused: the text is too long, or has nothing to translate (400).
-    """
+    """Return the page of `dragoman explain`; refuse a text that is too long or has nothing to translate (400)."""
     service.limits.check([fields.text], 0, 1)
     model, target, _ = service.route(fields.text, fields.source, fields.target)
     assert model.translator is not None

@@ -30,8 +30,7 @@ from dragoman.surface.words import places_of_words
 BEGINNINGS, LONGEST = 16, 24
 """Number of first tokens to try for an alternative, and maximum number of further tokens to complete the word."""
 TOO_LONG = 4
-"""Maximum length of a prefix as a multiple of the model's longest output; another tokenisation of a text can be longer
-than the model's own."""
+"""Maximum length of a prefix as a multiple of the longest output, because another tokenisation may be longer."""
 WORDS = 8
 """Maximum number of alternatives for a word."""
 _LINE_END = re.compile(r"[\r\n]")
@@ -52,12 +51,9 @@ class OtherWord(NamedTuple):
 
 
 def rewritten(translator: Translator, text: str, prefix: str, options: SearchOptions) -> Translation:
-    """Return the translation of a text that begins with `prefix`.
+    """Return the translation of a text that begins with `prefix`; `DecodeError` if the model cannot write it.
 
     Complete lines and sentences of the prefix are kept, and the last sentence is continued.
-
-    Raises:
-        DecodeError: the model cannot write this prefix, or a line of it contains tags.
     """
     prefix_lines = _LINE_END.split(prefix)
     translations = iter(translator.translate(lines_in(text), options, progress=False))
@@ -81,10 +77,7 @@ def other_words(
 ) -> list[OtherWord]:
     """Return alternatives to a word of this translation, with the word itself, the most probable first.
 
-    Words are numbered as in `Translation.target_words`, over all lines.
-
-    Raises:
-        DecodeError: there is no such word, it was copied from the source, or its line contains tags.
+    Words are numbered as in `Translation.target_words`. One that is missing, copied or among tags is a `DecodeError`.
     """
     line_start, left = 0, word
     for line, written in zip(_LINE_END.split(text), _LINE_END.split(translation), strict=False):
@@ -156,10 +149,7 @@ class _TranslatedLine:
         return [alternative._replace(prefix=translation[:start] + alternative.prefix) for alternative in best]
 
     def _shares(self, translation: str) -> list[str]:
-        """Divide a translation, or its beginning, among the segments.
-
-        A sentence that differs from the model's own translation is recognised by its end.
-        """
+        """Divide a translation, or its beginning, among the segments; a changed sentence is recognised by its end."""
         shares: list[str] = []
         rest = translation.strip()
         for number, segment in enumerate(self._segments[:-1]):

@@ -82,11 +82,7 @@ class Metrics(Collector):
 
 
 class Server:
-    """Server state that the routers share.
-
-    Raises:
-        ConfigError: the key file cannot be read, or a trusted proxy is neither an address nor a network.
-    """
+    """Server state that the routers share. A bad key file or trusted proxy raises `ConfigError`."""
 
     def __init__(self, service: Service, settings: ServerSettings) -> None:
         self.service, self.settings, self.metrics = service, settings, Metrics(service)
@@ -99,12 +95,9 @@ class Server:
         self._threads = ThreadPoolExecutor(service.limits.requests, "request")
 
     async def work(self, request: Request, call: Callable[[Job], T]) -> T:
-        """Run `call` with a job in a thread and return its result. The job is cancelled if the client disconnects.
+        """Run `call` with a job in a thread and return its result, or refuse it if too many are active (503).
 
-        The body must have been read before.
-
-        Raises:
-            Refused: too many requests are active (503), or as in `call`.
+        The body must have been read before. The job is cancelled if the client disconnects.
         """
         with self.service.job() as job:
             watcher = asyncio.create_task(_cancel_with_client(request, job))
@@ -117,10 +110,7 @@ class Server:
                 watcher.cancel()
 
     async def stream(self, request: Request, call: Callable[[Job], Iterator[T]]) -> AsyncIterator[T]:
-        """Run `call` like `work`, and return an iterator over the values that it yields.
-
-        The first value is awaited here, so that an error before it is still answered with a status.
-        """
+        """Run `call` like `work`; return an iterator over its values. An error before the first still gets a status."""
         loop, values = asyncio.get_running_loop(), asyncio.Queue[T | None]()
 
         def run(job: Job) -> None:

@@ -162,11 +162,7 @@ class Service:
         return directions
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the source and target languages of all models.
-
-        Raises:
-            Refused: they are loading, or the server is stopping (503).
-        """
+        """Return the source and target languages of all models; refuse while they load or the server stops (503)."""
         self.check_ready()
         return list(self.directions)
 
@@ -177,11 +173,7 @@ class Service:
 
     @contextmanager
     def job(self) -> Generator[Job]:
-        """Register a job for one request within the block.
-
-        Raises:
-            Refused: the models are loading, the server is stopping, or too many requests are active (503).
-        """
+        """Register a job within the block; refuse it if the server is not ready or has too many requests (503)."""
         self.check_ready()
         job = Job(self.limits.seconds)
         with self._changed:
@@ -207,12 +199,9 @@ class Service:
                 model.search.stop()
 
     def model(self, source: str, target: str | None) -> tuple[ServedModel, str]:
-        """Return the model for a direction, and its target language; without a target, the first for this source.
+        """Return the model for a direction, or refuse it (400), and its target language, by default the first one.
 
         Languages may be named by any of their codes: a model of `pt` answers for `pt-BR` and `POR` too.
-
-        Raises:
-            Refused: there is none (400).
         """
         directions = self.directions
         matching = [
@@ -283,11 +272,7 @@ class Service:
     def options(
         self, model: ServedModel, target: str, alternatives: int = 0, beam_size: int | None = None, **settings: Any
     ) -> SearchOptions:
-        """Return the model's search options, changed for a request.
-
-        Raises:
-            Refused: a setting is invalid (400).
-        """
+        """Return the model's search options, changed for a request; refuse an invalid setting (400)."""
         assert model.translator is not None
         default = model.translator.options
         if name := model.targets[target]:
@@ -300,11 +285,7 @@ class Service:
             return default.but(**settings)
 
     def document(self, path: Path, source: str, target: str | None, job: Job) -> bytes:
-        """Return a document with its texts translated.
-
-        Raises:
-            Refused: it cannot be read (400), no model has this direction (400), or as in `SharedSearch`.
-        """
+        """Return a document with its texts translated; refuse an unreadable one or an unknown direction (400)."""
         with refusing():
             kind = format_of(path) or "text"
             if kind == "text":
@@ -333,11 +314,7 @@ class Service:
         return [] if detector.other(text) else detector.guesses(text)
 
     def route(self, text: str, source: str, target: str | None) -> tuple[ServedModel, str, Guess | None]:
-        """Return the model for a text, its target language, and the detected language if its source is `auto`.
-
-        Raises:
-            Refused: no model has this direction, or reads the language of the text (400).
-        """
+        """Return model and target of a text, and the language detected for `auto`; refuse a lacking direction (400)."""
         if source != "auto":
             return *self.model(source, target), None
         detector = self._detector(target)

@@ -30,8 +30,7 @@ SHARE, SHARE_OF_DOCUMENT = 0.25, 0.05
 document takes long, so its share is smaller.
 """
 ENTERING = 0.25
-"""Maximum share of the capacity that may enter before one step, so that encoding new sources does not stall active
-rows."""
+"""Maximum share of the capacity that may enter before a step, so that encoding does not stall active rows."""
 
 
 class Job:
@@ -176,13 +175,9 @@ class SharedSearch:
         return len(self._pending)
 
     def events(self, requests: Sequence[Request], job: Job, watched: bool) -> Generator[Result | StablePrefix]:
-        """Yield the result of each request as it finishes; a ticket is the request's index in `requests`.
+        """Yield results as they finish, with indices in `requests`; if `watched`, also the first one's agreed tokens.
 
-        If `watched`, also yield the agreed tokens of the first request after each step. Closing the generator cancels
-        the rest.
-
-        Raises:
-            Refused: the job was cancelled, took too long, or the server is stopping.
+        Closing the generator cancels the rest. It raises `Refused` if the job is cancelled or takes too long.
         """
         job.events = SimpleQueue()  # a job may run several times, one after another
         try:
@@ -284,11 +279,7 @@ class SharedSearch:
 
 
 class JobSearch(NamedTuple):
-    """`Searcher` of one job, run by the shared search.
-
-    Raises:
-        Refused: the job was cancelled, took too long, or the server is stopping.
-    """
+    """`Searcher` of one job, run by the shared search. It raises `Refused` if the job is cancelled or too slow."""
 
     shared: SharedSearch
     job: Job

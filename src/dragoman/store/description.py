@@ -229,9 +229,7 @@ def read_conventions(folder: Path) -> PairConventions | None:
 
 
 def find_base(folder: Path, adapter: Adapter) -> Path:
-    """Return the folder of an adapter's base: the original place, or the place relative to the adapter; if both hold a
-    model, the one with matching weights.
-    """
+    """Return the folder of an adapter's base, where it was or next to the adapter; prefer matching weights."""
     places = Path(adapter.base), folder / (adapter.beside or adapter.base)
     models = [place for place in places if (place / WEIGHTS).is_file()]
     if not models:

@@ -36,11 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def find_model(path: Path | str) -> Path:
-    """Return the folder of the model that `path` names: as `find_local_model`, or that of an address on the hub.
-
-    Raises:
-        CheckpointError: there is no model at `path`.
-    """
+    """Return the model folder at a path (`find_local_model`) or of a hub address, or raise `CheckpointError`."""
     address = hub_address(path)
     return find_local_model(path) if address is None else _hub_model(address)
 

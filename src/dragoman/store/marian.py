@@ -46,7 +46,7 @@ _OTHER_WEIGHTS = ("*-of-*", "*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx")
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
-class Architecture(Settings):
+class Architecture(Settings, extra="ignore"):
     """The architecture in `config.json`. Keys that are not listed here do not change any result."""
 
     model_type: Literal["marian"]
@@ -139,8 +139,7 @@ def read_marian(folder: Path) -> MarianFolder:
     for name in (CONFIG, VOCABULARY, *MODELS):
         _refuse_missing(folder, name)
     _refuse_missing(folder, WEIGHTS, PICKLED)
-    content = read_object(folder / CONFIG)
-    architecture = _architecture(folder / CONFIG, content)
+    architecture = check(read_object(folder / CONFIG), str(folder / CONFIG), Architecture, CheckpointError)
     tokenizer_settings = read_object(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
     tokenizers, vocabularies = _tokenizers(folder, tokenizer_settings, architecture)
     config = model_config(architecture, tokenizers)
@@ -188,14 +187,6 @@ def _refuse_missing(folder: Path, *names: str) -> None:
         raise CheckpointError(f"{folder} is not a complete Marian folder: {' or '.join(names)} is missing{instead}")
     if is_pointer(here[0]):
         raise CheckpointError(f"{here[0]} is only a pointer of Git LFS; fetch the file with: git lfs pull")
-
-
-def _architecture(path: Path, content: Content) -> Architecture:
-    known = {name: value for name, value in content.items() if name in Architecture.model_fields}
-    try:
-        return check(known, str(path), Architecture)
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
 
 
 def _tokenizers(
@@ -453,9 +444,7 @@ def _pair(languages: Sequence[str]) -> Languages:
 
 
 def _stated(marian: MarianFolder, folder: Path) -> Languages:
-    """Return the languages that the tokenizer's settings name, else those at the end of a name as OPUS-MT gives it,
-    else `und`, as for a side of several languages.
-    """
+    """Return the languages that the tokenizer's settings name, else those in a name of OPUS-MT, else `und`."""
     named = next(filter(None, map(_NAMED.search, reversed(folder.resolve().parts[-3:]))), None)  # or the hub's cache
     for languages in (marian.stated_languages, named.groups() if named else (None, None)):
         try:

@@ -6,13 +6,13 @@ from typing import Any, Literal, NamedTuple
 import pydantic
 
 from dragoman.config import Settings, check
-from dragoman.errors import CheckpointError, ConfigError
+from dragoman.errors import CheckpointError
 
 MAX_LENGTH = 512
 """`max_length` of the models of OPUS-MT."""
 
 
-class GenerationSettings(Settings):
+class GenerationSettings(Settings, extra="ignore"):
     """Settings by which transformers translates. Those with a single allowed value ask for what our search does not do.
     Keys that are not listed here only matter to sampling, which is refused, or do not change a translation.
     """
@@ -72,18 +72,10 @@ def options_from(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return search options that translate as these generation settings do, and notes on the differences.
 
-    `positions` is the longest source that the model reads. `name` is that of the file, for errors.
-
-    Raises:
-        CheckpointError: our search can't do what a setting asks; the setting is named.
+    `positions` is the longest source. A setting that our search lacks is a `CheckpointError` of the file `name`.
     """
-    known = {
-        key: value for key, value in content.items() if key in GenerationSettings.model_fields and value is not None
-    }
-    try:
-        theirs = check(known, name, GenerationSettings)
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    present = {key: value for key, value in content.items() if value is not None}
+    theirs = check(present, name, GenerationSettings, CheckpointError)
     if others := set(theirs.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
         raise CheckpointError(f"{name}: bad_words_ids may hold padding and the unknown symbol, but holds {min(others)}")
     one_id = {

@@ -53,9 +53,7 @@ class Twin(NamedTuple):
     names: tuple[str, ...]
     """Names of one tensor; the first is written."""
     axes: tuple[str, ...]
-    """Content of each axis: `features` of the residual path, rows of the `source` or `target` vocabulary, or something
-    else.
-    """
+    """Content of each axis: residual `features`, rows of the `source` or `target` vocabulary, or something else."""
 
 
 def twins(config: ModelConfig) -> dict[str, Twin]:

@@ -27,9 +27,7 @@ def save_model(
     replace: bool = False,
     quantised: bool = False,
 ) -> None:
-    """Write a model folder, completely or not at all. With `replace`, it replaces an existing one. If `quantised`, its
-    matrices are rounded to 8 bits.
-    """
+    """Write a model folder, completely or not at all. `replace` allows an old one; `quantised` rounds to 8 bits."""
     with new_folder(folder, replace) as aside:
         write_model(aside, model, files, weights, quantised)
         write_manifest(aside)

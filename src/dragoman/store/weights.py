@@ -53,11 +53,8 @@ def quantise(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.
 def read_weights(
     path: Path, expected: Mapping[str, Shape], whole: bool = True, quantised: bool = False
 ) -> dict[str, NDArray[np.float32]]:
-    """Read safetensors, after comparing names, shapes and types with the `expected` ones. Tensors may be missing if not
-    `whole`. Matrices that were `quantised` are multiplied by their scales.
-
-    Raises:
-        CheckpointError: a tensor is missing, unknown, of another shape or type, or not finite. The error names it.
+    """Read safetensors with the `expected` names, shapes and types, or raise `CheckpointError`. Tensors may be missing
+    if not `whole`. Matrices that were `quantised` are multiplied by their scales.
     """
     kinds = _quantised(expected) if quantised else {name: ("F32", shape) for name, shape in expected.items()}
     try:
@@ -94,9 +91,7 @@ def _is_finite(tensor: NDArray[np.float32]) -> bool:
 
 
 def _header(path: Path, expected: Collection[str]) -> dict[str, Any]:
-    """Read the header of a safetensors file: dtype and shape of each tensor by name. An unexpected header is a
-    `ValueError`.
-    """
+    """Read dtype and shape of each tensor by name. An unexpected header of the file is a `ValueError`."""
     longest = _HEADER_BYTES + sum(_HEADER_BYTES_A_TENSOR + len(name) for name in expected)
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")

@@ -36,9 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class TrainState:
-    """The state of a run: weights and optimiser in `masters`, and the counts that decide dropout and the order of the
-    data.
-    """
+    """The state of a run: weights, optimiser, and the counts that decide dropout and the order of the data."""
 
     masters: MasterWeights
     step: int = 0
@@ -131,11 +129,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
-    """Return the newest undamaged checkpoint, or None if none was ever written. Damaged ones are renamed.
-
-    Raises:
-        CheckpointError: there are checkpoints, and all of them are damaged.
-    """
+    """Return the newest undamaged checkpoint; None if there was none, `CheckpointError` if all are damaged."""
     candidates = list_checkpoints(folder)
     for path in reversed(candidates):
         try:
@@ -174,11 +168,7 @@ def read_checkpoint_facts(path: Path) -> CheckpointFacts:
 
 
 def restore(path: Path, state: TrainState) -> None:
-    """Fill `state` from a checkpoint, so that training continues as if it had never stopped.
-
-    Raises:
-        CheckpointError: a tensor is missing, damaged, or not of this model and optimiser.
-    """
+    """Fill `state` from a checkpoint, as if training had never stopped; raise `CheckpointError` if it does not fit."""
     facts = read_checkpoint_facts(path)
     shapes = {name: tuple(weight.shape) for name, weight in state.masters.weights.items()}
     possible = {f"{kind}.{name}": () if kind == "step" else shapes[name] for kind in _KINDS for name in shapes}
@@ -197,9 +187,7 @@ def restore(path: Path, state: TrainState) -> None:
 
 
 def _weights(path: Path, shapes: Mapping[str, tuple[int, ...]], state: TrainState) -> dict[str, Tensor]:
-    """Return all weights of a checkpoint. A checkpoint of an adapter holds only those that train; the others are the
-    base's.
-    """
+    """Return all weights of a checkpoint. That of an adapter holds only those that train; the base has the others."""
     if not (path / ADAPTER).is_file():
         return as_tensors(read_weights(path / WEIGHTS, shapes))
     trained = as_tensors(read_weights(path / ADAPTER, {name: shapes[name] for name in state.masters.trained}))

@@ -79,9 +79,7 @@ class World:
         return bool(flags)
 
     def sum(self, *tensors: Tensor) -> None:
-        """Replace each tensor by its sum over all ranks, with the same bits on all of them. On a GPU this only queues
-        the sum.
-        """
+        """Replace each tensor by its sum over all ranks, with the same bits on all. A GPU only queues the sum."""
         for tensor in tensors:
             self._reduce(tensor, dist.ReduceOp.SUM)
 
@@ -141,11 +139,7 @@ ALONE = World()
 
 @contextmanager
 def join(device: str = "cpu") -> Generator[World]:
-    """Yield the world that torchrun's environment variables describe; `ALONE` without them.
-
-    Raises:
-        ConfigError: some of the variables are missing, or the machine has fewer GPUs than processes.
-    """
+    """Yield the world that torchrun's environment variables describe, or raise `ConfigError`; `ALONE` without them."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield ALONE

@@ -16,16 +16,11 @@ from dragoman.training.settings import TuningSettings
 
 log = logging.getLogger(__name__)
 
-
 ALL_BUT = "all but "
 
 
 def freeze(model: nn.Module, parts: Sequence[str]) -> None:
-    """Freeze the parts of a model with these names. A tied matrix has several names, and each of them freezes it.
-
-    Raises:
-        ConfigError: a name fits no weight, or nothing is left to train.
-    """
+    """Freeze the parts with these names, or raise `ConfigError`; any name of a tied matrix freezes all of it."""
     names = _names(model)
     frozen = set[nn.Parameter]().union(*(_frozen_by(part, names) for part in parts))
     if len(frozen) == len(names):

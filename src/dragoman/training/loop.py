@@ -162,9 +162,7 @@ class Trainer:
         self.report()
 
     def step(self, micro_batches: Sequence[MicroBatch]) -> QueuedStep:
-        """Compute loss and gradient of this process's micro-batches, sum them over all processes, and update the
-        weights once. On a GPU this queues the work and does not wait for it.
-        """
+        """Compute this process's gradient, sum it over all, and update the weights once; a GPU only queues the work."""
         state, settings = self.state, self.settings
         state.step += 1
         rate = settings.rate_at(state.step)
@@ -198,9 +196,7 @@ def is_asynchronous(device: torch.device) -> bool:
 
 
 def prefetch(values: Iterator[T]) -> Generator[T]:
-    """Yield the same values, of which a thread makes the next `LOOKAHEAD` in advance. An error in making a value is
-    raised when that value is due.
-    """
+    """Yield the same values, of which a thread makes `LOOKAHEAD` in advance; errors are raised at their values."""
     thread = ThreadPoolExecutor(1)
     try:
         coming = deque(thread.submit(next, values, None) for _ in range(LOOKAHEAD))
@@ -254,10 +250,7 @@ def backward(
     micro_batches: Sequence[MicroBatch],
     dropout_key: StepKey,
 ) -> Tensor:
-    """Add this process's part of the gradient to `masters`; return its sums of the smoothed and the plain loss.
-
-    The gradient is that of the mean smoothed loss over the target tokens of the whole step.
-    """
+    """Add this process's part of the gradient of the step's mean loss to `masters`; return its sums of both losses."""
     target_tokens = sum(size.target_tokens for size, _ in micro_batches)
     sums: list[Tensor] = []
     advice = (

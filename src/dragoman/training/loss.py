@@ -125,9 +125,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
 
 def _refuse_unknown(labels: Int[Tensor, "M"], vocabulary: int) -> None:
-    """Refuse labels outside the vocabulary, for which a kernel would write out of bounds. A GPU checks by itself, and
-    checking here would wait for it.
-    """
+    """Refuse unknown labels, for which a kernel would write out of bounds. A GPU checks by itself, without waiting."""
     if labels.device.type == "cpu" and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < vocabulary:
         raise IndexError(f"labels must be from 0 to {vocabulary - 1}")
 

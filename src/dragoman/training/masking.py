@@ -64,9 +64,7 @@ class MaskedTokens:
         return self.cross_entropy.batches
 
     def loss(self, model: nn.Module, batch: LabelledBatch, dropout_key: StepKey) -> Loss:
-        """Return sums over the masked tokens of one micro-batch. They are chosen on the host, because a GPU would be
-        asked for their number.
-        """
+        """Return sums over one micro-batch's masked tokens, which are chosen on the host so that no GPU must wait."""
         return self.cross_entropy.loss(model, mask(batch, dropout_key, self.vocabulary), dropout_key)
 
 
@@ -79,19 +77,14 @@ def mask(batch: LabelledBatch, dropout_key: StepKey, vocabulary: int) -> Labelle
     """Hide some tokens of a batch of `MaskedBatches`, and keep only those as labels."""
     assert batch.chosen is not None, "made by MaskedBatches"
     token_keys = dropout_key.source(len(batch.source), batch.source.device)
-    picked = _lowest(random_bits("mask.choose", token_keys)[batch.chosen], _texts(batch), len(batch.source_lengths))
+    texts = torch.repeat_interleave(torch.arange(len(batch.source_lengths)), batch.source_lengths)[batch.chosen]
+    picked = _lowest(random_bits("mask.choose", token_keys)[batch.chosen], texts, len(batch.source_lengths))
     chosen, labels = batch.chosen[picked], batch.labels[picked]
     how, what = random_bits("mask.how", token_keys)[chosen], random_bits("mask.what", token_keys)[chosen]
     random = SYMBOLS + (what * (vocabulary - SYMBOLS) >> 32)
     masked, changed = (int(share * 2**32) for share in (BECOME_MASK, BECOME_MASK + BECOME_RANDOM))
     hidden = torch.where(how < masked, MASK, torch.where(how < changed, random, labels))
     return replace(batch, source=batch.source.index_copy(0, chosen, hidden), chosen=chosen, labels=labels)
-
-
-def _texts(batch: LabelledBatch) -> Int[Tensor, "M"]:
-    """Return the text that each candidate token belongs to."""
-    lengths = batch.source_lengths
-    return torch.repeat_interleave(torch.arange(len(lengths)), lengths)[batch.chosen]
 
 
 def _lowest(draw: Int[Tensor, "M"], text: Int[Tensor, "M"], texts: int) -> Int[Tensor, "K"]:

@@ -50,9 +50,7 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Label-smoothed cross-entropy of every target token. With an `alignment_weight`, the model's alignment head learns
-    the source token of each target token.
-    """
+    """Label-smoothed cross-entropy of target tokens; with an `alignment_weight`, also the alignment head's loss."""
 
     batches: BatchSource
     label_smoothing: float = 0.0
@@ -79,9 +77,7 @@ class CrossEntropy:
 
 
 def mean_loss(model: nn.Module, batches: Iterable[Batch | LabelledBatch]) -> float:
-    """Return the negative log-likelihood in nats a target token, without dropout or smoothing. The model is left in
-    evaluation mode.
-    """
+    """Return the loss in nats a target token, without dropout or smoothing; leaves the model in evaluation mode."""
     model.eval()
     output, bias = cast("Tensor", model.output), _bias(model)
     loss, tokens = 0.0, 0

@@ -100,9 +100,7 @@ class MasterWeights:
         epsilon: float,
         weight_decay: float,
     ) -> Iterator[ParameterGroup]:
-        """Yield one group for each list of names: Muon for projections if asked for, else AdamW or Adam. Vectors do not
-        decay.
-        """
+        """Yield a group for each list of names: Muon for projections if asked for, else Adam. Vectors do not decay."""
         sizes = [sum(self._shapes[name].numel() for name in names) for names in ranked]
         for names, weights, gradient in zip(ranked, self.flat.split(sizes), self.gradient.split(sizes), strict=True):
             part, shapes, role = nn.Parameter(weights), [self._shapes[name] for name in names], self._roles[names[0]]

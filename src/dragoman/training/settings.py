@@ -1,7 +1,4 @@
-"""Settings of training: `[batches]`, `[variation]`, `[train]` and `[tuning]` of a recipe.
-
-The learning rate is a pure function of the step, so nothing of it is saved.
-"""
+"""Settings of training: `[batches]`, `[variation]`, `[train]` and `[tuning]`; the rate is a function of the step."""
 
 import math
 from typing import Annotated, Literal

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import pytest
 
 from dragoman.cli.console import write
-from dragoman.cli.from_settings import Setting, build
 from dragoman.cli.main import main
+from dragoman.cli.options import Setting, build
 
 GENERATION = "dragoman.inference.options:GenerateOptions"
 
