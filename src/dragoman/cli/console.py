@@ -56,7 +56,7 @@ def write_result(output_format: str, facts: Any, show: Callable[[], object]) -> 
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
-    """Return JSON whose control characters are escaped, so that it is the same JSON on a terminal."""
+    """Return JSON with escaped control characters: its value is the same, and a terminal does not act on them."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -171,7 +171,7 @@ def read_choice(text: str) -> tuple[str, str]:
 
 
 def show_choice(why: "Why") -> None:
-    """Write the contribution of each word that was read to a choice, the strongest first."""
+    """Write how much each word that the model had read contributed to a choice, the strongest first."""
     lead = why.log_probs[0] - why.log_probs[1]
     relation, change = ("leads", "lead shrinks by") if lead >= 0 else ("trails", "lag grows by")
     chosen, rival = (f"{piece} ({log_prob:.3f})" for piece, log_prob in zip(why.pieces, why.log_probs, strict=True))

@@ -78,8 +78,8 @@ def write_translations(
     progress: Progress = silent,
     total: int | None = None,
 ) -> "Summary":
-    """Translate texts, many at a time, but at once what has arrived if nothing more is waiting. An output file appears
-    when it is complete; without one, translations are written to standard output.
+    """Translate texts in chunks; a chunk ends early if no further text has arrived. An output file appears when it is
+    complete; without one, translations are written to standard output.
     """
     from dragoman.inference.documents import Summary, translate_lines
 

@@ -245,7 +245,7 @@ def _fingerprint(function: Any) -> list[Any]:
 
 
 def _results(work: ShardWork, shards: Sequence[Address], folder: str) -> "Dataset":
-    """Return a data set with a row for each part, computed once its result is written."""
+    """Return a lazy data set with a row for each part; computing a row writes the part's result."""
     import ray
 
     split: Any = partial(_parts, work=work, folder=folder)

@@ -130,7 +130,7 @@ class ShardSummary(pydantic.BaseModel):
 def _plan(
     settings: DataSettings, address: Address, shards: Sequence[Address], pairs: str, stack: ExitStack
 ) -> tuple[ShardPlan, Reading]:
-    """Make the plan for all processes, and open the training text by its first shard."""
+    """Return the plan for all processes, and the first shard, opened, under the name of the whole text."""
 
     def opened(shard: Address, naming: Naming) -> Reading:
         return open_pairs(stack.enter_context(fetched(shard)), naming, settings.format, settings.encoding_errors)

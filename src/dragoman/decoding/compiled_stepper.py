@@ -151,7 +151,7 @@ class NativeModel:
         return self  # immutable
 
     def tuner(self, threads: int, share: int) -> ThreadTuner:
-        """Return the thread tuner shared by all decoders with this number of threads."""
+        """Return the tuner that all decoders with these numbers share; `share` threads compute steps of many rows."""
         return self._tuners.setdefault((threads, share), ThreadTuner(threads, share))
 
 

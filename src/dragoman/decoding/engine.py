@@ -197,7 +197,7 @@ class Engine:
         """Write one token in every row; return the results of requests that finished.
 
         A request fails alone if its log-probabilities are NaN or the stepper cannot admit it. An error of the step
-        itself ends all active requests, but no waiting ones.
+        itself ends all active requests, but not those that wait.
 
         Raises:
             Interrupted: raised by the handler of a signal.

@@ -150,7 +150,7 @@ class BannedWords:
         return Tail(inside)
 
     def _may_begin(self, text: str) -> bool:
-        """Return True if a banned phrase begins with this text, or a character with these bytes."""
+        """Return True if a banned phrase may begin with this text, or if it is the first bytes of a character."""
         if not is_byte(text[-1]):
             return any(phrase.startswith(text) for phrase in self._phrases)
         spellings = tuple({spelled.encode(errors=BYTES) for spelled in (text, _BEFORE_BYTES.sub("", text))})

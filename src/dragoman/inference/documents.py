@@ -149,11 +149,11 @@ def translate_file(
     total: int | None = None,
     **facts: Any,
 ) -> Summary:
-    """Translate the lines of a file, or the texts of the document that it is, into another file.
+    """Translate the lines of a file, or the texts of a document, into another file.
 
-    If it is stopped, the same call resumes it. `write` returns the lines of the output for the number of a text, from
-    1, and its translation; of a document, it must be the text alone. `facts` are whatever else the output depends on.
-    With `fresh`, the results of a stopped call are discarded.
+    If it is stopped, the same call resumes it. `write(number, translation)` returns the output lines of a text; numbers
+    begin at 1. For a document it must return only the translated text. `facts` are everything else on which the output
+    depends. With `fresh`, the results of a stopped call are discarded.
 
     Raises:
         DataError: the source has changed since a stopped call, or that call was asked for something else.

@@ -71,7 +71,9 @@ class Beginning(NamedTuple):
 
 
 class TermWriter:
-    """A writer of terms into translations with one model, whose target `language` decides capitals."""
+    """A writer of missing terms into translations, by further searches with one model. A term at the beginning gets a
+    capital as in the target `language`.
+    """
 
     def __init__(self, requests: RequestBuilder, language: str, search: ModelSearch, link: WordLinker) -> None:
         self._requests, self._language, self._search, self._link = requests, language, search, link

@@ -152,8 +152,8 @@ def resumable_file(
     fresh: bool = False,
     convert: Callable[[Sequence[str]], bytes] | None = None,
 ) -> Generator[ResumableFile]:
-    """Open the part of a file, to continue or to begin it. When the block ends, the part becomes `path`, or the bytes
-    that `convert` returns for its lines do.
+    """Open the part of a file, to continue or to begin it. When the block ends, the part is renamed to `path`;
+    with `convert`, `path` gets the bytes that it returns for the lines of the part.
 
     If the block raises, a part with results is kept for a later call. `asked` is the `identity` of the job. With
     `fresh`, an existing part is discarded.

@@ -143,7 +143,7 @@ class ModelSearch:
         return WorkerPool(workers, lambda inbox: self.engine(options, None, workers, inbox))
 
     def _batch_tokens(self, options: SearchOptions, in_torch: bool) -> int:
-        """Return the capacity of a batch; in PyTorch with `batch_invariant`, one sentence at a time."""
+        """Return the capacity of a batch in tokens: 1, a single sentence, with `batch_invariant` in PyTorch."""
         return 1 if options.batch_invariant and in_torch else options.batch_tokens
 
 

@@ -301,7 +301,7 @@ class Writer:
         return [flag for flag, is_set in flags.items() if is_set]
 
     def _word_log_probs(self, prefix: str, pieces: Sequence[TranslatedPart]) -> tuple[float, ...]:
-        """Return the lowest log-probability of the tokens of each word in a line: a prefix and pieces."""
+        """Return the lowest log-probability of the tokens of each word of a prefix and pieces; 0 of a copied word."""
         texts = [prefix, *(piece.restored.text for piece in pieces)]
         line = join(texts)
         _, *places = places_in_line(line, texts)

@@ -179,7 +179,7 @@ _SETTINGS = {"window_size", "enable_gqa"}
 
 def flash_takes(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> bool:
     """Return True if FlashAttention supports these tensors: a GPU of 2020 or newer, half precision, head widths up to
-    256 that are multiples of 8, keys in rows, no dropout of weights.
+    256 that are multiples of 8, keys that are packed (not padded), no dropout of attention weights.
     """
     if not rows.is_cuda or context.dropout_key is not None or (keys is not None and keys.packing is None):
         return False

@@ -124,7 +124,7 @@ class Task(ABC):
         """Encode one split of the prepared text into a new folder."""
 
     def is_fit(self, _name: str, _corpus: EncodedCorpus) -> bool:
-        """Return True if an encoded corpus suits the recipe; settings may change until training begins."""
+        """Return True if a corpus that was encoded earlier still suits the recipe, whose settings may have changed."""
         return True
 
     def encode(self) -> Self:
@@ -315,5 +315,5 @@ class Task(ABC):
         """Score the best model of the run on its test sets, and write `scores.json`."""
 
     def warning(self, _metrics: Sequence[Mapping[str, Any]], _best_step: int) -> str | None:
-        """Return a warning, by the lines of the run's metrics, if the best model has learned next to nothing."""
+        """Return a warning if, according to the metrics, the best model has learned next to nothing; else None."""
         return None

@@ -194,8 +194,8 @@ def _record_end(run: RunFolder, world: World) -> Generator[None]:
 def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> tuple[RunResult, ...]:
     """Train the runs NAME-seed1, NAME-seed2 … one after another, with `train.seed` 1, 2 …
 
-    Calling again continues an interrupted group. All runs split the data equally. The other `arguments` are those of
-    `train`.
+    Calling again continues an interrupted group. All runs use the same split of the data. The other `arguments` are
+    those of `train`.
 
     Raises:
         ConfigError: `what` is a run, `seeds` is below one, or `overrides` set a seed; and the errors of `train`.

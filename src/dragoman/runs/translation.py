@@ -291,10 +291,11 @@ def learn_conventions(data: Path, report: DataReport) -> PairConventions:
 
 
 def _old_pairs(data: Path, start: StartSettings) -> tuple[Iterator[tuple[str, str]], Pool | None]:
-    """Return the old pairs that are mixed in, and the number of them in an epoch, so that it has the rate asked for.
+    """Return the old pairs that are mixed in, and the pool from which each epoch draws some of them.
 
-    The rate counts characters, not pairs, because old sentences are often shorter and would weigh too little. The model
-    would memorise the same few pairs in each of many epochs, and forget the rest (docs/tuning.md).
+    Old text makes up the share `mix_rate` of an epoch, in characters: by pairs, old sentences would weigh too little,
+    because they are often shorter. With the same few pairs in every epoch, the model would memorise them and forget the
+    rest (docs/tuning.md).
     """
     assert start.mix_data is not None, "old pairs are mixed in"
     _, new_characters = _pairs_and_characters(data)

@@ -83,7 +83,7 @@ class TranslatedText(pydantic.BaseModel):
 
 
 class Language(pydantic.BaseModel):
-    """Language; in a list of languages, with its target languages."""
+    """A language; in the list of all languages also those that it can be translated into."""
 
     code: str
     name: str
@@ -186,7 +186,7 @@ async def languages(request: Request) -> list[Language]:
 
 @routes.get("/frontend/settings", response_model_exclude_none=True)
 async def frontend_settings(request: Request) -> FrontendSettings:
-    """Return the settings of a web page."""
+    """Return the settings that LibreTranslate's web page asks for."""
     server = server_of(request)
     target = server.service.pairs()[0][1]
     source = Language(code="auto", name="Auto Detect")

@@ -162,7 +162,9 @@ class Listening(uvicorn.Server):
 
 
 def listen(host: str, port: int, is_open: bool) -> socket.socket:
-    """Listen on an address, or raise `ConfigError`. Unless `is_open`, other machines must not be able to reach it."""
+    """Listen on an address. Raise `ConfigError` if other machines can reach it, unless the server `is_open`: it has
+    keys, or was opened to all.
+    """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         if not is_open and not ipaddress.ip_address(address[0]).is_loopback:

@@ -164,7 +164,7 @@ class _TranslatedLine:
         return [*shares, rest] if rest else shares
 
     def _part(self, number: int, share: str, is_whole: bool) -> Translation:
-        """Return the translation of one segment that begins with `share`, or equals it if `is_whole`."""
+        """Return a translation of one segment: it begins with `share`, or with `is_whole` it is exactly `share`."""
         segment = self._segments[number]
         if not share or segment.is_copied or (len(self._segments) > 1 and share == self._own[number].text):
             return self._own[number]
@@ -219,7 +219,10 @@ class _TranslatedLine:
         return [hypothesis for n_best in n_best_lists for hypothesis in n_best]
 
     def _word(self, segment: Segment, before: str, start: int, hypothesis: Hypothesis) -> OtherWord | None:
-        """Return the word after `before`, which has `start` tokens; None if there is none, or it is incomplete."""
+        """Return the word that a hypothesis writes after `before`, its first `start` tokens.
+
+        Return None if it does not continue `before` with a complete word, or if that word is kept from the source.
+        """
         tokens = hypothesis.tokens
         texts = [self._shown(segment, tokens[:count]) for count in range(start + 1, len(tokens) + 1)]
         text, number = texts[-1], len(places_of_words(before))

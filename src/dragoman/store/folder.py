@@ -67,7 +67,7 @@ def model_hash(path: Path | str) -> str:
 
 
 def describe_adapter(base: Path | str, settings: LoraSettings) -> Adapter:
-    """Return the description of adapters that are trained for a base."""
+    """Return the description of an adapter of `base`; raise `ConfigError` if the base is an adapter itself."""
     folder = find_model(base).resolve()
     if read_adapter(folder) is not None:
         raise ConfigError(

@@ -76,7 +76,7 @@ def from_marian(
 def to_marian(
     ours: Mapping[str, Tensor], config: ModelConfig, vocabularies: Vocabularies
 ) -> dict[str, Float[Tensor, "..."]]:
-    """Return Marian's weights; a tensor of several names only has the first one."""
+    """Return the weights under Marian's names; a tensor with several names is returned under the first."""
     places = {"features": _order(config.d_model).argsort()}
     for side, rows in _sides(vocabularies):
         missing = sum(row is None for row in rows)
@@ -113,7 +113,7 @@ def _order(width: int) -> Int[Tensor, "D"]:
 
 
 def _tables(config: ModelConfig) -> dict[str, Twin]:
-    """Return the twins of embeddings, output and its bias; a tied matrix appears under its first name in our model."""
+    """Return the Marian counterparts of embeddings, output and its bias; a tied matrix has its first name."""
     source, target = ("source", "features"), ("target", "features")
     bias = {"output_bias": Twin((BIAS,), ("target",))}
     if config.tied == "all":

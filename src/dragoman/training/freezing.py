@@ -64,7 +64,7 @@ def _parts(part: str) -> list[str]:
 
 
 def _fits(name: str, part: str) -> bool:
-    """Return True if a weight's name belongs to a part. `output` alone is the model's, not that of every attention."""
+    """Return True if a weight's name belongs to a part. The part `output` is the model's, not that of attention."""
     return is_named(name, part) and (part != "output" or name == part)
 
 
@@ -92,6 +92,6 @@ def tune(model: nn.Module, settings: TuningSettings | None, seed: int = 0) -> No
 
 
 def count_trained(model: nn.Module) -> Trained:
-    """Count the weights of a model, each once."""
+    """Count the weights of a model that train, and all its weights; a shared weight counts once."""
     sizes = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
     return Trained(sum(size for size, trains in sizes if trains), sum(size for size, _ in sizes))

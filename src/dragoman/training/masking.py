@@ -45,7 +45,7 @@ class MaskedBatches:
         return replace(size, target_tokens=int(masked_counts(lengths).sum()))
 
     def batch(self, rows: Indices) -> LabelledBatch:
-        """Return texts laid end to end, unmasked: every token is its own label, and symbols are not to be chosen."""
+        """Return the texts of these rows, concatenated and unmasked: each token of a text is its own label."""
         ids, lengths = framed(self.corpus, rows, self.framing)
         places = text_places(lengths, self.framing)
         return LabelledBatch(*map(torch.from_numpy, (ids, lengths, places, ids[places], rows)))

@@ -44,7 +44,7 @@ class Objective(Protocol):
         ...
 
     def loss(self, model: nn.Module, batch: Any, dropout_key: StepKey) -> Loss:
-        """Return sums over the target tokens of one micro-batch, whose number is in its `BatchSize`."""
+        """Return sums over the target tokens of one micro-batch; their number is in its `BatchSize`."""
         ...
 
 
