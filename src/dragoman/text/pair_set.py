@@ -14,7 +14,6 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from dragoman.files import remove, sha256
 from dragoman.progress import Progress
 from dragoman.text.alignment import EXCHANGED, LONGEST, ONE_LANGUAGE, AlignmentDetector, Misalignment, words_of
 from dragoman.text.checks import (
@@ -142,9 +141,6 @@ class PairSet:
         """Return the records of all pairs (`KEYS`)."""
         return np.memmap(self.keys_path, KEYS, "r") if self.keys_path.stat().st_size else np.empty(0, KEYS)
 
-    def remove_keys(self) -> None:
-        remove(self.keys_path)
-
     @property
     def sentences(self) -> tuple[Keys, Keys]:
         """A key of each pair's source and target sentence."""
@@ -170,10 +166,6 @@ class PairSet:
         place = int(self.keys()["place"][index])
         return f"{self.names[place >> LINE_BITS]}:{place & (1 << LINE_BITS) - 1}"
 
-    def as_split(self) -> WrittenSplit:
-        """Return all pairs as one set."""
-        return WrittenSplit(len(self.keys()), sha256(self.path), self.sentences, self.origin)
-
     def _add(self, pair: Pair, lines: IO[bytes], keys: IO[bytes], detector: AlignmentDetector) -> None:
         self.observed.rows += 1
         origin = pair.origin
@@ -195,7 +187,14 @@ class PairSet:
         if reason:
             self._count(self.observed.faults, reason, origin)
         if self._keep_all or not reason:
-            self._note(source, target, origin)
+            for kind, applies in (
+                (EMPTY_TARGETS, not target),
+                (EMPTY_SOURCES, not source),
+                (ENTITIES, has_entity(source) or has_entity(target)),
+                (MISREAD, is_misread(source) or is_misread(target)),
+            ):
+                if applies:
+                    self._count(self.observed.notes, kind, origin)
             lines.write(_JSON.encode([source, target]).encode() + b"\n")
             keys.write(self._record(source, target, words, origin))
             self._measure(0, source, origin)
@@ -204,16 +203,6 @@ class PairSet:
             self._count(self.observed.notes, verdict, origin)
         if "\n" in pair.source or "\n" in pair.target:
             self._count(self.observed.notes, LINE_BREAKS, origin)
-
-    def _note(self, source: str, target: str, origin: str) -> None:
-        for kind, applies in (
-            (EMPTY_TARGETS, not target),
-            (EMPTY_SOURCES, not source),
-            (ENTITIES, has_entity(source) or has_entity(target)),
-            (MISREAD, is_misread(source) or is_misread(target)),
-        ):
-            if applies:
-                self._count(self.observed.notes, kind, origin)
 
     def _count(self, tallies: dict[str, Tally], kind: str, origin: str) -> None:
         before = tallies.get(kind) or Tally(pairs=0, first=origin)
