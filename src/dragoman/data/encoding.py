@@ -183,18 +183,14 @@ def _write(
             format=FORMAT, rows=count, windows=windows, labelled=labelled, source=source, pool=pool, target=target
         )
         if link_with is not None:
-            _write_links(EncodedCorpus(aside, facts), link_with)
+            corpus = EncodedCorpus(aside, facts)
+            assert corpus.source is not None and source is not None and target is not None, "pairs are linked"
+            sizes = source.vocabulary_size, target.vocabulary_size
+            links = link(corpus.source, corpus.target, sizes, link_with)
+            write_file(aside / LINKS, links.astype(LINK).tobytes())
             facts = facts.but(links_sha256=sha256(aside / LINKS))
         write_json(aside / "corpus.json", facts.model_dump(mode="json"))
     return EncodedCorpus.open(folder)
-
-
-def _write_links(corpus: EncodedCorpus, progress: Progress) -> None:
-    """Align the pairs of a corpus and write the links."""
-    source, target = corpus.facts.source, corpus.facts.target
-    assert corpus.source is not None and source is not None and target is not None, "pairs are linked"
-    links = link(corpus.source, corpus.target, (source.vocabulary_size, target.vocabulary_size), progress)
-    write_file(corpus.folder / LINKS, links.astype(LINK).tobytes())
 
 
 class _SideWriter:

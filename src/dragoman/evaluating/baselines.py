@@ -98,14 +98,13 @@ def _frequent_tags(
             counts[word][number[tag]] += 1
     predicted: list[list[str]] = []
     for words, _ in test:
-        rows = [counts.get(word, shares) for word in words]
-        predicted.append([names[tag] for tag in best_labels(_log_shares(rows), transitions)] if rows else [])
+        if not words:
+            predicted.append([])
+            continue
+        rows = torch.stack([counts.get(word, shares) for word in words])
+        log_shares = (rows / rows.sum(1, keepdim=True)).log()
+        predicted.append([names[tag] for tag in best_labels(log_shares, transitions)])
     return predicted
-
-
-def _log_shares(counts: Sequence[Tensor]) -> Tensor:
-    rows = torch.stack(list(counts))
-    return (rows / rows.sum(1, keepdim=True)).log()
 
 
 def _known_entities(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> list[list[str]]:

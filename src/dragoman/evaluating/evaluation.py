@@ -97,13 +97,8 @@ class Evaluation:
         first, *others = evaluations
         shared = [name for name in first.scores if all(name in evaluation.scores for evaluation in others)]
         metrics = build_metrics(**{**first.measures, "metrics": shared})
-        return [
-            {
-                name: statistics(metric, evaluation.hypotheses, evaluation.test.references)
-                for name, metric in metrics.items()
-            }
-            for evaluation in evaluations
-        ]
+        lines = [(evaluation.hypotheses, evaluation.test.references) for evaluation in evaluations]
+        return [{name: statistics(metric, *sides) for name, metric in metrics.items()} for sides in lines]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -164,7 +159,12 @@ def evaluate(
     languages = [measures.get("language", UNKNOWN_LANGUAGE)]
     if isinstance(system, str | Path) and not (Path(system).is_dir() or hub_address(system)):
         test = test if isinstance(test, ReferenceSet) else read_references(test, references)
-        hypotheses, search = read_hypotheses(Path(system), test), "translations read from a file"
+        hypotheses, search = tuple(read_lines(Path(system))), "translations read from a file"
+        if len(hypotheses) != len(test):
+            raise DataError(
+                f"{system} has {len(hypotheses):,} lines but the test set {test.name} {len(test):,}; "
+                "it must have one translation for every line"
+            )
     else:
         translator = Translator.load(system, progress=progress) if isinstance(system, str | Path) else system
         if not isinstance(test, ReferenceSet):
@@ -212,17 +212,6 @@ def _warn_of_direction(translator: EvaluatedTranslator, test: ReferenceSet) -> N
     if isinstance(translator, PairScorer):
         pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
         warn_of_exchanged_sides(translator, pairs, test.name)
-
-
-def read_hypotheses(path: Path, test: ReferenceSet) -> tuple[str, ...]:
-    """Read one translation per line, for every line of the test set."""
-    lines = tuple(read_lines(path))
-    if len(lines) != len(test):
-        raise DataError(
-            f"{path} has {len(lines):,} lines but the test set {test.name} {len(test):,}; "
-            "it must have one translation for every line"
-        )
-    return lines
 
 
 def describe(options: SearchOptions) -> str:

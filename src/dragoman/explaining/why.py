@@ -120,7 +120,8 @@ def read_choice(
     else:
         forced = ForcedText.of(framing, tokenizers.source.encode(source), ids)
         instead = framing.labels(others)
-    step = _first_difference(forced.labels, instead)
+    pieces = enumerate([*zip_longest(forced.labels, instead), (0, 1)])
+    step = next(place for place, (written, alternate) in pieces if written != alternate)
     if ids == others:
         raise DataError(
             f"the model writes '{word}' and '{alternative}' with the same pieces, so there is nothing to compare"
@@ -149,7 +150,11 @@ def find_word(
     Words are compared in Unicode's normal form C. Messages call the text `called`.
     """
     places = tokenizer.offsets(text)
-    words = [_as_written(tokenizer, read, text, ids, places) for read in words_of(tokenizer, ids)]
+    words = list[Word]()
+    for read in words_of(tokenizer, ids):
+        is_unknown = ids[read.first] == tokenizer.unknown  # a symbol that does not spell the word
+        spelled = text[slice(*places[read.first])] if is_unknown else read.text
+        words.append(read._replace(text=unicodedata.normalize("NFC", spelled)))
     word = unicodedata.normalize("NFC", word)
     numbered = _NUMBERED.fullmatch(word)
     name, number = (numbered["word"], int(numbered["number"])) if numbered else (word, None)
@@ -166,19 +171,6 @@ def find_word(
     chosen = same[(number or 1) - 1]
     first, last = places[chosen.first][0], places[chosen.last - 1][1]
     return last - len(text[first:last].lstrip()), last
-
-
-def _as_written(
-    tokenizer: Tokenizer, word: Word, text: str, ids: Sequence[int], places: Sequence[tuple[int, int]]
-) -> Word:
-    """Return a word as the text spells it, in normal form C. A token for an unknown word doesn't spell it."""
-    unknown = ids[word.first] == tokenizer.unknown
-    spelled = text[slice(*places[word.first])] if unknown else word.text
-    return word._replace(text=unicodedata.normalize("NFC", spelled))
-
-
-def _first_difference(first: Sequence[int], second: Sequence[int]) -> int:
-    return next(place for place, (a, b) in enumerate([*zip_longest(first, second), (0, 1)]) if a != b)
 
 
 def find_contributions(

@@ -49,7 +49,9 @@ def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> 
         try:
             record = _JSON.decode(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(_complaint(path, number, line, error)) from None
+            if number == 1 and re.match(r'\s*\{\s*("[^"]*"\s*:\s*[\[{]?\s*)?$', line):
+                raise DataError(f"{path} is {ONE_OBJECT}") from None
+            raise DataError(f"{path}:{number} is not JSON: {error}") from None
         if _SURROGATE_ESCAPE.search(line):
             record = _without_surrogates(record, f"{path}:{number}", encoding_errors, repairs)
         yield number, by_language(record)
@@ -96,12 +98,6 @@ def _without_surrogates(record: Any, where: str, encoding_errors: EncodingErrors
         )
     repairs[SURROGATES] += count
     return json.loads(text)
-
-
-def _complaint(path: Path, number: int, line: str, error: Exception) -> str:
-    if number == 1 and re.match(r'\s*\{\s*("[^"]*"\s*:\s*[\[{]?\s*)?$', line):
-        return f"{path} is {ONE_OBJECT}"
-    return f"{path}:{number} is not JSON: {error}"
 
 
 class Json(Spliced):

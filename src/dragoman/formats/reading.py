@@ -59,11 +59,7 @@ class DocumentLimits(Settings):
 
 
 def _parts(content: bytes) -> Iterator[tuple[int, Iterable[bytes]]]:
-    """Yield the size of each file of XML in an archive, or of a file, and its content in pieces.
-
-    Raises:
-        BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error: the archive is damaged.
-    """
+    """Yield the size of each file of XML in an archive, or of a file, and its content in pieces."""
     if not content.startswith(ZIP):
         yield len(content), (content[begin : begin + _AT_ONCE] for begin in range(0, len(content), _AT_ONCE))
         return
