@@ -9,13 +9,27 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from sys import intern
 from typing import IO, NamedTuple
 
 import numpy as np
 
 from dragoman.progress import Progress
-from dragoman.text.alignment import EXCHANGED, LONGEST, ONE_LANGUAGE, AlignmentDetector, Misalignment, words_of
+from dragoman.text.alignment import (
+    CLEAR,
+    EXCHANGED,
+    LEARN_ROWS,
+    LONGEST,
+    ONE_LANGUAGE,
+    AlignmentDetector,
+    Misalignment,
+    WordEvidence,
+    Words,
+    learn_evidence,
+    words_of,
+)
 from dragoman.text.checks import (
     HEADER,
     LINE_BREAKS,
@@ -28,9 +42,9 @@ from dragoman.text.checks import (
     is_misread,
     repair,
 )
+from dragoman.text.detection import ColumnLanguage, Direction, Guess, best_guess, find_direction, lean
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import Longest, Tally
-from dragoman.text.side_languages import SideLanguages
 from dragoman.text.split import Keys, one_form, repeating, sentence_key, text_key, words_key
 
 ENTITIES = "HTML entities such as &amp;"
@@ -47,6 +61,11 @@ LINE_BITS = 40
 """Bits of a place that hold the number of a line in its file; the number of the file is in the bits above."""
 _ADVANCE_EVERY = 1000
 _JSON = json.JSONEncoder(ensure_ascii=False)
+
+CLEARLY = 3.0
+"""Nats by which both sides of a row must be likelier in each other's language, as py3langid says."""
+ENOUGH = 50
+"""Characters of a text that are enough to guess its language."""
 
 
 @dataclass
@@ -89,6 +108,46 @@ class WrittenSplit(NamedTuple):
     """The keys of its sources and targets."""
     origin: Callable[[int], str]
     """Maps a pair's index (from 0) to its place in the input."""
+
+
+class SideLanguages(NamedTuple):
+    """The words that are typical of each side, and the languages of both."""
+
+    words: WordEvidence
+    columns: tuple[ColumnLanguage, ColumnLanguage]
+    direction: Direction | None
+
+    def verdict(self, source: str, target: str, source_words: Words, target_words: Words) -> str | None:
+        """Return what looks wrong with the languages of a row, or None."""
+        verdict = self.words.verdict(source_words, target_words)
+        is_unclear = self.words.lean(source_words) - self.words.lean(target_words) < CLEAR
+        if verdict is None and self.direction and is_unclear:
+            leans = lean(source, self.direction), lean(target, self.direction)
+            verdict = EXCHANGED if leans[0] < 0 < leans[1] and leans[1] - leans[0] > CLEARLY else None
+        if verdict == EXCHANGED:
+            return verdict
+        sources, targets = self.columns
+        is_other = sources.lacks(source, source_words) or targets.lacks(target, target_words)
+        return OTHER_LANGUAGE if is_other else verdict
+
+
+def learn_side_languages(reading: Reading, checks: CheckSettings) -> SideLanguages:
+    """Learn from the first usable rows."""
+    rows: list[tuple[Words, Words]] = []
+    guesses: list[tuple[Guess, Guess]] = []
+    known: dict[tuple[Guess, Guess], tuple[Guess, Guess]] = {}
+    repaired = ([repair(side, Counter()) for side in (pair.source, pair.target)] for pair in reading)
+    for source, target in islice((sides for sides in repaired if not fault(sides[0], sides[1], checks)), LEARN_ROWS):
+        source_words, target_words = (tuple(map(intern, words_of(side)[:LONGEST])) for side in (source, target))
+        guess = best_guess(source[:ENOUGH]), best_guess(target[:ENOUGH])
+        rows.append((source_words, target_words))
+        guesses.append(known.setdefault(guess, guess))  # equal ones share memory, as interned words do
+    direction, exchanged = find_direction(reading.languages, guesses)
+    columns = ColumnLanguage(reading.languages[0]), ColumnLanguage(reading.languages[1])
+    for words, sides, is_exchanged in zip(rows, guesses, exchanged, strict=True):
+        for column, guess, text in zip(columns, sides, words, strict=True) if not is_exchanged else ():
+            column.learn(guess, text)
+    return SideLanguages(learn_evidence(rows, exchanged), columns, direction)
 
 
 class PairSet:

@@ -22,7 +22,15 @@ from dragoman.progress import Progress
 from dragoman.run_folder import split_of
 from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
 from dragoman.text.checks import DUPLICATE, MISREAD, PLACEHOLDER
-from dragoman.text.pair_set import EMPTY_SOURCES, EMPTY_TARGETS, ENTITIES, Observations, PairSet, WrittenSplit
+from dragoman.text.pair_set import (
+    EMPTY_SOURCES,
+    EMPTY_TARGETS,
+    ENTITIES,
+    Observations,
+    PairSet,
+    WrittenSplit,
+    learn_side_languages,
+)
 from dragoman.text.prepared import parts_of
 from dragoman.text.readers import Reading
 from dragoman.text.report import (
@@ -36,7 +44,6 @@ from dragoman.text.report import (
     read_report,
 )
 from dragoman.text.settings import PHRASEBOOK, DataSettings, lasting
-from dragoman.text.side_languages import learn_side_languages
 from dragoman.text.split import (
     DEV,
     TEST,
