@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,10 +170,8 @@ def _write(
 ) -> EncodedCorpus:
     """Write the folder of a corpus from parallel chunks of rows; with a progress, also align the pairs."""
     with new_folder(folder) as aside:
-        writers = {side: _SideWriter(aside, side, vocabulary) for side, vocabulary in vocabularies.items()}
         with ExitStack() as stack:
-            for writer in writers.values():
-                stack.enter_context(writer)
+            writers = {side: _SideWriter(aside, side, vocabulary, stack) for side, vocabulary in vocabularies.items()}
             for chunk in encoded:
                 for side, rows in chunk.items():
                     writers[side].write(rows)
@@ -194,23 +192,16 @@ def _write(
 
 
 class _SideWriter:
-    """A writer that appends rows of ids to the two files of one side."""
+    """A writer that appends rows of ids to the two files of one side, which a stack closes."""
 
-    def __init__(self, folder: Path, side: str, vocabulary: Tokenizer | Labels) -> None:
+    def __init__(self, folder: Path, side: str, vocabulary: Tokenizer | Labels, stack: ExitStack) -> None:
         self._side = side
         self._paths = folder / f"{side}.ids", folder / f"{side}.offsets"
-        self._ids, self._offsets = (open(path, "wb") for path in self._paths)  # noqa: SIM115 (__exit__ closes them)
+        self._ids, self._offsets = (stack.enter_context(path.open("wb")) for path in self._paths)
         self._offsets.write(np.zeros(1, OFFSET).tobytes())
         self._vocabulary = vocabulary
         self._dtype: Literal["<u2", "<i4"] = _dtype(vocabulary)
         self.tokens = self.rows = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ids.close()
-        self._offsets.close()
 
     def write(self, rows: IdRows) -> None:
         lengths = np.fromiter(map(len, rows), OFFSET, len(rows))

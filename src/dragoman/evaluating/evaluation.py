@@ -170,7 +170,11 @@ def evaluate(
         if not isinstance(test, ReferenceSet):
             known = Naming(expected=translator.languages) if translator is system else naming_for(str(system))
             test = read_references(test, references, known)
-        _warn_of_direction(translator, test)
+        # by its names, which may be wrong, and by its text
+        warn_of_other_languages((test.source_language, test.language), translator.languages, test.name)
+        if isinstance(translator, PairScorer):
+            pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
+            warn_of_exchanged_sides(translator, pairs, test.name)
         options = (options or translator.options).but(**settings)
         translations = translator.translate(test.sources, options, as_progress(progress))
         hypotheses = tuple(translation.text for translation in translations)
@@ -203,15 +207,6 @@ def _warn_if_small(test: ReferenceSet, scores: Mapping[str, Score]) -> None:
         log.warning(
             "%s has %s, too few to judge by%s", test.name, "1 line" if len(test) == 1 else f"{len(test):,} lines", width
         )
-
-
-def _warn_of_direction(translator: EvaluatedTranslator, test: ReferenceSet) -> None:
-    """Warn if the test set, by its names or by its text, has another direction than the model. Names may be wrong."""
-    source, target = translator.languages
-    warn_of_other_languages((test.source_language, test.language), (source, target), test.name)
-    if isinstance(translator, PairScorer):
-        pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
-        warn_of_exchanged_sides(translator, pairs, test.name)
 
 
 def describe(options: SearchOptions) -> str:

@@ -7,6 +7,7 @@ cosine. Words are looked up as the tokenizer writes them inside a text; nothing 
 import difflib
 import math
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -190,10 +191,9 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
 
 def _is_text(spelled: bytes) -> bool:
     """Return True if bytes are whole characters; pieces of `byte_bpe` may be a part of one."""
-    try:
+    with suppress(UnicodeDecodeError):
         return bool(spelled.decode())
-    except UnicodeDecodeError:
-        return False
+    return False
 
 
 class Question(NamedTuple):

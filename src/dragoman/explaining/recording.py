@@ -273,11 +273,8 @@ class Recorder:
         sources = words_of(self.tokenizers.source, forced.source or ())
         read, written = (words_of(self.tokenizers.target, ids) for ids in (forced.target, forced.labels))
         candidates = torch.tensor([[candidate.id for candidate in step.candidates] for step in part.steps])
-        return replace(
-            part,
-            alignment=self._align(part, sources, written),
-            contributions=find_contributions(self.model, forced, sources, read, candidates),
-        )
+        contributions = find_contributions(self.model, forced, sources, read, candidates)
+        return replace(part, alignment=self._align(part, sources, written), contributions=contributions)
 
     @cached_property
     def _alignment(self) -> AlignmentChoice | None:

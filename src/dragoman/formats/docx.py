@@ -76,8 +76,11 @@ class Docx(Document):
         roots += [tree.getroot() for tree in self._notes.values()]
         numbers = {paragraph: at for at, paragraph in enumerate((p for root in roots for p in root.iter(f"{_W}p")), 1)}
         styles = {style.get(f"{_W}styleId"): style for root in roots for style in root.iter(f"{_W}style")}
-        hidden = (run for paragraph in numbers for run in _hidden(paragraph, styles))
-        stays = {run: "it is hidden" * has_words(_words(run)) for run in hidden}
+        stays = dict[Any, str]()
+        for paragraph in numbers:
+            runs = {run: _is_hidden(run, styles) for run in _runs(paragraph) if _words(run).strip()}
+            hidden = [run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())]
+            stays |= {run: "it is hidden" * has_words(_words(run)) for run in hidden}
         stays |= chain.from_iterable(map(_fixed, roots))
         above = (next(node.iterancestors(f"{_W}p"), None) for node in stays)
         reported = dict.fromkeys(zip(above, stays.values(), strict=True))
@@ -107,12 +110,6 @@ class Docx(Document):
 
 def _words(run: Any) -> str:
     return "".join(text.text or "" for text in run.findall(f"{_W}t"))
-
-
-def _hidden(element: Any, styles: Mapping[str, Any]) -> set[Any]:
-    """Return the runs of a paragraph with hidden words, if it has others."""
-    runs = {run: _is_hidden(run, styles) for run in _runs(element) if _words(run).strip()}
-    return {run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())}
 
 
 def _is_hidden(element: Any, styles: Mapping[str, Any], depth: int = 20) -> bool:

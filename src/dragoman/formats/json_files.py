@@ -147,11 +147,9 @@ def _text(written: str) -> str:
 
 
 def _comments(keys: Set[str]) -> set[str]:
-    """Return the keys that describe others: those of ARB below `@name`, and those next to each `message` of a Chrome
-    extension; none of JSON-LD, whose `@type` and the like are values.
-    """
+    """Return the keys that describe others: of ARB below `@name`, of a Chrome extension next to each `message`."""
     if not {"@context", "@id", "@type"}.isdisjoint(key.rpartition(".")[2] for key in keys):
-        return set()
+        return set()  # JSON-LD, whose `@type` and the like are values
     is_chrome = all(f"{key.partition('.')[0]}.message" in keys for key in keys)
     siblings = r"|[^.]*\.(?:description|placeholders)(?:\..*)?" if is_chrome else ""
     return {key for key in keys if re.fullmatch(rf"(?:.*\.)?@.*{siblings}", key, re.DOTALL)}

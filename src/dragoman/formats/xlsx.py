@@ -221,7 +221,13 @@ class Workbook(Document):
             _fill(cell, texts[cell.text])
         parts = {cell.part for cell in changed}
         if changed and _WORKBOOK in self._trees:
-            _recalculate(self._trees[_WORKBOOK].getroot())
+            workbook = self._trees[_WORKBOOK].getroot()
+            settings = workbook.find("{*}calcPr")
+            if settings is None:
+                settings = workbook.makeelement(workbook.tag.removesuffix("workbook") + "calcPr")
+                before = ("{*}sheets", "{*}functionGroups", "{*}externalReferences", "{*}definedNames")
+                workbook.insert(max((*map(workbook.index, workbook.iterchildren(*before)), -1)) + 1, settings)
+            settings.set("fullCalcOnLoad", "1")  # computes all formulas again, because their results show old texts
             parts.add(_WORKBOOK)
         written = BytesIO()
         with ZipFile(written, "w") as archive:
@@ -265,16 +271,6 @@ def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -
             if not (number.isdecimal() and len(number) < 10 and int(number) < len(shared)):
                 raise DataError(f"{path} is damaged: its cell {element.get('r')} has a text that is not in the file")
             yield SheetCell(element, *shared[int(number)], part, name)
-
-
-def _recalculate(workbook: Any) -> None:
-    """Make programs compute all formulas when they open the workbook, because their results show old texts."""
-    settings = workbook.find("{*}calcPr")
-    if settings is None:
-        settings = workbook.makeelement(workbook.tag.removesuffix("workbook") + "calcPr")
-        before = ("{*}sheets", "{*}functionGroups", "{*}externalReferences", "{*}definedNames")
-        workbook.insert(max((*map(workbook.index, workbook.iterchildren(*before)), -1)) + 1, settings)
-    settings.set("fullCalcOnLoad", "1")
 
 
 def _fill(cell: SheetCell, translation: str) -> None:

@@ -71,7 +71,11 @@ def open_words(path: Path, settings: DataSettings) -> Source:
         )
     columns = _columns_of(file)
     names = CONLL_U[: columns.width] if columns.universal else [str(number + 1) for number in range(columns.width)]
-    word, label = _positions(path, names, settings)
+    default = ("form", "upos") if "form" in names else (names[0], names[-1])
+    word = position_of(settings.text_column or default[0], names, str(path))
+    label = position_of(settings.label_column or default[1], names, str(path))
+    if word == label:
+        raise DataError(f"{path}: the word and the label are the same column, {word + 1}; give data.label_column")
     kind = "CoNLL-U" if columns.universal else f"{columns.width} CoNLL columns"
     reason = f"{kind}; the word is column {names[word]!r} and the label {names[label]!r}"
     return Source(str(path), reason, partial(_sentences, file, columns, (word, label), settings.label_depth))
@@ -121,15 +125,6 @@ def _columns_of(file: TextFile) -> ConllColumns:
 
 def _is_remark(line: str) -> bool:
     return line.startswith("# ") or line.strip() == "#"
-
-
-def _positions(path: Path, names: Sequence[str], settings: DataSettings) -> tuple[int, int]:
-    default = ("form", "upos") if "form" in names else (names[0], names[-1])
-    chosen = settings.text_column, settings.label_column
-    word, label = (position_of(name or known, names, str(path)) for name, known in zip(chosen, default, strict=True))
-    if word == label:
-        raise DataError(f"{path}: the word and the label are the same column, {word + 1}; give data.label_column")
-    return word, label
 
 
 def _sentences(

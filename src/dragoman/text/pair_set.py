@@ -1,7 +1,7 @@
 """Pairs of an input on the disk: a file of lines, a record of keys for each pair, and what was observed in reading.
 
 The keys are in a file too, so that memory does not grow with the text. From them follow the duplicates, the split and
-its leaks.
+its leaks. `SideLanguages` are learned from the first rows, and show rows that have other languages.
 """
 
 import json

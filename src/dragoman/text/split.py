@@ -182,15 +182,11 @@ def repeating(keys: Keys, others: Keys, words: Keys, lengths: np.ndarray, other_
             different = rows[np.unique(others[rows], return_index=True)[1]]
             if len(different) >= MANY and lengths[rows[0]]:
                 far_longer = np.median(other_lengths[rows]) >= FAR_LONGER * usual * max(SHORT, lengths[rows[0]])
-                is_placeholder[rows] = far_longer or _are_unlike(_bits(words[different]), random)
+                mean, count = _bits(words[different]).mean(axis=0), len(different)
+                common, bits = (mean * (count * mean - 1)).sum() / (count - 1), mean.sum()
+                are_unlike = bits >= WORDY and common < min(bits / 2, LIKENESS * random * bits**2)
+                is_placeholder[rows] = far_longer or are_unlike
     return is_placeholder
-
-
-def _are_unlike(texts: np.ndarray, random: float) -> bool:
-    """Return True if texts share less than half of their bits, and hardly more than `random` ones."""
-    mean = texts.mean(axis=0)
-    common, bits = (mean * (len(texts) * mean - 1)).sum() / (len(texts) - 1), mean.sum()
-    return bits >= WORDY and common < min(bits / 2, LIKENESS * random * bits**2)
 
 
 def _bits(keys: Keys) -> np.ndarray:
