@@ -256,9 +256,7 @@ class Batches:
         return BatchSize(int(source.sum()), int(target.sum()), longest, torch.from_numpy(pairs))
 
     def _in_epoch(self, epoch: int, pairs: Indices) -> Indices:
-        """Return the pairs that belong to an epoch: all that are not in the pool, and evenly spaced ones of the pool,
-        which shift by one every epoch, so that every pair is used eventually.
-        """
+        """Return the pairs of an epoch: all outside the pool, and evenly spaced ones of it, which shift every epoch."""
         pool = self.corpus.facts.pool
         if pool is None:
             return pairs
@@ -309,6 +307,7 @@ class LabelledBatches:
 
     def __init__(self, order: Batches) -> None:
         self.order, self.corpus, self.framing = order, order.corpus, order.framing
+        self._labels_words = order.corpus.labelled == "words"
 
     @cached_property
     def tokens(self) -> int:
@@ -321,10 +320,8 @@ class LabelledBatches:
 
     def size_of(self, rows: Indices) -> BatchSize:
         """Return the sizes of `batch(rows)`."""
-        size = self.order.size_of(rows)
-        return replace(
-            size, target_tokens=int(np.count_nonzero(self._targets(rows))) if self._labels_words else len(rows)
-        )
+        labels = int(np.count_nonzero(self._targets(rows))) if self._labels_words else len(rows)
+        return replace(self.order.size_of(rows), target_tokens=labels)
 
     def batch(self, rows: Indices) -> LabelledBatch:
         """Return the batch of some rows, with their labels."""
@@ -340,10 +337,6 @@ class LabelledBatches:
             labels=torch.from_numpy(targets),
             pairs=torch.from_numpy(rows),
         )
-
-    @property
-    def _labels_words(self) -> bool:
-        return self.corpus.labelled == "words"
 
     def _targets(self, rows: Indices) -> Indices:
         return gather(self.corpus.target, rows)[0]

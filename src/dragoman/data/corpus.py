@@ -112,13 +112,7 @@ class PackedIds:
 class EncodedCorpus:
     """An encoded corpus, memory-mapped, so that only the ids in use are read from the disk.
 
-    Attributes:
-        windows: True if rows are windows of running text (see `encode_text`) rather than sentences.
-        identity: SHA-256 that is equal for equal ids in equal rows.
-        labelled: the labelled units, if the targets are labels (see `encode_labelled`).
-        source: None in a corpus for a decoder-only model.
-        target: rows without ids if there are only sources.
-        links: for every target id, the position of its source id, from 1, or 0; None without links.
+    Its attributes are described at `Facts`. `target` has rows without ids if there are only sources.
     """
 
     def __init__(self, folder: Path, facts: Facts) -> None:

@@ -170,9 +170,7 @@ def draw_figure(
 
 def _fonts_for(letters: set[str]) -> tuple[list[str], set[str]]:
     """Return the default font followed by fonts of this machine that have its missing letters, and the letters that
-    no font has.
-
-    For such a letter, matplotlib would draw a sign of the script, which looks like another letter.
+    no font has, for which matplotlib would draw a sign that looks like another letter.
     """
     from matplotlib import font_manager
 

@@ -187,7 +187,11 @@ def evaluate(
     if measures["language"] != named:
         log.info("%s: BLEU splits words as in %s, by the script of the references", test.name, measures["language"])
     scores = score(hypotheses, test.references, samples=samples, **measures)
-    _warn_if_small(test, scores)
+    widest, size = max((score.high or 0) - (score.low or 0) for score in scores.values()), f"{len(test):,} lines"
+    if len(test) == 1:
+        log.warning("%s has 1 line, too few to judge by", test.name)
+    elif widest > WIDEST:
+        log.warning("%s has %s, too few to judge by: an interval is %.0f points wide", test.name, size, widest)
     return Evaluation(
         system=name or (str(system) if isinstance(system, str | Path) else type(system).__name__),
         test=test,
@@ -197,16 +201,6 @@ def evaluate(
         measures=measures,
         flags=flags,
     )
-
-
-def _warn_if_small(test: ReferenceSet, scores: Mapping[str, Score]) -> None:
-    """Warn if the test set is so small that its scores say little."""
-    widest = max((score.high or 0) - (score.low or 0) for score in scores.values())
-    if len(test) == 1 or widest > WIDEST:
-        width = "" if len(test) == 1 else f": an interval is {widest:.0f} points wide"
-        log.warning(
-            "%s has %s, too few to judge by%s", test.name, "1 line" if len(test) == 1 else f"{len(test):,} lines", width
-        )
 
 
 def describe(options: SearchOptions) -> str:

@@ -194,10 +194,8 @@ def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Nami
 
 
 def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False) -> ReferenceSet:
-    """Collect rows of a source and its references.
-
-    An empty cell is a missing reference, unless `keep_empty`: the only reference of a pair may be empty, and the
-    `sacrebleu` command counts it as a reference without words.
+    """Collect rows of a source and its references. An empty cell is a missing reference, unless `keep_empty`: the only
+    reference of a pair may be empty, and the `sacrebleu` command counts it as one without words.
     """
     sources, references = [], []
     for number, (source, *row) in enumerate(rows, start=1):

@@ -160,27 +160,11 @@ def compare_outputs(
 
 def compare_counts(groups: Sequence[Sequence[LineStatistics]], names: tuple[str, str], samples: int) -> Comparison:
     """Compare two systems by the statistics of one metric; each has one run or one for each seed."""
-    first, second = groups
-    if len(first) == len(second) == 1:
-        return _compare_runs(first[0], second[0], names, samples)
-    check_seeds((len(first), len(second)), names)
-    return _compare_seeds(groups, names)
-
-
-def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
-    """Check that both systems have several seeds.
-
-    Raises:
-        ConfigError: one of the systems has fewer than two seeds.
-    """
-    if min(seeds) < 2:
-        raise ConfigError(
-            f"the spread of seeds needs two runs of each system, but {names[0]} has {seeds[0]} and {names[1]} "
-            f"{seeds[1]}"
-        )
-
-
-def _compare_runs(first: LineStatistics, second: LineStatistics, names: tuple[str, str], samples: int) -> Comparison:
+    counts = len(groups[0]), len(groups[1])
+    if counts != (1, 1):
+        check_seeds(counts, names)
+        return _compare_seeds(groups, names)
+    (first,), (second,) = groups
     score, second_score = (summary(statistics, samples=0) for statistics in (first, second))
     low, high = interval(first.resampled() - second.resampled())
     return Comparison(
@@ -195,6 +179,19 @@ def _compare_runs(first: LineStatistics, second: LineStatistics, names: tuple[st
         samples=samples,
         signature=first.signature(bs=SAMPLES, ar=samples, seed=SEED),
     )
+
+
+def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
+    """Check that both systems have several seeds.
+
+    Raises:
+        ConfigError: one of the systems has fewer than two seeds.
+    """
+    if min(seeds) < 2:
+        raise ConfigError(
+            f"the spread of seeds needs two runs of each system, but {names[0]} has {seeds[0]} and {names[1]} "
+            f"{seeds[1]}"
+        )
 
 
 def randomisation_p_value(first: LineStatistics, second: LineStatistics, trials: int) -> float:

@@ -104,7 +104,7 @@ def read_document(
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
-    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{format.module or name}")
+    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{format.module or format.name}")
     with suppress(
         BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error
     ):  # the reader reports what is wrong

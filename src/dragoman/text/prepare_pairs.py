@@ -96,7 +96,30 @@ class PairText:
         for name, reading in self._inputs.items():
             chosen = "; ".join(f"{choice}: {reason}" for choice, reason in reading.reasons.items())
             log.info("%s: %s", name, chosen)
-        return self._copied(folder) or self._prepared(folder)
+        if report := self._copied(folder):
+            return report
+        checks, train = self._settings.checks, self._inputs["train"]
+        side_languages = learn_side_languages(train, checks)
+        sets = {
+            name: PairSet(reading, split_of(folder, name), checks, side_languages, keep_all=True)
+            for name, reading in self._inputs.items()
+        }
+        sets["train"] = PairSet(
+            train, folder / "whole.jsonl", checks, side_languages, keep_all=False, exchanged=self._settings.exchanged
+        )
+        for pairs in sets.values():
+            pairs.fill(self._progress)
+        read = {name: hashes(pairs.reading) for name, pairs in sets.items()}
+
+        def write(numbers: np.ndarray, names: Sequence[str]) -> dict[str, str]:
+            deal_out(sets["train"].path, numbers, names, folder)
+            remove(sets["train"].path)
+            return {name: sha256(split_of(folder, name)) for name in names}
+
+        report = split_pairs(self._settings, sets, read, write)
+        for pairs in sets.values():
+            remove(pairs.keys_path)
+        return report
 
     def _copied(self, folder: Path) -> DataReport | None:
         """Copy text that is prepared data, if its splits are unchanged and all wanted, by the same rules."""
@@ -133,30 +156,6 @@ class PairText:
                 },
             }
         )
-
-    def _prepared(self, folder: Path) -> DataReport:
-        checks, train = self._settings.checks, self._inputs["train"]
-        side_languages = learn_side_languages(train, checks)
-        sets = {
-            name: PairSet(reading, split_of(folder, name), checks, side_languages, keep_all=True)
-            for name, reading in self._inputs.items()
-        }
-        sets["train"] = PairSet(
-            train, folder / "whole.jsonl", checks, side_languages, keep_all=False, exchanged=self._settings.exchanged
-        )
-        for pairs in sets.values():
-            pairs.fill(self._progress)
-        read = {name: hashes(pairs.reading) for name, pairs in sets.items()}
-
-        def write(numbers: np.ndarray, names: Sequence[str]) -> dict[str, str]:
-            deal_out(sets["train"].path, numbers, names, folder)
-            remove(sets["train"].path)
-            return {name: sha256(split_of(folder, name)) for name in names}
-
-        report = split_pairs(self._settings, sets, read, write)
-        for pairs in sets.values():
-            remove(pairs.keys_path)
-        return report
 
 
 def split_pairs(

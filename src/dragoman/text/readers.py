@@ -103,7 +103,13 @@ def open_pairs(
         return _open_table(open_hub(address), options.naming, address)
     path = Path(address)
     if is_prefix(path):
-        return _open_prefix(path, options)
+        named = {without_packing(file).name.removeprefix(f"{path.name}."): file for file in beginning_with(path)}
+        if pair := _open_among(named, f"named {path.name}.*", options):
+            return pair
+        raise DataError(
+            f"{path} does not exist, and of the files named {path.name}.* ({', '.join(named)}) no two are a pair; "
+            "give two files, or one table"
+        )
     if not path.exists():
         raise missing(path)
     return _open_archive(path, options) if texts_in(path) else _open_file(path, options)
@@ -152,17 +158,6 @@ def _joined(address: Address, files: Sequence[Address], options: _Options) -> Re
         reasons={**first.reasons, "format": f"{first.reasons['format']}; the first of {len(readings)} files"},
         pairs=lambda repairs: chain.from_iterable(reading.pairs(repairs) for reading in readings),
         repairs=Counter(),
-    )
-
-
-def _open_prefix(path: Path, options: _Options) -> Reading:
-    """Open two files named for languages, or the only table whose name begins so."""
-    files = {without_packing(file).name.removeprefix(f"{path.name}."): file for file in beginning_with(path)}
-    if pair := _open_among(files, f"named {path.name}.*", options):
-        return pair
-    raise DataError(
-        f"{path} does not exist, and of the files named {path.name}.* ({', '.join(files)}) no two are a pair; "
-        "give two files, or one table"
     )
 
 
