@@ -22,7 +22,7 @@ def test_the_docs_list_the_formats_of_the_table() -> None:
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 def test_a_format_has_what_reads_it(format: FileFormat) -> None:
-    module = import_module(f"dragoman.formats.{format.module}")
+    module = import_module(f"dragoman.formats.{format.module or format.name}")
     assert hasattr(module, "read") == bool(format.document) or format.module == "delimited"
     assert bool(format.data_title) == (format.name in get_args(Format))
     assert hasattr(module, "rows") or not format.data_suffixes or format.module == "delimited"

@@ -40,13 +40,12 @@ from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import shards_of, split_of
 from dragoman.text.columns import Naming
 from dragoman.text.inputs import addresses_of
-from dragoman.text.pair_set import KEYS, LINE_BITS, Observations, PairSet
+from dragoman.text.pair_set import KEYS, LINE_BITS, Observations, PairSet, SideLanguages, learn_side_languages
 from dragoman.text.prepare import announce
 from dragoman.text.prepare_pairs import deal_out, hashes, split_pairs
 from dragoman.text.readers import Pair, Reading, open_pairs
 from dragoman.text.report import REPORT, DataReport
 from dragoman.text.settings import DataSettings
-from dragoman.text.side_languages import SideLanguages, learn_side_languages
 
 
 def prepare_shards(

@@ -61,7 +61,10 @@ class Direction:
         """Return the probability that a token is aligned to each token of the other side, and to none: the E-step
         (Brown et al. 1993, eq. 17). Over both, the probabilities of a token sum to one.
         """
-        prior = (1 - NO_SOURCE) * _position_prior(indices.shape[1], indices.shape[2], self.axis - 1)
+        # the prior of Dyer et al. (2013, eq. 2) for sentences of these lengths
+        target, source = ((np.arange(length) + 0.5) / length for length in indices.shape[1:])
+        near = np.exp(-TENSION * np.abs(target[:, None] - source))
+        prior = (1 - NO_SOURCE) * (near / near.sum(self.axis - 1, keepdims=True))
         cells = self.pair_probabilities[indices] * prior
         empty = self.empty_probabilities[tokens] * NO_SOURCE
         sums = cells.sum(self.axis) + empty
@@ -180,10 +183,3 @@ def _positions(rows: PackedIds, pairs: Int64[np.ndarray, "B"], length: int) -> I
 
 def _token_pairs(block: PairBlock, target_vocabulary: int) -> Int64[np.ndarray, "B T S"]:
     return block.source[:, None, :] * target_vocabulary + block.target[:, :, None]
-
-
-def _position_prior(written: int, read: int, axis: int) -> Float64[np.ndarray, "T S"]:
-    """Return the prior of Dyer et al. (2013, eq. 2) for sentences of these lengths; it sums to one along an axis."""
-    target, source = ((np.arange(length) + 0.5) / length for length in (written, read))
-    near = np.exp(-TENSION * np.abs(target[:, None] - source))
-    return near / near.sum(axis, keepdims=True)

@@ -161,11 +161,8 @@ class Batches:
         seed: int | None = None,
         framing: Framing = DEFAULT_FRAMING,
     ) -> None:
-        self.corpus = corpus
-        self.framing = framing
-        self.batch_tokens = batch_tokens
-        self.sentence_tokens = sentence_tokens
-        self.seed = seed
+        self.corpus, self.framing, self.seed = corpus, framing, seed
+        self.batch_tokens, self.sentence_tokens = batch_tokens, sentence_tokens
         self._kept = self.tokens = 0
         in_epoch = 0
         for first in range(0, len(corpus), _WINDOW):
@@ -209,7 +206,10 @@ class Batches:
         pairs = self._short_enough(self._in_epoch(epoch, pairs[pairs < len(self.corpus)]))
         rng = None if self.seed is None else _rng(self.seed, epoch, number)
         source, target = self._tokens(pairs)
-        order = _by_length(np.maximum(source, target), rng)
+        longer = np.maximum(source, target)
+        if rng is not None:
+            longer = longer * (1 + _JITTER * ((rng.random_raw(len(longer)) >> 11) * 2.0**-53))
+        order = np.argsort(longer, kind="stable")
         cuts = self._cut(source[order], target[order])
         batches = [pairs[order[first:last]] for first, last in pairwise(cuts)]
         return batches if rng is None else [batches[i] for i in _shuffled(np.arange(len(batches)), rng)]
@@ -235,6 +235,10 @@ class Batches:
         ends = np.cumsum(lengths)
         around = framing.source_before, framing.source_after
         source, source_lengths = gather(sources, indices, *around) if sources else (None, None)
+        links = None
+        if all_links is not None:
+            positions, _ = gather(all_links, indices, before=(0,))  # the start symbol is unaligned
+            links = torch.from_numpy(np.where(positions > 0, positions - 1 + len(framing.source_before), -1))
         return Batch(
             source=None if source is None else torch.from_numpy(source),
             source_lengths=None if source_lengths is None else torch.from_numpy(source_lengths),
@@ -242,13 +246,8 @@ class Batches:
             labels=torch.from_numpy(np.delete(target, ends - lengths)),
             target_lengths=torch.from_numpy(lengths - 1),
             pairs=torch.from_numpy(pairs),
-            links=None if all_links is None else torch.from_numpy(self._links(all_links, indices)),
+            links=links,
         )
-
-    def _links(self, links: PackedIds, indices: Indices) -> NDArray[np.int64]:
-        """Return `Batch.links` of some rows; the start symbol is unaligned."""
-        positions, _ = gather(links, indices, before=(0,))
-        return np.where(positions > 0, positions - 1 + len(self.framing.source_before), -1)
 
     def size_of(self, pairs: Indices) -> BatchSize:
         """Return the sizes of `batch(pairs)` without reading ids."""
@@ -257,9 +256,7 @@ class Batches:
         return BatchSize(int(source.sum()), int(target.sum()), longest, torch.from_numpy(pairs))
 
     def _in_epoch(self, epoch: int, pairs: Indices) -> Indices:
-        """Return the pairs that belong to an epoch: all that are not in the pool, and evenly spaced ones of the pool,
-        which shift by one every epoch, so that every pair is used eventually.
-        """
+        """Return the pairs of an epoch: all outside the pool, and evenly spaced ones of it, which shift every epoch."""
         pool = self.corpus.facts.pool
         if pool is None:
             return pairs
@@ -310,6 +307,7 @@ class LabelledBatches:
 
     def __init__(self, order: Batches) -> None:
         self.order, self.corpus, self.framing = order, order.corpus, order.framing
+        self._labels_words = order.corpus.labelled == "words"
 
     @cached_property
     def tokens(self) -> int:
@@ -322,10 +320,8 @@ class LabelledBatches:
 
     def size_of(self, rows: Indices) -> BatchSize:
         """Return the sizes of `batch(rows)`."""
-        size = self.order.size_of(rows)
-        return replace(
-            size, target_tokens=int(np.count_nonzero(self._targets(rows))) if self._labels_words else len(rows)
-        )
+        labels = int(np.count_nonzero(self._targets(rows))) if self._labels_words else len(rows)
+        return replace(self.order.size_of(rows), target_tokens=labels)
 
     def batch(self, rows: Indices) -> LabelledBatch:
         """Return the batch of some rows, with their labels."""
@@ -341,10 +337,6 @@ class LabelledBatches:
             labels=torch.from_numpy(targets),
             pairs=torch.from_numpy(rows),
         )
-
-    @property
-    def _labels_words(self) -> bool:
-        return self.corpus.labelled == "words"
 
     def _targets(self, rows: Indices) -> Indices:
         return gather(self.corpus.target, rows)[0]
@@ -406,14 +398,6 @@ def _rng(seed: int, epoch: int, stream: int) -> np.random.Philox:
 def _shuffled(numbers: Indices, rng: np.random.Philox) -> Indices:
     """Return the numbers sorted by raw random bits, because numpy may change its shuffling between versions."""
     return numbers[np.argsort(rng.random_raw(len(numbers)), kind="stable")]
-
-
-def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indices:
-    """Return the indices that sort by length with a little random noise."""
-    if rng is None:
-        return np.argsort(longer, kind="stable")
-    share = (rng.random_raw(len(longer)) >> 11) * 2.0**-53
-    return np.argsort(longer * (1 + _JITTER * share), kind="stable")
 
 
 def gather(

@@ -112,22 +112,16 @@ class PackedIds:
 class EncodedCorpus:
     """An encoded corpus, memory-mapped, so that only the ids in use are read from the disk.
 
-    Attributes:
-        windows: True if rows are windows of running text (see `encode_text`) rather than sentences.
-        identity: SHA-256 that is equal for equal ids in equal rows.
-        labelled: the labelled units, if the targets are labels (see `encode_labelled`).
-        source: None in a corpus for a decoder-only model.
-        target: rows without ids if there are only sources.
-        links: for every target id, the position of its source id, from 1, or 0; None without links.
+    Its attributes are described at `Facts`. `target` has rows without ids if there are only sources.
     """
 
     def __init__(self, folder: Path, facts: Facts) -> None:
-        self.folder = folder
-        self.facts = facts
+        self.folder, self.facts, self.identity = folder, facts, facts.identity
         self.windows, self.labelled = facts.windows, facts.labelled
-        self.identity = facts.identity
         self.source = _open_rows(folder, "source", facts.source, facts.rows) if facts.source else None
-        self.target = _open_rows(folder, "target", facts.target, facts.rows) if facts.target else _no_ids(facts.rows)
+        self.target = PackedIds(np.empty(0, np.uint16), np.zeros(facts.rows + 1, np.int64))
+        if facts.target:
+            self.target = _open_rows(folder, "target", facts.target, facts.rows)
         self.links = None
         if facts.links_sha256 is not None:
             self.links = PackedIds(_map(folder / LINKS, LINK, len(self.target.ids)), self.target.offsets)
@@ -144,17 +138,13 @@ class EncodedCorpus:
         Raises:
             DataError: ids or rows have changed since they were written.
         """
+        written = {LINKS: self.facts.links_sha256}
         for side, facts in (("source", self.facts.source), ("target", self.facts.target)):
-            if facts is None:
-                continue
-            for kind, written in (("ids", facts.ids_sha256), ("offsets", facts.offsets_sha256)):
-                self._compare(f"{side}.{kind}", written)
-        if self.facts.links_sha256 is not None:
-            self._compare(LINKS, self.facts.links_sha256)
-
-    def _compare(self, name: str, written: str) -> None:
-        if sha256(path := self.folder / name) != written:
-            raise DataError(f"{path} is damaged; delete {self.folder} and encode the corpus again")
+            if facts is not None:
+                written |= {f"{side}.ids": facts.ids_sha256, f"{side}.offsets": facts.offsets_sha256}
+        for name, expected in written.items():
+            if expected is not None and sha256(path := self.folder / name) != expected:
+                raise DataError(f"{path} is damaged; delete {self.folder} and encode the corpus again")
 
     def __len__(self) -> int:
         return self.facts.rows
@@ -181,10 +171,6 @@ def _open_rows(folder: Path, side: str, facts: Side, rows: int) -> PackedIds:
     if offsets[0] != 0 or offsets[-1] != facts.tokens:
         raise DataError(f"{folder / side}.offsets does not belong to {side}.ids; encode the corpus again")
     return PackedIds(ids, offsets)
-
-
-def _no_ids(rows: int) -> PackedIds:
-    return PackedIds(np.empty(0, np.uint16), np.zeros(rows + 1, np.int64))
 
 
 def _map(path: Path, dtype: np.dtype, count: int) -> NDArray:

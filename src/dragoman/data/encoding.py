@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,10 +170,8 @@ def _write(
 ) -> EncodedCorpus:
     """Write the folder of a corpus from parallel chunks of rows; with a progress, also align the pairs."""
     with new_folder(folder) as aside:
-        writers = {side: _SideWriter(aside, side, vocabulary) for side, vocabulary in vocabularies.items()}
         with ExitStack() as stack:
-            for writer in writers.values():
-                stack.enter_context(writer)
+            writers = {side: _SideWriter(aside, side, vocabulary, stack) for side, vocabulary in vocabularies.items()}
             for chunk in encoded:
                 for side, rows in chunk.items():
                     writers[side].write(rows)
@@ -183,38 +181,27 @@ def _write(
             format=FORMAT, rows=count, windows=windows, labelled=labelled, source=source, pool=pool, target=target
         )
         if link_with is not None:
-            _write_links(EncodedCorpus(aside, facts), link_with)
+            corpus = EncodedCorpus(aside, facts)
+            assert corpus.source is not None and source is not None and target is not None, "pairs are linked"
+            sizes = source.vocabulary_size, target.vocabulary_size
+            links = link(corpus.source, corpus.target, sizes, link_with)
+            write_file(aside / LINKS, links.astype(LINK).tobytes())
             facts = facts.but(links_sha256=sha256(aside / LINKS))
         write_json(aside / "corpus.json", facts.model_dump(mode="json"))
     return EncodedCorpus.open(folder)
 
 
-def _write_links(corpus: EncodedCorpus, progress: Progress) -> None:
-    """Align the pairs of a corpus and write the links."""
-    source, target = corpus.facts.source, corpus.facts.target
-    assert corpus.source is not None and source is not None and target is not None, "pairs are linked"
-    links = link(corpus.source, corpus.target, (source.vocabulary_size, target.vocabulary_size), progress)
-    write_file(corpus.folder / LINKS, links.astype(LINK).tobytes())
-
-
 class _SideWriter:
-    """A writer that appends rows of ids to the two files of one side."""
+    """A writer that appends rows of ids to the two files of one side, which a stack closes."""
 
-    def __init__(self, folder: Path, side: str, vocabulary: Tokenizer | Labels) -> None:
+    def __init__(self, folder: Path, side: str, vocabulary: Tokenizer | Labels, stack: ExitStack) -> None:
         self._side = side
         self._paths = folder / f"{side}.ids", folder / f"{side}.offsets"
-        self._ids, self._offsets = (open(path, "wb") for path in self._paths)  # noqa: SIM115 (__exit__ closes them)
+        self._ids, self._offsets = (stack.enter_context(path.open("wb")) for path in self._paths)
         self._offsets.write(np.zeros(1, OFFSET).tobytes())
         self._vocabulary = vocabulary
         self._dtype: Literal["<u2", "<i4"] = _dtype(vocabulary)
         self.tokens = self.rows = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ids.close()
-        self._offsets.close()
 
     def write(self, rows: IdRows) -> None:
         lengths = np.fromiter(map(len, rows), OFFSET, len(rows))

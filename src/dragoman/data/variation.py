@@ -146,7 +146,9 @@ class VariedBatches:
     def _protect(self, source: str, target: str, draws: Iterator[float]) -> tuple[str, str]:
         """Replace copied spans by different placeholders of their kind, on both sides of a pair."""
         copies = self._find_copies(source, target)
-        unused = {kind: _shuffled(kind, draws) for kind in dict.fromkeys(span.placeholders for span, _ in copies)}
+        unused: dict[tuple[str, ...], list[str]] = {}
+        for kind in dict.fromkeys(span.placeholders for span, _ in copies):
+            unused[kind] = [character for _, character in sorted((next(draws), character) for character in kind)]
         chosen = [
             (read, written, unused[read.placeholders].pop()) for read, written in copies if unused[read.placeholders]
         ]
@@ -180,8 +182,8 @@ def add_noise(source: str, target: str, draws: Iterator[float]) -> tuple[str, st
     if next(draws) < 0.5:
         ends = _END.search(source), _END.search(target)
         return (source[: ends[0].start()], target[: ends[1].start()]) if ends[0] and ends[1] else (source, target)
-    code = code_in(source)
-    words = [match for match in _WORD.finditer(source) if match[0].islower() and not _is_inside(match, code)]
+    code = {place for span in code_in(source) for place in range(span.begin, span.end)}
+    words = [match for match in _WORD.finditer(source) if match[0].islower() and code.isdisjoint(range(*match.span()))]
     if not words:
         return source, target
     word = words[int(next(draws) * len(words))]
@@ -202,14 +204,6 @@ def mistyped(word: str, how: float, where: float) -> str:
     if how < 0.5:
         return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
     return word[:i] + word[i + 1 :] if how < 0.75 else word[: i + 1] + word[i:]
-
-
-def _is_inside(match: re.Match[str], spans: Sequence[Span]) -> bool:
-    return any(span.begin < match.end() and match.start() < span.end for span in spans)
-
-
-def _shuffled(characters: Sequence[str], draws: Iterator[float]) -> list[str]:
-    return [character for _, character in sorted((next(draws), character) for character in characters)]
 
 
 def _rows(rows: PackedIds, pairs: Indices) -> list[Indices]:

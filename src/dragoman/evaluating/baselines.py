@@ -98,14 +98,13 @@ def _frequent_tags(
             counts[word][number[tag]] += 1
     predicted: list[list[str]] = []
     for words, _ in test:
-        rows = [counts.get(word, shares) for word in words]
-        predicted.append([names[tag] for tag in best_labels(_log_shares(rows), transitions)] if rows else [])
+        if not words:
+            predicted.append([])
+            continue
+        rows = torch.stack([counts.get(word, shares) for word in words])
+        log_shares = (rows / rows.sum(1, keepdim=True)).log()
+        predicted.append([names[tag] for tag in best_labels(log_shares, transitions)])
     return predicted
-
-
-def _log_shares(counts: Sequence[Tensor]) -> Tensor:
-    rows = torch.stack(list(counts))
-    return (rows / rows.sum(1, keepdim=True)).log()
 
 
 def _known_entities(train: Sequence[TaggedExample], test: Sequence[TaggedExample]) -> list[list[str]]:
@@ -119,18 +118,13 @@ def _known_entities(train: Sequence[TaggedExample], test: Sequence[TaggedExample
             types[tuple(words[entity.start : entity.end])].add(entity.type)
     known = {words: next(iter(kinds)) for words, kinds in types.items() if len(kinds) == 1}
     longest = max(map(len, known), default=0)
-    return [_mark(tuple(words), known, longest) for words, _ in test]
-
-
-def _mark(words: tuple[str, ...], known: dict[tuple[str, ...], str], longest: int) -> list[str]:
-    tags: list[str] = []
-    while len(tags) < len(words):
-        start = len(tags)
-        ends = range(min(len(words), start + longest), start, -1)
-        end = next((end for end in ends if words[start:end] in known), None)
-        if end is None:
-            tags.append(OUTSIDE)
-        else:
-            kind = known[words[start:end]]
-            tags += [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
-    return tags
+    predicted: list[list[str]] = []
+    for words in (tuple(words) for words, _ in test):
+        marked: list[str] = []
+        while (start := len(marked)) < len(words):
+            ends = range(min(len(words), start + longest), start, -1)
+            end = next((end for end in ends if words[start:end] in known), None)
+            kind = known[words[start:end]] if end else ""
+            marked += [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)] if end else [OUTSIDE]
+        predicted.append(marked)
+    return predicted

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -88,7 +87,13 @@ def confusion_table(confusion: Confusion, most: int = MOST_LABELS) -> ConfusionT
         others = confusion.counts[shown].sum(axis=1) - cells.sum(axis=1)
         cells, columns = np.column_stack([cells, others]), (*names, OTHERS)
     rows = [(name, *map(str, row)) for name, row in zip(names, cells.tolist(), strict=True)]
-    return ConfusionTable(("gold, found as", *columns), rows, _left_out(confusion, shown))
+    left_out, missing = "", len(confusion.labels) - len(shown)
+    if missing:
+        mistakes = confusion.mistakes.sum()
+        without = mistakes - confusion.mistakes[np.ix_(shown, shown)].sum()
+        left_out = f"{missing:,} of {len(confusion.labels):,} labels are left out; "
+        left_out += f"{without:,} of {mistakes:,} mistakes are theirs"
+    return ConfusionTable(("gold, found as", *columns), rows, left_out)
 
 
 def worst_confusions(confusion: Confusion, most: int = 5) -> list[str]:
@@ -103,23 +108,27 @@ def worst_confusions(confusion: Confusion, most: int = 5) -> list[str]:
     ]
 
 
-def _left_out(confusion: Confusion, shown: list[int]) -> str:
-    missing = len(confusion.labels) - len(shown)
-    if not missing:
-        return ""
-    within, mistakes = confusion.mistakes[np.ix_(shown, shown)].sum(), confusion.mistakes.sum()
-    return (
-        f"{missing:,} of {len(confusion.labels):,} labels are left out; {mistakes - within:,} of {mistakes:,} mistakes "
-        "are theirs"
-    )
-
-
 def draw_confusion(confusion: Confusion, form: PictureFormat = "png") -> bytes:
     """Draw the matrix: gold labels down, predicted labels across, coloured by the share of the gold label."""
     shown = confusion.worst_labels(MOST_DRAWN)
     inches = len(shown) * _CELL_INCHES + 2.0
     names = [confusion.labels[index] for index in shown]
-    return draw_figure((inches + 0.6, inches), partial(_fill, confusion, shown), form, 150, names)
+
+    def fill(figure: Any, drawn: Mapping[str, str]) -> None:
+        axes = figure.subplots()
+        labels = [drawn[name] for name in names]
+        counts = confusion.counts[np.ix_(shown, shown)]
+        shares = counts / np.maximum(confusion.counts[shown].sum(axis=1, keepdims=True), 1)
+        image = draw_matrix(axes, shares, labels, labels, aspect="equal")
+        for (row, column), count in np.ndenumerate(counts):
+            if count:
+                colour = "white" if shares[row, column] > 0.5 else "black"
+                axes.text(column, row, str(count), ha="center", va="center", fontsize=7, color=colour)
+        left_out = len(confusion.labels) - len(shown)
+        axes.set(xlabel="found", ylabel="gold", title=f"{left_out:,} labels left out" if left_out else "")
+        figure.colorbar(image, ax=axes, label="share of the gold label", shrink=0.6)
+
+    return draw_figure((inches + 0.6, inches), fill, form, 150, names)
 
 
 def draw_figure(
@@ -161,9 +170,7 @@ def draw_figure(
 
 def _fonts_for(letters: set[str]) -> tuple[list[str], set[str]]:
     """Return the default font followed by fonts of this machine that have its missing letters, and the letters that
-    no font has.
-
-    For such a letter, matplotlib would draw a sign of the script, which looks like another letter.
+    no font has, for which matplotlib would draw a sign that looks like another letter.
     """
     from matplotlib import font_manager
 
@@ -202,18 +209,3 @@ def plain_text(text: str) -> str:
 
 _HARMLESS = ("Glyph", "Attempting to set identical low and high")
 """Warnings to ignore: a font lacks a letter that another has; a text without words gives an empty map."""
-
-
-def _fill(confusion: Confusion, shown: list[int], figure: Any, drawn: Mapping[str, str]) -> None:
-    axes = figure.subplots()
-    names = [drawn[confusion.labels[index]] for index in shown]
-    counts = confusion.counts[np.ix_(shown, shown)]
-    shares = counts / np.maximum(confusion.counts[shown].sum(axis=1, keepdims=True), 1)
-    image = draw_matrix(axes, shares, names, names, aspect="equal")
-    for (row, column), count in np.ndenumerate(counts):
-        if count:
-            colour = "white" if shares[row, column] > 0.5 else "black"
-            axes.text(column, row, str(count), ha="center", va="center", fontsize=7, color=colour)
-    left_out = len(confusion.labels) - len(shown)
-    axes.set(xlabel="found", ylabel="gold", title=f"{left_out:,} labels left out" if left_out else "")
-    figure.colorbar(image, ax=axes, label="share of the gold label", shrink=0.6)

@@ -97,13 +97,8 @@ class Evaluation:
         first, *others = evaluations
         shared = [name for name in first.scores if all(name in evaluation.scores for evaluation in others)]
         metrics = build_metrics(**{**first.measures, "metrics": shared})
-        return [
-            {
-                name: statistics(metric, evaluation.hypotheses, evaluation.test.references)
-                for name, metric in metrics.items()
-            }
-            for evaluation in evaluations
-        ]
+        lines = [(evaluation.hypotheses, evaluation.test.references) for evaluation in evaluations]
+        return [{name: statistics(metric, *sides) for name, metric in metrics.items()} for sides in lines]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -164,13 +159,22 @@ def evaluate(
     languages = [measures.get("language", UNKNOWN_LANGUAGE)]
     if isinstance(system, str | Path) and not (Path(system).is_dir() or hub_address(system)):
         test = test if isinstance(test, ReferenceSet) else read_references(test, references)
-        hypotheses, search = read_hypotheses(Path(system), test), "translations read from a file"
+        hypotheses, search = tuple(read_lines(Path(system))), "translations read from a file"
+        if len(hypotheses) != len(test):
+            raise DataError(
+                f"{system} has {len(hypotheses):,} lines but the test set {test.name} {len(test):,}; "
+                "it must have one translation for every line"
+            )
     else:
         translator = Translator.load(system, progress=progress) if isinstance(system, str | Path) else system
         if not isinstance(test, ReferenceSet):
             known = Naming(expected=translator.languages) if translator is system else naming_for(str(system))
             test = read_references(test, references, known)
-        _warn_of_direction(translator, test)
+        # by its names, which may be wrong, and by its text
+        warn_of_other_languages((test.source_language, test.language), translator.languages, test.name)
+        if isinstance(translator, PairScorer):
+            pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
+            warn_of_exchanged_sides(translator, pairs, test.name)
         options = (options or translator.options).but(**settings)
         translations = translator.translate(test.sources, options, as_progress(progress))
         hypotheses = tuple(translation.text for translation in translations)
@@ -183,7 +187,11 @@ def evaluate(
     if measures["language"] != named:
         log.info("%s: BLEU splits words as in %s, by the script of the references", test.name, measures["language"])
     scores = score(hypotheses, test.references, samples=samples, **measures)
-    _warn_if_small(test, scores)
+    widest, size = max((score.high or 0) - (score.low or 0) for score in scores.values()), f"{len(test):,} lines"
+    if len(test) == 1:
+        log.warning("%s has 1 line, too few to judge by", test.name)
+    elif widest > WIDEST:
+        log.warning("%s has %s, too few to judge by: an interval is %.0f points wide", test.name, size, widest)
     return Evaluation(
         system=name or (str(system) if isinstance(system, str | Path) else type(system).__name__),
         test=test,
@@ -193,36 +201,6 @@ def evaluate(
         measures=measures,
         flags=flags,
     )
-
-
-def _warn_if_small(test: ReferenceSet, scores: Mapping[str, Score]) -> None:
-    """Warn if the test set is so small that its scores say little."""
-    widest = max((score.high or 0) - (score.low or 0) for score in scores.values())
-    if len(test) == 1 or widest > WIDEST:
-        width = "" if len(test) == 1 else f": an interval is {widest:.0f} points wide"
-        log.warning(
-            "%s has %s, too few to judge by%s", test.name, "1 line" if len(test) == 1 else f"{len(test):,} lines", width
-        )
-
-
-def _warn_of_direction(translator: EvaluatedTranslator, test: ReferenceSet) -> None:
-    """Warn if the test set, by its names or by its text, has another direction than the model. Names may be wrong."""
-    source, target = translator.languages
-    warn_of_other_languages((test.source_language, test.language), (source, target), test.name)
-    if isinstance(translator, PairScorer):
-        pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
-        warn_of_exchanged_sides(translator, pairs, test.name)
-
-
-def read_hypotheses(path: Path, test: ReferenceSet) -> tuple[str, ...]:
-    """Read one translation per line, for every line of the test set."""
-    lines = tuple(read_lines(path))
-    if len(lines) != len(test):
-        raise DataError(
-            f"{path} has {len(lines):,} lines but the test set {test.name} {len(test):,}; "
-            "it must have one translation for every line"
-        )
-    return lines
 
 
 def describe(options: SearchOptions) -> str:

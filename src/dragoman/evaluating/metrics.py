@@ -225,7 +225,8 @@ def checked(hypotheses: Sequence[str], references: References) -> list[Sequence[
             raise DataError(f"line {number} of the test set has no reference")
         if "\n" in hypothesis:
             raise DataError(f"translation {number} contains a line break; one translation is one line")
-    _warn_of_tokens(hypotheses)
+    if (tokenised := sum(line.endswith(" .") for line in hypotheses)) >= 100:
+        logger.warning("%s translations end in ' .': scores are meant for plain text, not for tokens", f"{tokenised:,}")
     return rows
 
 
@@ -246,7 +247,16 @@ def build_metric(name: str, language: str = "und", tokenizer: str | None = None,
     TER splits Chinese and Japanese into characters, as its authors do; the signature contains `asian:yes`.
     """
     if name == "bleu":
-        return _bleu(tokenizer or choose_tokenizer(language), lowercase)
+        tokenizer = tokenizer or choose_tokenizer(language)
+        if tokenizer not in BLEU.TOKENIZERS:
+            known = ", ".join(BLEU.TOKENIZERS)
+            raise ConfigError(f"{tokenizer!r} is not a tokenizer of sacreBLEU; choose from {known}")
+        try:
+            # force: silences sacreBLEU's three-line warning about tokenised text; ours has one line
+            return BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
+        except (ImportError, RuntimeError, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"sacreBLEU cannot use its tokenizer {tokenizer!r} here: {reason}") from None
     if name == "chrf":
         return CHRF(lowercase=lowercase)
     if name == "ter":
@@ -293,24 +303,7 @@ def language_or_script(language: str, references: Sequence[Sequence[str]]) -> st
     return code if counts[code] > sum(map(str.isalpha, text)) / 2 else language
 
 
-def _bleu(tokenizer: str, lowercase: bool) -> BLEU:
-    if tokenizer not in BLEU.TOKENIZERS:
-        raise ConfigError(f"{tokenizer!r} is not a tokenizer of sacreBLEU; choose from {', '.join(BLEU.TOKENIZERS)}")
-    try:
-        # force: silences sacreBLEU's three-line warning about tokenised text; ours has one line
-        return BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
-    except (ImportError, RuntimeError, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"sacreBLEU cannot use its tokenizer {tokenizer!r} here: {reason}") from None
-
-
 def _plain(language: str) -> str:
     """Return a language code without script and country, in two letters if it has such a code: `zho_Hant` is `zh`."""
     code = language.replace("_", "-").partition("-")[0].lower()
     return _THREE_LETTERS.get(code, code)
-
-
-def _warn_of_tokens(hypotheses: Sequence[str]) -> None:
-    tokenised = sum(line.endswith(" .") for line in hypotheses)
-    if tokenised >= 100:
-        logger.warning("%s translations end in ' .': scores are meant for plain text, not for tokens", f"{tokenised:,}")

@@ -28,7 +28,7 @@ from dragoman.store.description import USES, read_config
 from dragoman.store.folder import find_model
 from dragoman.text.columns import Naming
 from dragoman.text.prepared import read_pairs
-from dragoman.text.readers import Pair, open_pairs
+from dragoman.text.readers import open_pairs
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"
@@ -104,7 +104,11 @@ def read_references(
     for doubt in reading.doubts:
         log.warning("%s", doubt)
     faults: Counter[str] = Counter()
-    rows = ([pair.source, pair.target] for pair in _counted(reading, faults))
+    rows, first = list[tuple[str, str]](), dict[str, str]()
+    for pair in reading:
+        if pair.fault:
+            faults[f"{pair.fault}, first at {first.setdefault(pair.fault, pair.origin)}"] += 1
+        rows.append((pair.source, pair.target))
     test_set = replace(_gather(path, rows, keep_empty=True), files=reading.files)
     for kind, count in (+reading.repairs).items():
         log.info("%s: %s: %d", path.name, kind, count)
@@ -136,15 +140,6 @@ def own_test_pairs(run: Path | str) -> list[tuple[str, str]]:
     return list(read_pairs(own_test_set(run)))
 
 
-def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:
-    """Yield the pairs, and count the faults of rows without a pair, with the place of the first."""
-    first: dict[str, str] = {}
-    for pair in pairs:
-        if pair.fault:
-            faults[f"{pair.fault}, first at {first.setdefault(pair.fault, pair.origin)}"] += 1
-        yield pair
-
-
 def _with_languages(test_set: ReferenceSet, named: tuple[str | None, str | None], naming: Naming) -> ReferenceSet:
     """Set the languages of a test set: those of the user, of the text's names, or those expected."""
     source, target = (
@@ -161,12 +156,11 @@ def _read_aligned(
     for path in (source, *references):
         refuse_markup(path)
     sources = tuple(side_lines(source, encoding_errors))
-    streams = []
-    for path in references:
-        streams.append(list(side_lines(path, encoding_errors)))
-        if len(streams[-1]) != len(sources):
+    streams = [list(side_lines(path, encoding_errors)) for path in references]
+    for path, lines in zip(references, streams, strict=True):
+        if len(lines) != len(sources):
             raise DataError(
-                f"{path} has {len(streams[-1]):,} lines but {source} {len(sources):,}; "
+                f"{path} has {len(lines):,} lines but {source} {len(sources):,}; "
                 "references must be aligned with the source line by line"
             )
     # An empty line is kept, because the `sacrebleu` command counts it as a reference without words.
@@ -200,10 +194,8 @@ def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Nami
 
 
 def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False) -> ReferenceSet:
-    """Collect rows of a source and its references.
-
-    An empty cell is a missing reference, unless `keep_empty`: the only reference of a pair may be empty, and the
-    `sacrebleu` command counts it as a reference without words.
+    """Collect rows of a source and its references. An empty cell is a missing reference, unless `keep_empty`: the only
+    reference of a pair may be empty, and the `sacrebleu` command counts it as one without words.
     """
     sources, references = [], []
     for number, (source, *row) in enumerate(rows, start=1):

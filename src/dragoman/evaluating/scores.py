@@ -108,8 +108,12 @@ HEADINGS = ("metric", "score", "95 % interval", "signature")
 
 def score_rows(scores: Iterable[Score]) -> list[tuple[str, str, str, str]]:
     """Return scores as rows of a table with the columns `HEADINGS`."""
-    rows = []
-    for score in scores:
-        interval = "" if score.low is None else f"{score.low:.1f} to {score.high:.1f}"
-        rows.append((score.name, score.printed, interval, score.signature))
-    return rows
+    return [
+        (
+            score.name,
+            score.printed,
+            "" if score.low is None else f"{score.low:.1f} to {score.high:.1f}",
+            score.signature,
+        )
+        for score in scores
+    ]

@@ -13,7 +13,7 @@ sentences.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, Unpack
@@ -72,7 +72,8 @@ class Comparison:
 
     def __str__(self) -> str:
         units = "seeds" if self.test == SEEDS else "paired randomisations"
-        evidence = f"p {_digits(self.p_value)}, {self.samples:,} {units}"
+        p_value = f"= {self.p_value:.4f}".rstrip("0").rstrip(".") if self.p_value >= 0.00005 else "< 0.0001"
+        evidence = f"p {p_value}, {self.samples:,} {units}"
         points = f"{abs(self.delta):.1f} {self.metric}"
         if self.better is None:
             return f"no difference between {self.names[0]} and {self.names[1]} can be shown: {points} ({evidence})"
@@ -159,27 +160,11 @@ def compare_outputs(
 
 def compare_counts(groups: Sequence[Sequence[LineStatistics]], names: tuple[str, str], samples: int) -> Comparison:
     """Compare two systems by the statistics of one metric; each has one run or one for each seed."""
-    first, second = groups
-    if len(first) == len(second) == 1:
-        return _compare_runs(first[0], second[0], names, samples)
-    check_seeds((len(first), len(second)), names)
-    return _compare_seeds(groups, names)
-
-
-def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
-    """Check that both systems have several seeds.
-
-    Raises:
-        ConfigError: one of the systems has fewer than two seeds.
-    """
-    if min(seeds) < 2:
-        raise ConfigError(
-            f"the spread of seeds needs two runs of each system, but {names[0]} has {seeds[0]} and {names[1]} "
-            f"{seeds[1]}"
-        )
-
-
-def _compare_runs(first: LineStatistics, second: LineStatistics, names: tuple[str, str], samples: int) -> Comparison:
+    counts = len(groups[0]), len(groups[1])
+    if counts != (1, 1):
+        check_seeds(counts, names)
+        return _compare_seeds(groups, names)
+    (first,), (second,) = groups
     score, second_score = (summary(statistics, samples=0) for statistics in (first, second))
     low, high = interval(first.resampled() - second.resampled())
     return Comparison(
@@ -194,6 +179,19 @@ def _compare_runs(first: LineStatistics, second: LineStatistics, names: tuple[st
         samples=samples,
         signature=first.signature(bs=SAMPLES, ar=samples, seed=SEED),
     )
+
+
+def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
+    """Check that both systems have several seeds.
+
+    Raises:
+        ConfigError: one of the systems has fewer than two seeds.
+    """
+    if min(seeds) < 2:
+        raise ConfigError(
+            f"the spread of seeds needs two runs of each system, but {names[0]} has {seeds[0]} and {names[1]} "
+            f"{seeds[1]}"
+        )
 
 
 def randomisation_p_value(first: LineStatistics, second: LineStatistics, trials: int) -> float:
@@ -212,8 +210,11 @@ def randomisation_p_value(first: LineStatistics, second: LineStatistics, trials:
 def exchanged_distances(first: LineStatistics, second: LineStatistics, trials: int) -> Array:
     """Return the distance between the two scores in each trial; lines are exchanged with probability 1/2."""
     total, surplus = first.total + second.total, first.lines - second.lines
-    distances = []
-    for coins in _coins(trials, len(surplus)):
+    distances, random = [], np.random.default_rng(SEED)
+    # Blocks of 32 trials save memory and draw the same coins as one large draw, because NumPy takes 32 of them from one
+    # random word.
+    for start in range(0, trials, 32):
+        coins = random.integers(2, size=(min(32, trials - start), len(surplus)), dtype=bool)
         # One system has the lines of the second, replaced by those of the first where the coin is 1.
         exchanged = second.total + coins @ surplus
         distances.append(_distance(first, exchanged, total - exchanged))
@@ -222,20 +223,6 @@ def exchanged_distances(first: LineStatistics, second: LineStatistics, trials: i
 
 def _distance(statistics: LineStatistics, first: Array, second: Array) -> Array:
     return np.abs(statistics.scores(first) - statistics.scores(second))
-
-
-def _coins(trials: int, lines: int) -> Iterator[np.ndarray]:
-    """Yield random bits for every line of every trial, 32 trials at a time to save memory.
-
-    Blocks of 32 trials draw the same coins as one large draw, because NumPy takes 32 of them from one random word.
-    """
-    random = np.random.default_rng(SEED)
-    for start in range(0, trials, 32):
-        yield random.integers(2, size=(min(32, trials - start), lines), dtype=bool)
-
-
-def _digits(p_value: float) -> str:
-    return f"= {p_value:.4f}".rstrip("0").rstrip(".") if p_value >= 0.00005 else "< 0.0001"
 
 
 class Student(NamedTuple):

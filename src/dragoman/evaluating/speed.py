@@ -11,7 +11,7 @@ import dataclasses
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -177,8 +177,19 @@ def benchmark(
     if output is not None:
         check_output(output, texts if isinstance(texts, str | Path) else None)
     searches = list(dict.fromkeys(choose(SearchOptions, "decode", overrides, search) for search in SEARCHES))
-    chosen = [text for text in islice(_lines(models, texts), sentences) if text.strip()]
-    names = _check(models, chosen, rounds)
+    if texts is None and models:
+        texts = [source for source, _ in own_test_pairs(models[0])]
+    lines = read_lines(Path(texts)) if isinstance(texts, Path | str) else texts or ()
+    chosen = [text for text in islice(lines, sentences) if text.strip()]
+    names = [str(model) for model in models]
+    if len(set(names)) != len(names) or not names:
+        raise ConfigError(
+            f"benchmark takes one model or several different ones, but was given {', '.join(names) or 'none'}"
+        )
+    if rounds < 1:
+        raise ConfigError(f"rounds must be at least 1, but is {rounds}")
+    if not chosen:
+        raise DataError("there is nothing to translate: the texts are empty")
     with use_threads(threads):
         translators = {name: Translator.load(name, device, precision, progress, threads=threads) for name in names}
         first = translators[names[0]]
@@ -199,25 +210,6 @@ def benchmark(
     if output is not None:
         write_json(output, measured.facts())
     return measured
-
-
-def _lines(models: Sequence[Path | str], texts: Path | str | Sequence[str] | None) -> Iterator[str]:
-    if texts is None and models:
-        return (source for source, _ in own_test_pairs(models[0]))
-    return read_lines(Path(texts)) if isinstance(texts, Path | str) else iter(texts or ())
-
-
-def _check(models: Sequence[Path | str], texts: Sequence[str], rounds: int) -> list[str]:
-    names = [str(model) for model in models]
-    if len(set(names)) != len(names) or not names:
-        raise ConfigError(
-            f"benchmark takes one model or several different ones, but was given {', '.join(names) or 'none'}"
-        )
-    if rounds < 1:
-        raise ConfigError(f"rounds must be at least 1, but is {rounds}")
-    if not texts:
-        raise DataError("there is nothing to translate: the texts are empty")
-    return names
 
 
 def measure(
@@ -246,7 +238,10 @@ def measure(
                         timings[name].append(_time(translators[name], calls, options, clock))
                         advance()
                 speeds += [_speed(name, options, batch, timings[name]) for name in names]
-                ratios += [_ratio(name, names[0], options, batch, timings) for name in names[1:]]
+                for name in names[1:]:
+                    both = zip(timings[names[0]], timings[name], strict=True)
+                    ratio = MedianRange.from_values([sum(base.seconds) / sum(own.seconds) for base, own in both])
+                    ratios.append(Ratio(name, names[0], describe(options), batch, ratio))
     return speeds, ratios
 
 
@@ -279,13 +274,5 @@ def _speed(name: str, options: SearchOptions, batch: str, rounds: Sequence[_Timi
         tokens=rounds[0].tokens,
         tokens_per_second=MedianRange.from_values([timing.tokens / sum(timing.seconds) for timing in rounds]),
         sentences_per_second=MedianRange.from_values([timing.sentences / sum(timing.seconds) for timing in rounds]),
-        latency_ms=Latency.from_seconds([call for timing in rounds for call in timing.seconds])
-        if batch == ONE
-        else None,
+        latency_ms=Latency.from_seconds([s for timing in rounds for s in timing.seconds]) if batch == ONE else None,
     )
-
-
-def _ratio(name: str, first: str, options: SearchOptions, batch: str, timings: Mapping[str, list[_Timing]]) -> Ratio:
-    rounds = zip(timings[first], timings[name], strict=True)
-    ratio = MedianRange.from_values([sum(base.seconds) / sum(timing.seconds) for base, timing in rounds])
-    return Ratio(name, first, describe(options), batch, ratio)

@@ -7,6 +7,7 @@ cosine. Words are looked up as the tokenizer writes them inside a text; nothing 
 import difflib
 import math
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -105,9 +106,15 @@ class EmbeddingSpace:
         if name.startswith(_SPACE_MARK) or (piece != name and piece in self._entry_of):
             ids = [self._entry_of[piece]] if piece in self._entry_of else []
         else:
-            ids = self._encode(name) if name.strip() else []
+            # the name follows a space, which only `byte_bpe` does not put before the first word of a text
+            word = f" {name}" if self.tokenizer.kind == "byte_bpe" else name
+            ids = self.tokenizer.encode(word) if name.strip() else []
         if UNKNOWN in ids or not ids:
-            raise DataError(self._missing(text))
+            if not text.strip():
+                raise DataError("a word is blank; name a word, or a piece as it is shown, such as ▁the")
+            what = "piece" if text.startswith(_SPACE_MARK) else "word"
+            near = ", ".join(difflib.get_close_matches(text, self._entry_of, n=3))
+            raise DataError(f"the vocabulary has no {what} {text[:60]!r}{f'; near it: {near}' if near else ''}")
         return Term(text, tuple(ids), tuple(self.shown[id_] for id_ in ids))
 
     def vector(self, term: Term) -> Float[Tensor, "D"]:
@@ -138,8 +145,7 @@ class EmbeddingSpace:
         return Chance(similarity.mean().item(), similarity.quantile(0.95).item())
 
     def _unused(self, unused_id: int | None) -> frozenset[int]:
-        """Return the ids whose vectors are close to that of a symbol that the model never sees; none without such a
-        symbol.
+        """Return the ids whose vectors are close to that of a symbol that the model never sees.
 
         If the table also is the pre-softmax matrix, training pushes all rows that it never uses in one direction (Land
         and Bartolo 2024, "Fishing for Magikarp"). Otherwise they stay random, and none is found.
@@ -150,18 +156,6 @@ class EmbeddingSpace:
         least = max(_WITH_PADDING, 4 / math.sqrt(self.table.size(1)))  # four standard deviations of random directions
         ids = (similarity > least).nonzero().flatten().tolist()
         return frozenset(id_ for id_ in ids if not self.tokenizer.is_special(id_))
-
-    def _encode(self, word: str) -> list[int]:
-        """Return the ids of a word that follows a space. Only `byte_bpe` puts none before the first word of a text."""
-        return self.tokenizer.encode(f" {word}" if self.tokenizer.kind == "byte_bpe" else word)
-
-    def _missing(self, text: str) -> str:
-        """Return a message that no entry represents a text, with similar names."""
-        if not text.strip():
-            return "a word is blank; name a word, or a piece as it is shown, such as ▁the"
-        what = "piece" if text.startswith(_SPACE_MARK) else "word"
-        near = difflib.get_close_matches(text, self._entry_of, n=3)
-        return f"the vocabulary has no {what} {text[:60]!r}" + (f"; near it: {', '.join(near)}" if near else "")
 
 
 def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpace:
@@ -197,10 +191,9 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
 
 def _is_text(spelled: bytes) -> bool:
     """Return True if bytes are whole characters; pieces of `byte_bpe` may be a part of one."""
-    try:
+    with suppress(UnicodeDecodeError):
         return bool(spelled.decode())
-    except UnicodeDecodeError:
-        return False
+    return False
 
 
 class Question(NamedTuple):

@@ -179,17 +179,13 @@ def _pair(line: str) -> AlignedPair:
         raise DataError("no links; write them as in 0-0 1-2 3?4")
     sure, unsure = (frozenset(link for link, sign in links.items() if sign == kind) for kind in "-?")
     pair = AlignedPair(source, target, sure, unsure)
-    _check_places(pair)
-    return pair
-
-
-def _check_places(pair: AlignedPair) -> None:
     for link in sorted(pair.possible):
         for side, words, place in zip(("source", "target"), (pair.source_words, pair.target_words), link, strict=True):
             if place >= len(words):
                 raise DataError(
                     f"a link names word {place} of the {side}; its {len(words)} words, from 0, are {' '.join(words)}"
                 )
+    return pair
 
 
 def measure_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> AlignmentChoice:
@@ -199,7 +195,8 @@ def measure_alignment(translator: Translator, pairs: Sequence[AlignedPair] | Non
     other languages nothing is measured.
     """
     if not pairs:
-        pairs = [pair for pair in own_gold(*translator.languages) if _fits(translator, pair)]
+        own, positions = own_gold(*translator.languages), translator.requests.positions
+        pairs = [pair for pair in own if positions is None or _force(translator, [pair])[0].longest <= positions]
     choice = AlignmentChoice.of(translator.model.config)
     if not pairs:
         return choice
@@ -216,11 +213,15 @@ def pair_weights(
     translator: Translator, pairs: Sequence[AlignedPair]
 ) -> Iterator[tuple[Float[np.ndarray, "L H T S"], list[Word], list[Word]]]:
     """Yield the cross-attention weights of all layers, and the words of source and target in them, for each pair."""
-    before = len(translator.framing.source_before)
+    before, positions = len(translator.framing.source_before), translator.requests.positions
     for first in range(0, len(pairs), _AT_ONCE):
         some = pairs[first : first + _AT_ONCE]
         forced = _force(translator, some)
-        _check_lengths(translator, forced, first)
+        for number, text in enumerate(forced, first + 1):
+            if positions is not None and text.longest > positions:
+                raise DataError(
+                    f"aligned pair {number} has {text.longest:,} tokens, but the model has positions for {positions:,}"
+                )
         for pair, weights in zip(some, cross_weights(translator.model, forced), strict=True):
             source = words_in_tokens(translator.tokenizers.source, pair.source, pair.source_words, before)
             yield weights, source, words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words)
@@ -230,19 +231,3 @@ def _force(translator: Translator, pairs: Sequence[AlignedPair]) -> list[ForcedT
     sources = translator.tokenizers.source.encode_batch([pair.source for pair in pairs])
     targets = translator.tokenizers.target.encode_batch([pair.target for pair in pairs])
     return [ForcedText.of(translator.framing, *ids) for ids in zip(sources, targets, strict=True)]
-
-
-def _fits(translator: Translator, pair: AlignedPair) -> bool:
-    """Return True if the model has positions for all tokens of a pair."""
-    positions = translator.requests.positions
-    return positions is None or _force(translator, [pair])[0].longest <= positions
-
-
-def _check_lengths(translator: Translator, texts: Sequence[ForcedText], before: int) -> None:
-    """Refuse pairs that are too long for the model; `before` is the number of earlier pairs."""
-    positions = translator.requests.positions
-    for number, text in enumerate(texts, before + 1):
-        if positions is not None and text.longest > positions:
-            raise DataError(
-                f"aligned pair {number} has {text.longest:,} tokens, but the model has positions for {positions:,}"
-            )

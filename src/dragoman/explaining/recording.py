@@ -137,7 +137,11 @@ class Recorder:
             find_layer(self.model, weights)
         if self.translator is None:
             ids = self._encode_alone(source, target)
-            return self._record(source, None, False, [self._read_by_itself(source, ids, weights)])
+            hidden, _ = teacher_force(self.model, [ForcedText(None, ids, ids)])
+            predicted = int(self.model.project(hidden[-1:]).argmax())  # the likeliest token after the text
+            part = self._part(None, source, ForcedText(None, ids, [*ids[1:], predicted]), {}, weights)
+            part = replace(part, log_prob=sum(step.log_prob for step in part.steps[:-1]))
+            return self._record(source, None, False, [part])
         source = without_tags(source).plain
         if target is not None:
             return self._record_given(self.translator, source, target, weights)
@@ -223,9 +227,7 @@ class Recorder:
         return searches
 
     def _encode_pair(self, source: str, target: str, called: str = "the target") -> tuple[list[int], list[int]]:
-        """Return the ids of a text and of its translation, each read as a whole; `called` is the translation's name in
-        messages.
-        """
+        """Return the ids of a text and of its translation, which messages name as `called`, each read as a whole."""
         framing, tokenizers = self.stored.files.framing, self.tokenizers
         return (
             self._encode(tokenizers.source, source.strip(), "the text", framing.source_symbols),
@@ -246,13 +248,6 @@ class Recorder:
         if positions and len(ids) + symbols > positions:
             raise DecodeError(f"{name} has {len(ids):,} tokens, but the model has positions for {positions - symbols}")
         return ids
-
-    def _read_by_itself(self, text: str, ids: list[int], weights: str | None) -> PartRecord:
-        """Record a text that a language model reads. At its end, the likeliest next token is predicted."""
-        hidden, _ = teacher_force(self.model, [ForcedText(None, ids, ids)])
-        predicted = int(self.model.project(hidden[-1:]).argmax())
-        part = self._part(None, text, ForcedText(None, ids, [*ids[1:], predicted]), {}, weights)
-        return replace(part, log_prob=sum(step.log_prob for step in part.steps[:-1]))
 
     def _part(
         self, source: str | None, target: str, forced: ForcedText, searches: Mapping[int, Searched], weights: str | None
@@ -275,18 +270,11 @@ class Recorder:
             searches=tuple(searches[width].search for width in sorted(searches)),
             matrices=read_matrices(self.model, weights, seen) if weights else (),
         )
-        return self._understood(part, forced)
-
-    def _understood(self, part: PartRecord, forced: ForcedText) -> PartRecord:
-        """Add to a part what its numbers mean for its words: their alignment and their contributions."""
-        source = words_of(self.tokenizers.source, forced.source or ())
+        sources = words_of(self.tokenizers.source, forced.source or ())
         read, written = (words_of(self.tokenizers.target, ids) for ids in (forced.target, forced.labels))
         candidates = torch.tensor([[candidate.id for candidate in step.candidates] for step in part.steps])
-        return replace(
-            part,
-            alignment=self._align(part, source, written),
-            contributions=find_contributions(self.model, forced, source, read, candidates),
-        )
+        contributions = find_contributions(self.model, forced, sources, read, candidates)
+        return replace(part, alignment=self._align(part, sources, written), contributions=contributions)
 
     @cached_property
     def _alignment(self) -> AlignmentChoice | None:

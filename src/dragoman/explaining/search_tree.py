@@ -76,8 +76,16 @@ class _Reasons:
         hypothesis, status = candidate
         if hypothesis.tokens in self.winning:
             return ""
+        width = self.request.beam_size
+        if status == "dropped" and hypothesis.finished:
+            return f"dropped: it ended, but as candidate {rank} of its step, and only the first {width} may end"
         if status == "dropped":
-            return self._dropped(hypothesis, rank)
+            step = self.steps[len(hypothesis.tokens) - 1]
+            last = min(candidate.hypothesis.total for candidate in step if candidate.status == "live")
+            return (
+                f"dropped: its total {hypothesis.total:.4f} is {last - hypothesis.total:.4f} below {last:.4f}, "
+                f"the last of the {width} that were kept"
+            )
         if status == "ended":
             own, winning = (finished.score(self.request.length_penalty) for finished in (hypothesis, self.best))
             return f"ended with the score {own:.4f}, {winning - own:.4f} below the winner's {winning:.4f}"
@@ -86,17 +94,6 @@ class _Reasons:
         if hypothesis.tokens not in self.continued:
             return "kept, but none of its continuations was kept at the next step"
         return "kept; its continuations lost later"
-
-    def _dropped(self, hypothesis: Hypothesis, rank: int) -> str:
-        width = self.request.beam_size
-        if hypothesis.finished:
-            return f"dropped: it ended, but as candidate {rank} of its step, and only the first {width} may end"
-        step = self.steps[len(hypothesis.tokens) - 1]
-        last = min(candidate.hypothesis.total for candidate in step if candidate.status == "live")
-        return (
-            f"dropped: its total {hypothesis.total:.4f} is {last - hypothesis.total:.4f} below {last:.4f}, "
-            f"the last of the {width} that were kept"
-        )
 
     def _stopped(self) -> str:
         """Return the reason why the search ended while hypotheses were live."""

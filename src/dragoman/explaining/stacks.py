@@ -30,6 +30,8 @@ from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.words import words_of
 
 _EMBEDDINGS: dict[StackName, str] = {"encoder": "source_embedding", "decoder": "target_embedding"}
+_INPUTS = {"output": "mixed", "outer": "hidden"}
+"""The sites that show the inputs of projections, unless they are called `input`."""
 _STRONGEST = 5
 CANDIDATES = 10
 """Number of the likeliest tokens that are recorded at each step."""
@@ -73,21 +75,15 @@ def read_matrices(model: nn.Module, layer: str, seen: Mapping[str, Tensor]) -> t
     matrices: list[Matrix] = []
     for name, projection in find_layer(model, layer).named_modules():
         if isinstance(projection, Projection):
-            read = _first(seen[_input_of(layer, name)])
+            sublayer, _, part = name.rpartition(".")
+            site = f"{layer}.{sublayer}.{_INPUTS.get(part, 'input')}"
+            is_memory = sublayer == "cross_attention" and part in ("key", "value")
+            read = _first(seen["encoder.output" if is_memory else site])
             weight, bias = projection.effective()
             own_weight = weight.detach().numpy().copy()  # the model's stays its own
             own_bias = None if bias is None else bias.detach().numpy().copy()
             matrices.append(Matrix(f"{layer}.{name}", read.reshape(len(read), -1), own_weight, own_bias))
     return tuple(matrices)
-
-
-def _input_of(layer: str, projection: str) -> str:
-    """Return the site that shows the input of a projection."""
-    sublayer, _, part = projection.rpartition(".")
-    if sublayer == "cross_attention" and part in ("key", "value"):
-        return "encoder.output"
-    inputs = {"output": "mixed", "outer": "hidden"}
-    return f"{layer}.{sublayer}.{inputs.get(part, 'input')}"
 
 
 def _layers(name: StackName, seen: Mapping[str, Tensor]) -> Iterator[Layer]:
@@ -99,7 +95,10 @@ def _layers(name: StackName, seen: Mapping[str, Tensor]) -> Iterator[Layer]:
             attentions.append(_attention(layer, "cross_attention", "encoder", seen))
         residuals = [f"{part}_residual" for part in ("self", "cross", "feed") if f"{layer}.{part}_residual" in seen]
         norms = {residual: _lengths(seen[f"{layer}.{residual}"]) for residual in residuals}
-        yield Layer(layer, tuple(attentions), norms, _units(seen[f"{layer}.feed_forward.hidden"]))
+        hidden = seen[f"{layer}.feed_forward.hidden"][0]
+        strongest = hidden.abs().topk(min(_STRONGEST, hidden.size(-1))).indices
+        units = Units(strongest.numpy(), hidden.gather(1, strongest).numpy())
+        yield Layer(layer, tuple(attentions), norms, units)
         number += 1
 
 
@@ -107,11 +106,6 @@ def _attention(layer: str, name: AttentionName, keys: StackName, seen: Mapping[s
     causal = name == "self_attention" and layer.startswith("decoder")
     shown = {part: _first(seen[f"{layer}.{name}.{part}"]) for part in ("query", "key", "value", "products", "weights")}
     return AttentionRecord(name, keys, causal, **shown)
-
-
-def _units(hidden: Tensor) -> Units:
-    strongest = hidden[0].abs().topk(min(_STRONGEST, hidden.size(-1))).indices
-    return Units(strongest.numpy(), hidden[0].gather(1, strongest).numpy())
 
 
 def _lengths(x: Tensor) -> Array:

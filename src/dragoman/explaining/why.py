@@ -120,7 +120,8 @@ def read_choice(
     else:
         forced = ForcedText.of(framing, tokenizers.source.encode(source), ids)
         instead = framing.labels(others)
-    step = _first_difference(forced.labels, instead)
+    pieces = enumerate([*zip_longest(forced.labels, instead), (0, 1)])
+    step = next(place for place, (written, alternate) in pieces if written != alternate)
     if ids == others:
         raise DataError(
             f"the model writes '{word}' and '{alternative}' with the same pieces, so there is nothing to compare"
@@ -149,7 +150,11 @@ def find_word(
     Words are compared in Unicode's normal form C. Messages call the text `called`.
     """
     places = tokenizer.offsets(text)
-    words = [_as_written(tokenizer, read, text, ids, places) for read in words_of(tokenizer, ids)]
+    words = list[Word]()
+    for read in words_of(tokenizer, ids):
+        is_unknown = ids[read.first] == tokenizer.unknown  # a symbol that does not spell the word
+        spelled = text[slice(*places[read.first])] if is_unknown else read.text
+        words.append(read._replace(text=unicodedata.normalize("NFC", spelled)))
     word = unicodedata.normalize("NFC", word)
     numbered = _NUMBERED.fullmatch(word)
     name, number = (numbered["word"], int(numbered["number"])) if numbered else (word, None)
@@ -166,19 +171,6 @@ def find_word(
     chosen = same[(number or 1) - 1]
     first, last = places[chosen.first][0], places[chosen.last - 1][1]
     return last - len(text[first:last].lstrip()), last
-
-
-def _as_written(
-    tokenizer: Tokenizer, word: Word, text: str, ids: Sequence[int], places: Sequence[tuple[int, int]]
-) -> Word:
-    """Return a word as the text spells it, in normal form C. A token for an unknown word doesn't spell it."""
-    unknown = ids[word.first] == tokenizer.unknown
-    spelled = text[slice(*places[word.first])] if unknown else word.text
-    return word._replace(text=unicodedata.normalize("NFC", spelled))
-
-
-def _first_difference(first: Sequence[int], second: Sequence[int]) -> int:
-    return next(place for place, (a, b) in enumerate([*zip_longest(first, second), (0, 1)]) if a != b)
 
 
 def find_contributions(
@@ -212,13 +204,24 @@ def probability_drops(
     steps before it. A step in the middle of a word has read some of its pieces, and these are deleted; if it has read
     nothing else, as in the first word of a language model, the drop is set to zero.
     """
-    texts = [forced, *(without_source(forced, word) for word in source_words)]
-    texts += [without_target(forced, word) for word in target_words]
-    rows = _row_of_step(len(forced.target), len(source_words), target_words).to(candidates.device)
+    source, target, step = forced.source or [], forced.target, torch.arange(len(forced.target))
+    texts = [forced, *(forced._replace(source=source[: word.first] + source[word.last :]) for word in source_words)]
+    # The row of each step in each text: the step's own number, except in the texts without a target word.
+    step_rows = [step] * len(texts)
+    for word in target_words:
+        rest = target[: word.first] + target[word.last :] or target
+        texts.append(forced._replace(target=rest, labels=[]))  # labels would no longer match their tokens
+        # The number of the word's tokens that the step had read: none before it, all of them after it, some within it.
+        step_rows.append(step - (step + 1 - word.first).clamp(0, word.last - word.first))
+    rows = torch.stack(step_rows).to(candidates.device)
     parts, start = [], 0
     for portion in passes(texts):
         end = start + len(portion)
-        parts.append(_log_probs(model, portion, rows[start:end].clamp(min=0), candidates))
+        hidden, packing = teacher_force(model, portion, share_sources=True)
+        logits = model.project(hidden).float()
+        starts = packing.lengths.cumsum(0) - packing.lengths
+        places = (starts[:, None] + rows[start:end].clamp(min=0))[:, :, None]
+        parts.append(logits[places, candidates] - logits.logsumexp(-1)[places])
         start = end
     log_probs = torch.cat(parts)  # (1 + W, T, C)
     drops = log_probs[:1] - log_probs[1:]
@@ -226,42 +229,3 @@ def probability_drops(
     had_read = (rows[1:] >= 0) & (rows[1:] < rows[0])
     had_read[: len(source_words)] = True
     return drops * had_read[:, :, None]
-
-
-def without_source(forced: ForcedText, word: Word) -> ForcedText:
-    source = forced.source or []
-    return forced._replace(source=source[: word.first] + source[word.last :])
-
-
-def without_target(forced: ForcedText, word: Word) -> ForcedText:
-    """Return the decoder's tokens without a word; all of them if nothing would be left. Labels are dropped, because
-    they would no longer match their tokens.
-    """
-    return forced._replace(target=forced.target[: word.first] + forced.target[word.last :] or forced.target, labels=[])
-
-
-def _log_probs(
-    model: EncoderDecoder | LanguageModel,
-    texts: Sequence[ForcedText],
-    rows: Int[Tensor, "B T"],
-    candidates: Int[Tensor, "T C"],
-) -> Float[Tensor, "B T C"]:
-    """Return the log-probabilities of candidates at those rows of each text."""
-    hidden, packing = teacher_force(model, texts, share_sources=True)
-    logits = model.project(hidden).float()
-    starts = packing.lengths.cumsum(0) - packing.lengths
-    places = (starts[:, None] + rows)[:, :, None]
-    return logits[places, candidates] - logits.logsumexp(-1)[places]
-
-
-def _row_of_step(steps: int, unmoved: int, words: Sequence[Word]) -> Int[Tensor, "1+W T"]:
-    """Return the row of each step in each text: in the whole text and in `unmoved` texts without a source word, where
-    it is the step's own number, then in the texts without a target word.
-    """
-    step = torch.arange(steps)
-    rows = [step] * (1 + unmoved)
-    for word in words:
-        # The number of the word's tokens that the step had read: none before it, all of them after it, some within it.
-        read = (step + 1 - word.first).clamp(0, word.last - word.first)
-        rows.append(step - read)
-    return torch.stack(rows)

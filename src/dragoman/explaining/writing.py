@@ -10,7 +10,6 @@ import json
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 from unicodedata import combining, east_asian_width
@@ -19,7 +18,7 @@ from dragoman.errors import ConfigError
 from dragoman.evaluating.confusion import PictureFormat, draw_figure, draw_matrix, plain_text
 from dragoman.explaining import RecordFormat
 from dragoman.explaining.page.page import pack, render_page
-from dragoman.explaining.record import Array, AttentionRecord, Layer, PartRecord, Record, SearchRecord
+from dragoman.explaining.record import Array, AttentionRecord, Layer, PartRecord, Record
 from dragoman.files import check_output, write_file
 
 _CONSIDERED = 4
@@ -64,16 +63,12 @@ def _part(part: PartRecord) -> Iterator[str]:
         yield f"{number:>3}  {step.token.text:<{width}}  {math.exp(step.log_prob):>6.1%}  others {considered}"
     if part.searches:
         yield ""
-        yield from map(_search, part.searches)
-
-
-def _search(search: SearchRecord) -> str:
-    kept = sum(node.status != "dropped" for node in search.nodes)
-    mark = "*" if search.chosen else " "
-    return (
-        f"{mark} beam {search.width}: {search.text}  (total {search.total:.4f}, score {search.score:.4f}; "
-        f"{kept:,} hypotheses kept, {len(search.nodes) - kept:,} dropped)"
-    )
+    for search in part.searches:
+        kept = sum(node.status != "dropped" for node in search.nodes)
+        yield (
+            f"{'*' if search.chosen else ' '} beam {search.width}: {search.text}  (total {search.total:.4f}, score "
+            f"{search.score:.4f}; {kept:,} hypotheses kept, {len(search.nodes) - kept:,} dropped)"
+        )
 
 
 def format_of(path: Path) -> RecordFormat:
@@ -140,7 +135,8 @@ def heat_lines(heat: HeatMap) -> Iterator[str]:
     if len(heat.columns) <= _WIDEST:
         yield " " * width + "".join(f"{number:>3}" for number in range(1, len(heat.columns) + 1))
         for label, row in zip(labels, heat.weights, strict=True):
-            yield label + "".join(f" {_shade(weight) * 2}" for weight in row)
+            shades = (_SHADES[min(int(weight * len(_SHADES)), len(_SHADES) - 1)] for weight in row)
+            yield label + "".join(f" {shade * 2}" for shade in shades)
         yield "  ".join(f"{number} {column}" for number, column in enumerate(heat.columns, 1))
     for label, row in zip(labels, heat.weights, strict=True):
         best = sorted(range(len(row)), key=lambda column: -row[column])[:3]
@@ -152,10 +148,6 @@ def heat_lines(heat: HeatMap) -> Iterator[str]:
 def _columns(label: str) -> int:
     """Return the number of columns of a terminal that a label takes."""
     return sum((east_asian_width(letter) in "WF") + (not combining(letter)) for letter in label)
-
-
-def _shade(weight: float) -> str:
-    return _SHADES[min(int(weight * len(_SHADES)), len(_SHADES) - 1)]
 
 
 def _default_map(part: PartRecord) -> HeatMap:
@@ -176,7 +168,9 @@ def _map_of_head(part: PartRecord, name: str) -> HeatMap:
                 heads = {f"{layer.name}.{attention.name}.{i}": i for i in range(len(attention.weights))}
                 if name in heads:
                     return _tokens(part, name, attention, layer, attention.weights[heads[name]])
-    raise ConfigError(f"head must be one of the model's, as in {_some_head(part)}, but is {name}")
+    layer = part.stacks[-1].layers[-1]
+    some_head = f"{layer.name}.{layer.attentions[-1].name}.{len(layer.attentions[-1].weights) - 1}"
+    raise ConfigError(f"head must be one of the model's, as in {some_head}, but is {name}")
 
 
 def _tokens(part: PartRecord, title: str, attention: AttentionRecord, layer: Layer, weights: Array) -> HeatMap:
@@ -188,30 +182,20 @@ def _tokens(part: PartRecord, title: str, attention: AttentionRecord, layer: Lay
     return HeatMap(title, rows, columns, weights)
 
 
-def _some_head(part: PartRecord) -> str:
-    layer = part.stacks[-1].layers[-1]
-    return f"{layer.name}.{layer.attentions[-1].name}.{len(layer.attentions[-1].weights) - 1}"
-
-
 def draw(heats: Sequence[HeatMap], form: PictureFormat) -> bytes:
     """Draw the maps below one another, as a file of this format."""
     width = max(5.0, max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5)
     height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
     names = [name for heat in heats for name in (*heat.rows, *heat.columns)]
-    return draw_figure((width, height), partial(_fill, heats), form, 200, names)
 
+    def fill(figure: Any, drawn: Mapping[str, str]) -> None:
+        ratios = [max(len(heat.rows), 1) for heat in heats]
+        axes = figure.subplots(len(heats), 1, squeeze=False, height_ratios=ratios)[:, 0]
+        for panel, heat in zip(axes, heats, strict=True):
+            rows, columns = ([drawn[label] for label in labels] for labels in (heat.rows, heat.columns))
+            image = draw_matrix(panel, heat.weights, rows, columns, aspect="auto")
+            lines = textwrap.wrap(plain_text(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
+            panel.set_title("\n".join(lines), fontsize=9)
+            figure.colorbar(image, ax=panel, label="weight", shrink=0.6)
 
-def _fill(heats: Sequence[HeatMap], figure: Any, drawn: Mapping[str, str]) -> None:
-    ratios = [max(len(heat.rows), 1) for heat in heats]
-    axes = figure.subplots(len(heats), 1, squeeze=False, height_ratios=ratios)[:, 0]
-    for panel, heat in zip(axes, heats, strict=True):
-        image = draw_matrix(
-            panel,
-            heat.weights,
-            [drawn[row] for row in heat.rows],
-            [drawn[name] for name in heat.columns],
-            aspect="auto",
-        )
-        lines = textwrap.wrap(plain_text(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
-        panel.set_title("\n".join(lines), fontsize=9)
-        figure.colorbar(image, ax=panel, label="weight", shrink=0.6)
+    return draw_figure((width, height), fill, form, 200, names)

@@ -19,8 +19,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.store.description import StoredModel
 from dragoman.store.marian import MODELS
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
-from dragoman.tokenizing.special_tokens import UNKNOWN, Framing
-from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.tokenizing.special_tokens import UNKNOWN
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -155,19 +154,14 @@ def export_ctranslate2(stored: StoredModel, folder: Path, texts: Sequence[str]) 
     spec.validate()
     spec.optimize()
     spec.save(str(folder))
-    _write_tokenizers(folder, stored.tokenizers, framing)
-    return prove(stored, CTranslate2Model(folder, stored), texts, "CTranslate2")
-
-
-def _write_tokenizers(folder: Path, tokenizers: Tokenizers, framing: Framing) -> None:
-    source, target = tokenizers
     if isinstance(source, SentencePieceTokenizer) and isinstance(target, SentencePieceTokenizer):
         for name, tokenizer in zip(MODELS, (source, target), strict=True):
             write_file(folder / name, tokenizer.model)
-        return
-    write_file(folder / TOKENIZER, portable(source, framing).to_str())
-    if not tokenizers.joint:
-        write_file(folder / TARGET_TOKENIZER, portable(target, framing).to_str())
+    else:
+        write_file(folder / TOKENIZER, portable(source, framing).to_str())
+        if not stored.tokenizers.joint:
+            write_file(folder / TARGET_TOKENIZER, portable(target, framing).to_str())
+    return prove(stored, CTranslate2Model(folder, stored), texts, "CTranslate2")
 
 
 def obstacles(stored: StoredModel) -> Iterator[str]:

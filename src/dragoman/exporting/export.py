@@ -11,7 +11,6 @@ from dragoman.exporting.huggingface import export_huggingface
 from dragoman.exporting.proof import Proof
 from dragoman.files import new_folder, write_file
 from dragoman.run_folder import RunFolder
-from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.store.saving import check_new_model
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
@@ -58,22 +57,18 @@ def export(
         raise ConfigError(f"{model} does not translate, and only translation models can be exported")
     texts = own_texts(model) if texts is None else texts
     with new_folder(out) as aside:
-        write_guide(stored, target, aside)
+        # what is needed without Dragoman: a README, a script that translates, and its placeholders
+        conventions, here = stored.files.conventions or UNKNOWN_CONVENTIONS, Path(__file__)
+        write_file(aside / "placeholders.txt", conventions.learned_placeholders)
+        write_file(aside / "translate.py", here.with_name("translate_script.py").read_text("utf-8"))
+        guide = here.with_name("guide.md").read_text("utf-8")
+        write_file(aside / "README.md", guide.format(target=target, stored=stored, source=conventions.source))
         if target == "huggingface":
             proof, notes = export_huggingface(stored, aside, texts)
             return Export(out, proof, tuple(notes))
         with optional("ctranslate2", "ctranslate2"):
             from dragoman.exporting.ctranslate2 import export_ctranslate2
         return Export(out, export_ctranslate2(stored, aside, texts))
-
-
-def write_guide(stored: StoredModel, target: Target, folder: Path) -> None:
-    """Write the files for use without Dragoman: a README, a script that translates, and its placeholders."""
-    conventions, here = stored.files.conventions or UNKNOWN_CONVENTIONS, Path(__file__)
-    write_file(folder / "placeholders.txt", conventions.learned_placeholders)
-    write_file(folder / "translate.py", here.with_name("translate_script.py").read_text("utf-8"))
-    guide = here.with_name("guide.md").read_text("utf-8")
-    write_file(folder / "README.md", guide.format(target=target, stored=stored, source=conventions.source))
 
 
 def own_texts(model: Path | str) -> list[str]:

@@ -68,11 +68,13 @@ def prove(stored: StoredModel, exported: ExportedModel, texts: Sequence[str], to
     """
     translator = Translator(stored, device="cpu", precision="float32", progress=silent)
     longest = translator.requests.longest_source(translator.options)
-    pairs = zip(texts, translator.tokenizers.source.encode_batch(list(texts)), strict=True)
-    sources = {text: ids for text, ids in pairs if 0 < len(ids) <= longest}
+    encoded = translator.tokenizers.source.encode_batch(list(texts))
+    sources = {text: ids for text, ids in zip(texts, encoded, strict=True) if 0 < len(ids) <= longest}
     if not sources:
         raise ConfigError("none of the sentences for the proof of the export has a token; give others with --text")
-    _compare_sources(translator, exported, texts, toolkit)
+    for text, ids, theirs in zip(texts, encoded, exported.encode(texts), strict=True):
+        if translator.framing.source(ids) != theirs:
+            raise ConfigError(f"{toolkit} splits {text[:80]!r} into other tokens")
     framed = [translator.framing.source(ids) for ids in sources.values()]
     targets = _greedy(translator, framed)
     decode = translator.tokenizers.target.decode
@@ -88,10 +90,7 @@ def prove(stored: StoredModel, exported: ExportedModel, texts: Sequence[str], to
 
 
 def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
-    """Return greedy translations by our model, without its search options.
-
-    Suppressed symbols are banned, as in the other toolkit.
-    """
+    """Return greedy translations by our model, without its search options, but with suppressed symbols banned."""
     framing = translator.framing
     ban = Ban(suppressed_ids(translator.tokenizers, translator.framing))
     requests = [Request(source, len(source) + _EXTRA, processors=(ban,)) for source in sources]
@@ -108,13 +107,6 @@ def suppressed_ids(tokenizers: Tokenizers, framing: Framing) -> list[int]:
     Only our own search enforces placeholders.
     """
     return sorted({*framing.suppressed_ids, tokenizers.target.unknown, *tokenizers.target.placeholders.values()})
-
-
-def _compare_sources(translator: Translator, exported: ExportedModel, texts: Sequence[str], toolkit: str) -> None:
-    our_rows = [translator.framing.source(ids) for ids in translator.tokenizers.source.encode_batch(list(texts))]
-    for text, ours, theirs in zip(texts, our_rows, exported.encode(texts), strict=True):
-        if ours != theirs:
-            raise ConfigError(f"{toolkit} splits {text[:80]!r} into other tokens")
 
 
 def _compare_scores(

@@ -53,18 +53,17 @@ def choose_rows(
         )
         quoted = True
     if is_tsv and not quoted:
-        return partial(tsv_rows, path, encoding_errors), remark
+
+        def tsv_rows(repairs: Counter[str]) -> Iterator[CellRow]:
+            lines = enumerate(read_lines(path, encoding_errors, repairs), 1)
+            return ((number, line.split("\t")) for number, line in lines)
+
+        return tsv_rows, remark
     quoted = quoted is not False
     delimiter = "\t" if is_tsv else csv_delimiter(path, encoding_errors, quoted)
     if not is_tsv and delimiter != ",":
         remark = f", with {delimiter!r} between the cells"
     return partial(csv_rows, path, encoding_errors, delimiter=delimiter, quoted=quoted), remark
-
-
-def tsv_rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[CellRow]:
-    """Yield the cells between tabs; quotes are text."""
-    for number, line in enumerate(read_lines(path, encoding_errors, repairs), 1):
-        yield number, line.split("\t")
 
 
 def quoted_cells(path: Path, encoding_errors: EncodingErrors) -> int:
@@ -203,11 +202,7 @@ class DelimitedTable(Document):
         return "".join([*parts, self._content[end:]]).encode(self._encoding)
 
     def _rows(self, path: Path) -> Iterator[list[TableCell]]:
-        """Yield the cells of each row.
-
-        Raises:
-            DataError: a quoted cell does not end as it should.
-        """
+        """Yield the cells of each row."""
         content, between = self._content, re.escape(self._delimiter)
         quoted = r'"([^"]*+(?:""[^"]*+)*+)"|(?!")' if self._has_quotes else "((?!))|"
         pattern = re.compile(rf"(?:{quoted}((?:[^{between}\r\n]|\r(?!\n))*+))({between}|\r?\n|\Z)")

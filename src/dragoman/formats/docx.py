@@ -66,13 +66,21 @@ class Docx(Document):
         super().__init__()
         self._document = document
         parts = [*document.part.package.iter_parts()]
-        self._notes = {part: xml_tree(part.blob, path) for part in parts if _is_of_notes(part)}
-        roots = [part.element for part in parts if hasattr(part, "element")]
+        known = {part for part in parts if hasattr(part, "element")}  # the library knows notes only as bytes
+        self._notes = {
+            part: xml_tree(part.blob, path)
+            for part in parts
+            if part not in known and part.content_type.endswith(_NOTES)
+        }
+        roots = [part.element for part in parts if part in known]
         roots += [tree.getroot() for tree in self._notes.values()]
         numbers = {paragraph: at for at, paragraph in enumerate((p for root in roots for p in root.iter(f"{_W}p")), 1)}
         styles = {style.get(f"{_W}styleId"): style for root in roots for style in root.iter(f"{_W}style")}
-        hidden = (run for paragraph in numbers for run in _hidden(paragraph, styles))
-        stays = {run: "it is hidden" * has_words(_words(run)) for run in hidden}
+        stays = dict[Any, str]()
+        for paragraph in numbers:
+            runs = {run: _is_hidden(run, styles) for run in _runs(paragraph) if _words(run).strip()}
+            hidden = [run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())]
+            stays |= {run: "it is hidden" * has_words(_words(run)) for run in hidden}
         stays |= chain.from_iterable(map(_fixed, roots))
         above = (next(node.iterancestors(f"{_W}p"), None) for node in stays)
         reported = dict.fromkeys(zip(above, stays.values(), strict=True))
@@ -100,19 +108,8 @@ class Docx(Document):
         return written.getvalue()
 
 
-def _is_of_notes(part: Any) -> bool:
-    """Return True if a part holds notes or comments that the library knows only as bytes."""
-    return not hasattr(part, "element") and part.content_type.endswith(_NOTES)
-
-
 def _words(run: Any) -> str:
     return "".join(text.text or "" for text in run.findall(f"{_W}t"))
-
-
-def _hidden(element: Any, styles: Mapping[str, Any]) -> set[Any]:
-    """Return the runs of a paragraph with hidden words, if it has others."""
-    runs = {run: _is_hidden(run, styles) for run in _runs(element) if _words(run).strip()}
-    return {run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())}
 
 
 def _is_hidden(element: Any, styles: Mapping[str, Any], depth: int = 20) -> bool:
@@ -126,9 +123,7 @@ def _is_hidden(element: Any, styles: Mapping[str, Any], depth: int = 20) -> bool
 
 
 def _fixed(root: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the texts in instructions of fields, and the texts that merge fields and lists of choices show, each with
-    the reason why it stays if a reader would expect its translation.
-    """
+    """Yield the texts that fields and lists of choices keep, each with the reason if a reader would miss it."""
     nodes, begins = list[Any](), list[int]()
     for node in root.iter(*(f"{_W}{name}" for name in _OF_FIELDS)):
         kind, says = node.get(f"{_W}fldCharType"), node.get(f"{_W}instr", "")
@@ -246,9 +241,7 @@ def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[InlinePart[DocxMarku
 
 
 def _fields(parts: Iterator[InlinePart[DocxMarkup]]) -> Sequence[InlinePart[DocxMarkup]]:
-    """Return the parts with each field as a pair of markup around its result. The first of the pair holds the
-    instruction.
-    """
+    """Return the parts with each field as a pair of markup around its result, of which the first is its instruction."""
     collected, begins = list[InlinePart[DocxMarkup]](), list[list[int]]()
     for part in parts:
         collected.append(part)
@@ -268,11 +261,10 @@ def _as_pair(
     result: Sequence[InlinePart[DocxMarkup]],
     end: InlinePart[DocxMarkup],
 ) -> Sequence[InlinePart[DocxMarkup]]:
-    """Return a field as a pair of markup around its result, or as one piece of markup if that shows no words. A field
-    stays as it is if its instruction holds words, or its result only one half of other markup.
-    """
+    """Return a field as a pair of markup around its result, or as one piece if that shows no words."""
     depths = [*accumulate({"open": 1, "close": -1}.get(part.kind, 0) for part in result), 0]
     is_whole = min(depths) == depths[-2 if result else 0] == 0
+    # It stays as it is if its instruction holds words, or its result only one half of other markup.
     if not is_whole or any(part.kind in ("words", "open", "close") for part in instruction):
         return [*instruction, *result, end]
     shows_words = any(part.kind in ("words", "open") for part in result)
@@ -313,46 +305,30 @@ def _key(format: Any) -> str:
 
 def _fill(paragraph: Paragraph, translations: Sequence[str]) -> None:
     """Give a paragraph these words as its content, with its own markup and formats."""
-    rebuilding = _Rebuilding(paragraph)
+    element = paragraph.element
+    containers, formats, opened = [element], [paragraph.format], list[str]()
+    _empty(element)
     pieces = list[str | DocxMarkup]()
     for between, inline, text in zip_longest(paragraph.between, paragraph.inlines, translations):
         pieces += [part.words if part.kind == "words" else part.piece for part in between]
         pieces += inline.parts(text, lambda piece: piece.kind != "run") if inline else ()
     for piece in pieces:
         if isinstance(piece, str):
-            rebuilding.add_words(piece)
-        else:
-            rebuilding.add_markup(piece)
-
-
-class _Rebuilding:
-    """A paragraph, emptied, to which words and markup are added in order."""
-
-    def __init__(self, paragraph: Paragraph) -> None:
-        self._element = paragraph.element
-        self._containers, self._formats, self._opened = [self._element], [paragraph.format], list[str]()
-        _empty(self._element)
-
-    def add_words(self, words: str) -> None:
-        """Add words in the current format."""
-        if words:
-            self._containers[-1].append(_written(self._element, self._formats[-1], words))
-
-    def add_markup(self, piece: DocxMarkup) -> None:
-        """Add a piece of markup, or begin or end the format or container that it is."""
-        if piece.kind == "end":
-            (self._formats if self._opened.pop() == "run" else self._containers).pop()
+            if piece:
+                containers[-1].append(_written(element, formats[-1], piece))
+        elif piece.kind == "end":
+            (formats if opened.pop() == "run" else containers).pop()
         elif piece.kind in ("alone", "break", "field"):
-            for element in piece.elements or (piece.element,):
-                self._containers[-1].append(_alone(element))
+            for moved in piece.elements or (piece.element,):
+                containers[-1].append(_alone(moved))
         else:
-            self._opened.append(piece.kind)
+            opened.append(piece.kind)
             if piece.kind == "run":
-                self._formats.append(piece.element)
+                formats.append(piece.element)
             else:
-                self._containers[-1].append(piece.element)
-                self._containers.append(_content(piece.element))
-                _empty(self._containers[-1])
+                containers[-1].append(piece.element)
+                containers.append(_content(piece.element))
+                _empty(containers[-1])
 
 
 def _empty(element: Any) -> None:

@@ -54,7 +54,11 @@ def advice(open_file: Callable[[], IO[bytes]]) -> str:
         return f"{valid:,} other lines with such characters are UTF-8, so fix this one"
     fits = {name: _fit(odd, name) for name in _LETTERS}
     for name in sorted(fits, key=lambda name: -fits[name]):
-        if fits[name] >= _LEAST_FIT and _reads_whole(open_file, name):
+        if fits[name] < _LEAST_FIT:
+            break
+        with suppress(UnicodeDecodeError), io.TextIOWrapper(open_file(), name) as file:
+            while file.read(_BLOCK):  # to its end
+                pass
             shown = " and ".join(repr(line.decode(name).strip()[:60]) for line in odd[:2])
             return f"as {name} it reads {shown}; if that is right, convert it (iconv -f {name} -t UTF-8)"
     return "no encoding that is known here fits; save it as UTF-8 with the program that wrote it"
@@ -66,16 +70,8 @@ def _is_utf8(line: bytes) -> bool:
     return False
 
 
-def _reads_whole(open_file: Callable[[], IO[bytes]], name: str) -> bool:
-    with suppress(UnicodeDecodeError), io.TextIOWrapper(open_file(), name) as file:
-        return all(iter(partial(file.read, _BLOCK), ""))
-    return False
-
-
 def _fit(lines: list[bytes], name: str) -> float:
-    """Return the share of the characters beyond ASCII that are letters of a language written in an encoding. Letters of
-    two languages together count less, and so do capitals, of which a wrong encoding gives many.
-    """
+    """Return the share of the characters beyond ASCII that are letters of a language written in an encoding."""
     try:
         text = "".join(line.decode(name) for line in lines)
     except UnicodeDecodeError:
@@ -85,6 +81,7 @@ def _fit(lines: list[bytes], name: str) -> float:
 
     def share(letters: str) -> float:
         capitals = {letter.upper() for letter in letters}.difference(letters)
+        # a wrong encoding gives many capitals
         return (sum(counts[letter] for letter in {*letters}) + sum(counts[letter] for letter in capitals) / 2) / total
 
     letters = _LETTERS[name]

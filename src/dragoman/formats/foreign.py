@@ -44,7 +44,14 @@ def refusal(head: bytes, path: Path) -> str:
         if len(head) >= 16 and not any(bytes_of_ascii) and any(head):
             return f"{path} is UTF-16; convert it to UTF-8 (iconv -f UTF-16{order} -t UTF-8)"
     if head.startswith(ZIP):
-        return f"{path} is {_kind_of_zip(path)}"
+        names = _names_in(path)
+        listed = ", ".join(map(repr, names[:5])) + ", …" * (len(names) > 5)
+        kind = (
+            f"a ZIP archive ({listed}); unpack it, and name a file"
+            if names
+            else "a damaged ZIP archive; fetch it again"
+        )
+        return f"{path} is {_document(names) or kind}"
     kinds = (kind for magic, kind in _BINARY.items() if head.startswith(magic))
     kind = "a tar archive" if head[257:262] == b"ustar" else next(kinds, "")
     if not kind and b"\0" in head:
@@ -69,14 +76,6 @@ def texts_in(path: Path) -> list[str]:
     """Return the names of the files in a ZIP archive; none if it is a document, or no archive."""
     names = _names_in(path)
     return [] if _document(names) else [name for name in names if not name.endswith("/") and "__MACOSX" not in name]
-
-
-def _kind_of_zip(path: Path) -> str:
-    names = _names_in(path)
-    if kind := _document(names):
-        return kind
-    listed = ", ".join(map(repr, names[:5])) + ", …" * (len(names) > 5)
-    return f"a ZIP archive ({listed}); unpack it, and name a file" if names else "a damaged ZIP archive; fetch it again"
 
 
 def _document(names: list[str]) -> str:

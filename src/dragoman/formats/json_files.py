@@ -49,7 +49,9 @@ def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> 
         try:
             record = _JSON.decode(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(_complaint(path, number, line, error)) from None
+            if number == 1 and re.match(r'\s*\{\s*("[^"]*"\s*:\s*[\[{]?\s*)?$', line):
+                raise DataError(f"{path} is {ONE_OBJECT}") from None
+            raise DataError(f"{path}:{number} is not JSON: {error}") from None
         if _SURROGATE_ESCAPE.search(line):
             record = _without_surrogates(record, f"{path}:{number}", encoding_errors, repairs)
         yield number, by_language(record)
@@ -96,12 +98,6 @@ def _without_surrogates(record: Any, where: str, encoding_errors: EncodingErrors
         )
     repairs[SURROGATES] += count
     return json.loads(text)
-
-
-def _complaint(path: Path, number: int, line: str, error: Exception) -> str:
-    if number == 1 and re.match(r'\s*\{\s*("[^"]*"\s*:\s*[\[{]?\s*)?$', line):
-        return f"{path} is {ONE_OBJECT}"
-    return f"{path}:{number} is not JSON: {error}"
 
 
 class Json(Spliced):
@@ -151,11 +147,9 @@ def _text(written: str) -> str:
 
 
 def _comments(keys: Set[str]) -> set[str]:
-    """Return the keys that describe others: those of ARB below `@name`, and those next to each `message` of a Chrome
-    extension; none of JSON-LD, whose `@type` and the like are values.
-    """
+    """Return the keys that describe others: of ARB below `@name`, of a Chrome extension next to each `message`."""
     if not {"@context", "@id", "@type"}.isdisjoint(key.rpartition(".")[2] for key in keys):
-        return set()
+        return set()  # JSON-LD, whose `@type` and the like are values
     is_chrome = all(f"{key.partition('.')[0]}.message" in keys for key in keys)
     siblings = r"|[^.]*\.(?:description|placeholders)(?:\..*)?" if is_chrome else ""
     return {key for key in keys if re.fullmatch(rf"(?:.*\.)?@.*{siblings}", key, re.DOTALL)}

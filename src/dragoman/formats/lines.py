@@ -72,9 +72,11 @@ def lines_of(
             line = raw[start:].decode() if start else raw.decode()
         except UnicodeDecodeError as error:
             if encoding_errors != "replace":
-                byte = offset + start + error.start
-                complaint = _undecodable(name, number, byte, error, encoding_errors)
-                raise DataError(f"{complaint}; {advise()}") from None
+                byte, place = error.object[error.start], offset + start + error.start
+                setting = ' (data.encoding_errors = "replace" would put U+FFFD there)' if encoding_errors else ""
+                raise DataError(
+                    f"{name}:{number} is not valid UTF-8 at byte {place:,} (0x{byte:02x}){setting}; {advise()}"
+                ) from None
             line = raw[start:].decode(errors="replace")
             repairs[REPLACED] += line.count("\ufffd") - raw.count(b"\xef\xbf\xbd")
         ends += line.endswith("\n")
@@ -150,7 +152,11 @@ def open_bytes(path: Path) -> Any:
     """
     try:
         if (archive := stored_in(path)) != path:
-            return _open_member(archive, path)
+            with reading(str(archive)), zipfile.ZipFile(archive) as opened:
+                try:
+                    return opened.open(path.relative_to(archive).as_posix())
+                except (RuntimeError, NotImplementedError) as error:
+                    raise DataError(f"{path} cannot be unpacked: {error}") from None
         if path.is_dir():
             raise DataError(f"{path} is a folder; name a file in it")
         if path.exists() and not path.is_file():
@@ -160,9 +166,13 @@ def open_bytes(path: Path) -> Any:
         file = open(path, "rb")  # noqa: SIM115
         head = file.peek(1)
         packing = next((ending for ending, magic in _PACKED.items() if head.startswith(magic)), None)
-        if packing or (head and path.suffix in _PACKED):
+        if packing:
             file.close()
-            file = io.BufferedReader(_unpacking(path, packing), 1 << 16)
+            unpack: Any = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}[packing]
+            file = io.BufferedReader(unpack(path, "rb"), 1 << 16)
+        elif head and path.suffix in _PACKED:
+            file.close()
+            raise DataError(f"{path} ends in {path.suffix} but is not packed so; rename it")
     except FileNotFoundError:
         raise DataError(f"{path} does not exist{nearest(path)}") from None
     except PermissionError:
@@ -190,21 +200,6 @@ def without_packing(path: Path) -> Path:
     return path.with_suffix("") if path.suffix in _PACKED else path
 
 
-def _open_member(archive: Path, path: Path) -> IO[bytes]:
-    with reading(str(archive)), zipfile.ZipFile(archive) as opened:
-        try:
-            return opened.open(path.relative_to(archive).as_posix())
-        except (RuntimeError, NotImplementedError) as error:
-            raise DataError(f"{path} cannot be unpacked: {error}") from None
-
-
-def _unpacking(path: Path, packing: str | None) -> Any:
-    """Open a packed file, whose packing is None if its name alone says that it is packed."""
-    if packing is None:
-        raise DataError(f"{path} ends in {path.suffix} but is not packed so; rename it")
-    return {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}[packing](path, "rb")
-
-
 @contextmanager
 def reading(name: str) -> Iterator[None]:
     """Raise errors of reading bytes as `DataError`."""
@@ -227,11 +222,3 @@ def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
                 size = f"{LONGEST_LINE_BYTES >> 20} MiB"
                 raise DataError(f"{name}:{number} is longer than {size}; is it text? A line ends at \\n alone")
             yield raw
-
-
-def _undecodable(
-    name: str, number: int, offset: int, error: UnicodeDecodeError, encoding_errors: EncodingErrors | None
-) -> str:
-    byte = error.object[error.start]
-    replaced = ' (data.encoding_errors = "replace" would put U+FFFD there)' if encoding_errors else ""
-    return f"{name}:{number} is not valid UTF-8 at byte {offset:,} (0x{byte:02x}){replaced}"

@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,21 +30,15 @@ def rows(path: Path, _encoding_errors: EncodingErrors, _repairs: Counter[str]) -
             raise DataError(f"{path} is a packed Parquet file; unpack it first, which costs little space")
         try:
             batch_size = _rows_at_a_time(file)
-            number = 0
-            for batch in pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=batch_size):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield number, by_language(record)
+            batches = pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=batch_size)
+            for number, record in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), 1):
+                yield number, by_language(record)
         except (pyarrow.ArrowException, ValueError, OSError) as error:
             raise DataError(f"{path} is not a Parquet file, or is damaged: {first_line(error)}") from None
 
 
 def _rows_at_a_time(file: IO[bytes]) -> int:
-    """Return the number of rows that fit into memory, whatever they hold: a text that many rows repeat is kept once.
-
-    Raises:
-        ValueError: the file unpacks to a thousand times its size, or a row holds lists of a thousand values.
-    """
+    """Return the number of rows that fit into memory, whatever they hold: a text that many rows repeat is kept once."""
     import pyarrow.parquet
 
     metadata = pyarrow.parquet.read_metadata(file)

@@ -97,20 +97,6 @@ def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter
     """
     with optional("polib", "documents"):
         import polib
-    text = _decoded(path, encoding_errors, repairs)
-    for number, line in enumerate(text.split("\n"), 1):  # the library passes over what it does not understand
-        if not _LINE_OF_CATALOGUE.fullmatch(line.removesuffix("\r")):
-            raise DataError(f"{path}:{number} is not a line of a catalogue (PO): {line.strip()[:80]}")
-    try:
-        return polib.pofile(text)
-    except (OSError, ValueError, IndexError, AttributeError) as error:  # what the library raises for broken files
-        line = re.search(r"line (\d+)\)?(.*)", str(error), re.DOTALL)
-        place, text = (f":{line[1]}", line[2].lstrip(": \n")) if line else ("", str(error))
-        text = " ".join(text.split())[:80]
-        raise DataError(f"{path}{place} is not a line of a catalogue (PO){f': {text}' if text else ''}") from None
-
-
-def _decoded(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> str:
     with open_bytes(path) as file, reading(str(path)):
         data = file.read(LARGEST_CATALOGUE + 1)
     if len(data) > LARGEST_CATALOGUE:
@@ -125,7 +111,17 @@ def _decoded(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str])
             raise DataError(f"{path} is not in the encoding {encoding}, which its header names: {error}") from None
         text = data.decode(encoding, "replace")
         repairs[REPLACED] += text.count("\ufffd")
-    return text + "\n"  # with a line end, polib never takes it for the name of a file
+    text += "\n"  # with a line end, polib never takes it for the name of a file
+    for number, line in enumerate(text.split("\n"), 1):  # the library passes over what it does not understand
+        if not _LINE_OF_CATALOGUE.fullmatch(line.removesuffix("\r")):
+            raise DataError(f"{path}:{number} is not a line of a catalogue (PO): {line.strip()[:80]}")
+    try:
+        return polib.pofile(text)
+    except (OSError, ValueError, IndexError, AttributeError) as error:  # what the library raises for broken files
+        line = re.search(r"line (\d+)\)?(.*)", str(error), re.DOTALL)
+        place, text = (f":{line[1]}", line[2].lstrip(": \n")) if line else ("", str(error))
+        text = " ".join(text.split())[:80]
+        raise DataError(f"{path}{place} is not a line of a catalogue (PO){f': {text}' if text else ''}") from None
 
 
 class Catalogue(Document):

@@ -59,11 +59,7 @@ class DocumentLimits(Settings):
 
 
 def _parts(content: bytes) -> Iterator[tuple[int, Iterable[bytes]]]:
-    """Yield the size of each file of XML in an archive, or of a file, and its content in pieces.
-
-    Raises:
-        BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error: the archive is damaged.
-    """
+    """Yield the size of each file of XML in an archive, or of a file, and its content in pieces."""
     if not content.startswith(ZIP):
         yield len(content), (content[begin : begin + _AT_ONCE] for begin in range(0, len(content), _AT_ONCE))
         return
@@ -108,7 +104,7 @@ def read_document(
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
-    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{format.module}")
+    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{format.module or format.name}")
     with suppress(
         BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error
     ):  # the reader reports what is wrong

@@ -17,8 +17,9 @@ class FileFormat(NamedTuple):
 
     name: str
     """The name in `data.format`, if it is trained on."""
-    module: str
-    """The module of this room that reads it, by `rows` for training and by `read` for translating."""
+    module: str = ""
+    """The module of this room that reads it, by `rows` for training and by `read` for translating, if it has another
+    name."""
     data_title: str = ""
     """The rows that are read for training and evaluating, in words; empty if it is not trained on."""
     data_suffixes: tuple[str, ...] = ()
@@ -51,7 +52,6 @@ class FileFormat(NamedTuple):
 FORMATS = (
     FileFormat(
         "html",
-        "html",
         document="html",
         document_suffixes=(".html", ".htm", ".xhtml"),
         document_title="HTML",
@@ -63,7 +63,6 @@ FORMATS = (
         bytes_a_sign=1_200,
     ),
     FileFormat(
-        "markdown",
         "markdown",
         document="markdown",
         document_suffixes=(".md", ".markdown", ".mdx"),
@@ -79,7 +78,6 @@ FORMATS = (
     ),
     FileFormat(
         "subtitles",
-        "subtitles",
         document="subtitles",
         document_suffixes=(".srt", ".vtt"),
         document_title="subtitles",
@@ -91,7 +89,6 @@ FORMATS = (
         bytes_a_sign=800,
     ),
     FileFormat(
-        "po",
         "po",
         data_title="a catalogue of gettext (PO)",
         data_suffixes=(".po", ".pot"),
@@ -108,7 +105,7 @@ FORMATS = (
     ),
     FileFormat(
         "jsonl",
-        "json_files",
+        module="json_files",
         data_title="JSON Lines, or a JSON array of objects",
         data_suffixes=(".jsonl", ".ndjson", ".json"),
         holds_records=True,
@@ -122,7 +119,6 @@ FORMATS = (
         bytes_a_sign=700,
     ),
     FileFormat(
-        "xliff",
         "xliff",
         data_title="XLIFF 1.2 or 2",
         data_suffixes=(".xlf", ".xliff"),
@@ -140,7 +136,6 @@ FORMATS = (
     ),
     FileFormat(
         "docx",
-        "docx",
         extra="documents",
         document="docx",
         document_suffixes=(".docx", ".docm", ".dotx", ".dotm"),
@@ -151,7 +146,6 @@ FORMATS = (
         bytes_a_sign=400,
     ),
     FileFormat(
-        "xlsx",
         "xlsx",
         data_title="the first sheet of a workbook that has two columns; not packed",
         data_suffixes=(".xlsx",),
@@ -168,7 +162,7 @@ FORMATS = (
     ),
     FileFormat(
         "csv",
-        "delimited",
+        module="delimited",
         data_title="cells between commas, semicolons or tabs, with quotes where needed",
         data_suffixes=(".csv",),
         document="csv",
@@ -182,12 +176,11 @@ FORMATS = (
     ),
     FileFormat(
         "tsv",
-        "delimited",
+        module="delimited",
         data_title="cells between tabs",
         data_suffixes=(".tsv", ".tab"),
     ),
     FileFormat(
-        "plain",
         "plain",
         data_title="lines, as of one of two aligned files, or SGM",
         document="text",
@@ -198,7 +191,6 @@ FORMATS = (
     ),
     FileFormat(
         "parquet",
-        "parquet",
         data_title="Parquet; not packed",
         data_suffixes=(".parquet",),
         holds_records=True,
@@ -206,7 +198,6 @@ FORMATS = (
         extra="parquet",
     ),
     FileFormat(
-        "tmx",
         "tmx",
         data_title="a translation memory (TMX)",
         data_suffixes=(".tmx",),
@@ -216,7 +207,6 @@ FORMATS = (
         extra="documents",
     ),
     FileFormat(
-        "hub",
         "hub",
         data_title="a data set of the Hugging Face hub, `hub:NAME:CONFIG`",
         holds_records=True,

@@ -109,7 +109,7 @@ def open_table(
     """Open the rows of a file or data set, whose format is known for this `reason`. `quoted` says whether quotes around
     cells of a CSV or TSV file belong to the format.
     """
-    module = import_module(f"dragoman.formats.{DATA_FORMATS[format].module}")  # which may import this one
+    module = import_module(f"dragoman.formats.{DATA_FORMATS[format].module or format}")  # which may import this one
     if format == "hub":
         return module.open_hub(path.as_posix())
     if format in ("tsv", "csv"):

@@ -181,51 +181,34 @@ class Workbook(Document):
 
     def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
         super().__init__()
-        self._archive, self._trees, self._comparisons = archive, dict[str, Any](), Comparisons()
-        cells, values = self._read_parts(path)
-        check_letters((cell.text for cell in cells), path)
-        chosen = self._chosen_cells(cells, values, path, only)
-        self._cells = self._without_compared(chosen)
-        self._lines = {text: lines_in(text) for text in {cell.text for cell in self._cells}}
-        lines = [(line, cell.name) for cell in self._cells for line in self._lines[cell.text]]
-        self.texts, self._places = [*dict.fromkeys(line for line, _ in lines)], dict(reversed(lines))
-
-    def _read_parts(self, path: Path) -> tuple[list[SheetCell], list[Value]]:
-        """Read the parts that hold cells, or texts with which cells are compared; return the cells, and a value for
-        each.
-        """
-        names = self._archive.namelist()
+        self._archive, self._trees, comparisons = archive, dict[str, Any](), Comparisons()
+        names = archive.namelist()
         has_strings = _STRINGS in names
-        strings = xml_tree(self._archive.read(_STRINGS), path).getroot().findall("{*}si") if has_strings else []
+        strings = xml_tree(archive.read(_STRINGS), path).getroot().findall("{*}si") if has_strings else []
         shared = [(_text(string), string) for string in strings]
         cells, values = list[SheetCell](), list[Value]()
         for name in filter(_PART.fullmatch, names):
-            self._trees[name] = xml_tree(self._archive.read(name), path)
-            self._comparisons.add(self._trees[name].getroot())
+            self._trees[name] = xml_tree(archive.read(name), path)
+            comparisons.add(self._trees[name].getroot())
             sheet = [[*_cells(row, name, shared, path)] for row in self._trees[name].iter("{*}row")]
             cells += chain.from_iterable(sheet)
             values += _values(sheet)
-        return cells, values
-
-    def _chosen_cells(
-        self, cells: Sequence[SheetCell], values: Sequence[Value], path: Path, only: Sequence[str]
-    ) -> list[SheetCell]:
-        """Return the cells to translate, and compare with those that stay, which formulas may do too."""
+        check_letters((cell.text for cell in cells), path)
         wanted, self.notes = selected(values, only, path)
         self.notes.append("only cells are translated: no formulas, names of sheets, headers, comments and charts")
-        if joining := self._comparisons.joining:
+        if joining := comparisons.joining:
             self.notes.append(f"check the results of formulas that join cells to compare them: {joining[:100]}")
-        if self._comparisons.has_formulas:
+        if comparisons.has_formulas:  # which may also compare cells with those that stay
             stays = compress(cells, map(not_, wanted))
-            self._comparisons.texts.update(cell.text.strip().casefold() for cell in stays)
-        return [*compress(cells, wanted)]
-
-    def _without_compared(self, cells: Sequence[SheetCell]) -> list[SheetCell]:
-        """Return the cells with whose texts nothing is compared; the others are left, with a reason."""
-        compared = {text for text in {cell.text for cell in cells} if text in self._comparisons}
+            comparisons.texts.update(cell.text.strip().casefold() for cell in stays)
+        chosen = [*compress(cells, wanted)]
+        compared = {text for text in {cell.text for cell in chosen} if text in comparisons}
         reason = "a formula, filter, list, table or cell that stays has the same text"
-        self.left = [Left(reason, f"cell {cell.name}") for cell in cells if cell.text in compared]
-        return [cell for cell in cells if cell.text not in compared]
+        self.left = [Left(reason, f"cell {cell.name}") for cell in chosen if cell.text in compared]
+        self._cells = [cell for cell in chosen if cell.text not in compared]
+        self._lines = {text: lines_in(text) for text in {cell.text for cell in self._cells}}
+        lines = [(line, cell.name) for cell in self._cells for line in self._lines[cell.text]]
+        self.texts, self._places = [*dict.fromkeys(line for line, _ in lines)], dict(reversed(lines))
 
     def place(self, number: int) -> str:
         return f"cell {self._places[self.texts[number]]}"
@@ -238,7 +221,13 @@ class Workbook(Document):
             _fill(cell, texts[cell.text])
         parts = {cell.part for cell in changed}
         if changed and _WORKBOOK in self._trees:
-            _recalculate(self._trees[_WORKBOOK].getroot())
+            workbook = self._trees[_WORKBOOK].getroot()
+            settings = workbook.find("{*}calcPr")
+            if settings is None:
+                settings = workbook.makeelement(workbook.tag.removesuffix("workbook") + "calcPr")
+                before = ("{*}sheets", "{*}functionGroups", "{*}externalReferences", "{*}definedNames")
+                workbook.insert(max((*map(workbook.index, workbook.iterchildren(*before)), -1)) + 1, settings)
+            settings.set("fullCalcOnLoad", "1")  # computes all formulas again, because their results show old texts
             parts.add(_WORKBOOK)
         written = BytesIO()
         with ZipFile(written, "w") as archive:
@@ -282,16 +271,6 @@ def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -
             if not (number.isdecimal() and len(number) < 10 and int(number) < len(shared)):
                 raise DataError(f"{path} is damaged: its cell {element.get('r')} has a text that is not in the file")
             yield SheetCell(element, *shared[int(number)], part, name)
-
-
-def _recalculate(workbook: Any) -> None:
-    """Make programs compute all formulas when they open the workbook, because their results show old texts."""
-    settings = workbook.find("{*}calcPr")
-    if settings is None:
-        settings = workbook.makeelement(workbook.tag.removesuffix("workbook") + "calcPr")
-        before = ("{*}sheets", "{*}functionGroups", "{*}externalReferences", "{*}definedNames")
-        workbook.insert(max((*map(workbook.index, workbook.iterchildren(*before)), -1)) + 1, settings)
-    settings.set("fullCalcOnLoad", "1")
 
 
 def _fill(cell: SheetCell, translation: str) -> None:

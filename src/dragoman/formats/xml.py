@@ -88,7 +88,10 @@ def stream_texts(
                 for texts in texts_of(element):
                     records += 1
                     yield number, texts
-                _forget(element)
+                element.clear(keep_tail=False)
+                for node in (element, *element.iterancestors()):  # forget everything before it
+                    if (parent := node.getparent()) is not None:
+                        del parent[: parent.index(node)]
             if bytes_since > LARGEST_ENTRY:
                 size = f"{LARGEST_ENTRY >> 20} MiB"
                 raise DataError(f"{path}: more than {size} follow entry {number} without the end of another")
@@ -96,14 +99,6 @@ def stream_texts(
                 break
     if not records:
         raise Untranslated.from_counts(path, repairs - before)
-
-
-def _forget(element: Any) -> None:
-    """Empty an element that was read, and remove everything before it."""
-    element.clear(keep_tail=False)
-    for node in (element, *element.iterancestors()):
-        if (parent := node.getparent()) is not None:
-            del parent[: parent.index(node)]
 
 
 def segment_text(segment: Any, path: Path) -> str:

@@ -193,17 +193,12 @@ class _Suspicion:
     def _close(self) -> None:
         rows = self._last - self._first + 1
         if self._peak > self.CLEAR and rows >= self.SHORTEST:
-            self._keep(Misalignment(self._origin, self._first, rows, self._offset))
+            last = self._stretches[-1] if self._stretches else None
+            if last and self._first - (last.first + last.rows) < self.GAP:
+                self._stretches[-1] = last._replace(rows=self._last + 1 - last.first)
+            else:
+                self._stretches.append(Misalignment(self._origin, self._first, rows, self._offset))
         self._reset()
-
-    def _keep(self, stretch: Misalignment) -> None:
-        """Keep a stretch, or extend the last one if few rows between them seemed to fit."""
-        if self._stretches:
-            last = self._stretches[-1]
-            if stretch.first - (last.first + last.rows) < self.GAP:
-                self._stretches[-1] = last._replace(rows=stretch.first + stretch.rows - last.first)
-                return
-        self._stretches.append(stretch)
 
     def _reset(self) -> None:
         self._sum = self._peak = 0.0
@@ -212,10 +207,7 @@ class _Suspicion:
 
 
 def _marks(text: str, words: Sequence[str]) -> set[str]:
-    marks = set(words)
-    if "?" in text:
-        marks.add("?")
-    return marks
+    return {*words, "?"} if "?" in text else {*words}
 
 
 def _covered(stretch: Misalignment, others: Sequence[Misalignment]) -> bool:
@@ -269,22 +261,17 @@ def learn_evidence(rows: Sequence[Sequence[Words]], exchanged: Sequence[bool | N
     looks_exchanged: Sequence[bool | None] = exchanged or [False] * len(rows)
     nats: dict[str, float] = {}
     for _ in range(_ROUNDS):
-        counts = Counter[str](), Counter[str]()
+        sources, targets = Counter[str](), Counter[str]()
         for (source, target), is_exchanged in zip(rows, looks_exchanged, strict=True):
             if is_exchanged is not None:
-                counts[is_exchanged].update(source)
-                counts[not is_exchanged].update(target)
-        nats = _log_ratios(*counts)
+                (targets if is_exchanged else sources).update(source)
+                (sources if is_exchanged else targets).update(target)
+        balance = math.log((targets.total() + 1) / (sources.total() + 1))
+        nats = {
+            word: max(-3.0, min(3.0, math.log((sources[word] + 0.5) / (targets[word] + 0.5)) + balance))
+            for word in sources.keys() | targets.keys()
+            if sources[word] + targets[word] >= _LEAST_OFTEN
+        }
         evidence = WordEvidence(nats)
         looks_exchanged = [evidence.lean(source) - evidence.lean(target) < -1 for source, target in rows]
     return WordEvidence({word: value for word, value in nats.items() if abs(value) > 1})
-
-
-def _log_ratios(source: Counter[str], target: Counter[str]) -> dict[str, float]:
-    """Return the nats by which each word is more probable on the source side."""
-    balance = math.log((target.total() + 1) / (source.total() + 1))
-    return {
-        word: max(-3.0, min(3.0, math.log((source[word] + 0.5) / (target[word] + 0.5)) + balance))
-        for word in source.keys() | target.keys()
-        if source[word] + target[word] >= _LEAST_OFTEN
-    }

@@ -39,12 +39,13 @@ class ConllColumns(NamedTuple):
     universal: bool
     """True for CoNLL-U."""
 
-    def cells(self, line: str) -> list[str]:
-        return line.split(self.delimiter)
-
     def is_comment(self, line: str) -> bool:
         """Return True if a line is no row. Outside CoNLL-U a word may be a hash, or begin with one."""
-        return line.startswith("#") if self.universal else _is_remark(line) and len(self.cells(line)) != self.width
+        return (
+            line.startswith("#")
+            if self.universal
+            else _is_remark(line) and len(line.split(self.delimiter)) != self.width
+        )
 
     def skips(self, cells: Sequence[str]) -> bool:
         """Return True if a row is no word: a range (1-2), an empty node (8.1), or a beginning of a document."""
@@ -55,7 +56,13 @@ def open_words(path: Path, settings: DataSettings) -> Source:
     """Open a file of words with a label each."""
     file = TextFile.at(path, settings.format, settings.encoding_errors, settings.quoted)
     if DATA_FORMATS[file.format].holds_records:
-        return _open_lists(path, file.table(), settings)
+        table = file.table()
+        number, first = table.first_record()
+        lists = lists_in(first)
+        word = _list(path, number, lists, settings.text_column, WORDS)
+        label = _list(path, number, lists, settings.label_column, LABELS)
+        reason = f"lists in each row; the words are {word!r} and the labels {label!r}"
+        return Source(str(path), reason, partial(_lists, path, table, word, label, settings.label_depth))
     if file.format == "csv":
         raise DataError(
             f"{path} is a table; save it for a tagger as lines of a word, a tab and its label, with a blank line after "
@@ -64,7 +71,11 @@ def open_words(path: Path, settings: DataSettings) -> Source:
         )
     columns = _columns_of(file)
     names = CONLL_U[: columns.width] if columns.universal else [str(number + 1) for number in range(columns.width)]
-    word, label = _positions(path, names, settings)
+    default = ("form", "upos") if "form" in names else (names[0], names[-1])
+    word = position_of(settings.text_column or default[0], names, str(path))
+    label = position_of(settings.label_column or default[1], names, str(path))
+    if word == label:
+        raise DataError(f"{path}: the word and the label are the same column, {word + 1}; give data.label_column")
     kind = "CoNLL-U" if columns.universal else f"{columns.width} CoNLL columns"
     reason = f"{kind}; the word is column {names[word]!r} and the label {names[label]!r}"
     return Source(str(path), reason, partial(_sentences, file, columns, (word, label), settings.label_depth))
@@ -116,15 +127,6 @@ def _is_remark(line: str) -> bool:
     return line.startswith("# ") or line.strip() == "#"
 
 
-def _positions(path: Path, names: Sequence[str], settings: DataSettings) -> tuple[int, int]:
-    default = ("form", "upos") if "form" in names else (names[0], names[-1])
-    chosen = settings.text_column, settings.label_column
-    word, label = (position_of(name or known, names, str(path)) for name, known in zip(chosen, default, strict=True))
-    if word == label:
-        raise DataError(f"{path}: the word and the label are the same column, {word + 1}; give data.label_column")
-    return word, label
-
-
 def _sentences(
     file: TextFile, columns: ConllColumns, positions: tuple[int, int], depth: int | None, repairs: Counter[str]
 ) -> Iterator[Example]:
@@ -134,7 +136,7 @@ def _sentences(
             yield from _sentence(file.path, words)
             words = []
         elif not columns.is_comment(line):
-            cells = columns.cells(line)
+            cells = line.split(columns.delimiter)
             if not columns.skips(cells) and not (number == 1 and names_words(cells)):
                 words.append((*_word(f"{file.path}:{number}", cells, columns.width, positions, depth), number))
     yield from _sentence(file.path, words)
@@ -161,15 +163,6 @@ def _word(
     if not word or not label:
         raise DataError(f"{where} has no {'label' if word else 'word'}; every row needs a word and its label")
     return word, label
-
-
-def _open_lists(path: Path, table: Table, settings: DataSettings) -> Source:
-    number, first = table.first_record()
-    lists = lists_in(first)
-    word = _list(path, number, lists, settings.text_column, WORDS)
-    label = _list(path, number, lists, settings.label_column, LABELS)
-    reason = f"lists in each row; the words are {word!r} and the labels {label!r}"
-    return Source(str(path), reason, partial(_lists, path, table, word, label, settings.label_depth))
 
 
 def _items(record: Any) -> dict[str, Any]:

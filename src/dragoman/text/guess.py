@@ -37,23 +37,20 @@ def guess_task(settings: DataSettings) -> GuessedTask | None:
     if settings.source_column or settings.target_column:
         return None
     try:
-        return _guess_address(settings)
+        return _guess(settings)
     except (DataError, CheckpointError, OSError):
         if settings.path.startswith(HUB):
             raise  # it took long, and reading it again would take as long
         return None  # reading the text will raise it again
 
 
-def _guess_address(settings: DataSettings) -> GuessedTask | None:
+def _guess(settings: DataSettings) -> GuessedTask | None:
     path = Path(str(settings.inside(settings.path)))
     if (path / REPORT).is_file():
         task = read_object(path / REPORT).get("task")
         return (task, f"{path} was prepared for it") if task in TASKS else None
     address = sets_of(settings, files_in)["train"]
-    return _guess_file(Path(str((matching(address) or [address])[0])), settings)
-
-
-def _guess_file(path: Path, settings: DataSettings) -> GuessedTask | None:
+    path = Path(str((matching(address) or [address])[0]))
     file = TextFile.at(path, settings.format, settings.encoding_errors, settings.quoted)
     if without_packing(path).suffix.lower() == ".conllu":
         return "tag", f"{path.name} is CoNLL-U"
@@ -77,7 +74,9 @@ def _guess_table(path: Path, table: Table, settings: DataSettings) -> GuessedTas
     is_named = settings.text_column or settings.label_column
     texts = [at for at, column in enumerate(columns) if column.are_texts]
     phrases = [at for at, column in enumerate(columns) if column.are_phrases]
-    if not is_named and (len(texts) != 1 or phrases != texts or _names_a_pair(names)):
+    languages, sides = {language_of(name) for name in names}, {side_of(name) for name in names}
+    names_a_pair = len(languages - {None}) > 1 or {SOURCE, TARGET} <= sides
+    if not is_named and (len(texts) != 1 or phrases != texts or names_a_pair):
         return None
     named_label = named_column(names, LABELS)
     labels = [at for at, column in enumerate(columns) if at not in texts and _are_labels(column, at == named_label)]
@@ -86,11 +85,6 @@ def _guess_table(path: Path, table: Table, settings: DataSettings) -> GuessedTas
     at = named_label if named_label in labels else labels[0]
     name = "" if names[at].isdecimal() else f" {names[at]!r}"
     return "classify", f"{path.name} has a column{name} of few different labels next to its texts"
-
-
-def _names_a_pair(names: Sequence[str]) -> bool:
-    languages, sides = {language_of(name) for name in names}, {side_of(name) for name in names}
-    return len(languages - {None}) > 1 or {SOURCE, TARGET} <= sides
 
 
 def _are_labels(column: Statistics, is_named: bool) -> bool:

@@ -38,7 +38,10 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
             addresses = _with_separate_sets(settings, addresses)
         else:
             addresses = addresses_of(settings)
-        _refuse_missing(settings, addresses)
+        for address in addresses.values() if settings.origin else ():
+            for name in [address] if isinstance(address, str) else address:
+                if not (name.startswith(HUB) or is_pattern(name) or Path(name).exists() or is_prefix(Path(name))):
+                    raise missing(name, settings.origin)
         known = naming or settings.naming
         train = open_pairs(addresses.pop("train"), known, settings.format, settings.encoding_errors)
         other_sets = known.for_other_sets(train.languages, train.columns[:2])
@@ -162,12 +165,3 @@ def _pairs_in(folder: Path) -> dict[str, Address]:
         if prefix := next((folder / word for word in words if is_prefix(folder / word)), None):
             sets[name] = str(prefix)
     return sets if "train" in sets else files_in(folder)
-
-
-def _refuse_missing(settings: DataSettings, addresses: Mapping[str, Address]) -> None:
-    """Refuse missing pairs, and name the `origin` of the text in the message, if it is known."""
-    for address in addresses.values():
-        for name in [address] if isinstance(address, str) else address:
-            is_elsewhere = name.startswith(HUB) or is_pattern(name)
-            if settings.origin and not (is_elsewhere or Path(name).exists() or is_prefix(Path(name))):
-                raise missing(name, settings.origin)

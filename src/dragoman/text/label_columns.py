@@ -82,9 +82,7 @@ def _name_it(names: Sequence[str], role: str) -> str:
 
 
 def _left_out(columns: Sequence[Statistics], taken: tuple[int, int], names: Sequence[str], where: str) -> str:
-    """Return a remark on other columns of texts, if the chosen one is the only one that is named for texts; raise
-    DataError if another one may be meant as well.
-    """
+    """Return a remark on other columns of texts; raise DataError if another one may be meant as well."""
     text = taken[0]
     others = [at for at, column in enumerate(columns) if at not in taken and column.may_join(columns[text])]
     if not others:

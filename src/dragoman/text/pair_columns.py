@@ -77,14 +77,27 @@ def choose_columns(
     if len(likely) == 1:
         return likely[0]
     if chosen != [None, None]:
-        return chosen_columns(names, _completed(chosen, names, where), naming, where)
+        rest = [position for position in range(len(names)) if position not in chosen]
+        if len(rest) != 1:
+            raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
+        both = [rest[0] if position is None else position for position in chosen]
+        return chosen_columns(names, both, naming, where)
     texts = [at for at, column in enumerate(cells) if not column.are_no_texts]
     fitting = [columns.positions for columns in likely if {*columns.positions} == {*texts}]
     if len(texts) == 2 < len(names) and (fitting or not likely):
         positions = fitting[0] if fitting else (texts[0], texts[1])
         return Columns.at(names, positions, "the other columns hold no texts")
     if likely:
-        raise DataError(f"{where}: {_choices(likely)}")
+        numbers = [tuple(at + 1 for at in columns.positions) for columns in likely]
+        pairs = [
+            f"{columns.first!r} and {columns.second!r} (columns {source} and {target})"
+            for columns, (source, target) in zip(likely, numbers, strict=True)
+        ]
+        raise DataError(
+            f"{where}: several columns may be the pair: {'; '.join(pairs[:6])}{'; …' * (len(pairs) > 6)}; say which, "
+            f"by name or number, as in --set data.source_column={numbers[0][0]} "
+            f"--set data.target_column={numbers[0][1]}"
+        )
     if len(names) == 2:
         return Columns.at(names, (0, 1), "there are two columns, and the first is the source")
     if len(names) < 2:
@@ -155,27 +168,6 @@ def check_languages(
 def _language_next_to(name: str, neighbour: str) -> str | None:
     """Return the language of a name next to another; "mt" next to a source is a machine's translation, not Maltese."""
     return None if name.lower() in OUTPUTS and side_of(neighbour) == SOURCE else language_of(name)
-
-
-def _completed(chosen: Sequence[int | None], names: Sequence[str], where: str) -> list[int]:
-    """Return the column that the user names, and the only other one."""
-    rest = [position for position in range(len(names)) if position not in chosen]
-    if len(rest) != 1:
-        raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
-    return [rest[0] if position is None else position for position in chosen]
-
-
-def _choices(likely: Sequence[Columns]) -> str:
-    """Explain why none of several pairs was taken, and how to choose one."""
-    numbers = [tuple(at + 1 for at in columns.positions) for columns in likely]
-    pairs = [
-        f"{columns.first!r} and {columns.second!r} (columns {source} and {target})"
-        for columns, (source, target) in zip(likely, numbers, strict=True)
-    ]
-    return (
-        f"several columns may be the pair: {'; '.join(pairs[:6])}{'; …' * (len(pairs) > 6)}; say which, by name or "
-        f"number, as in --set data.source_column={numbers[0][0]} --set data.target_column={numbers[0][1]}"
-    )
 
 
 class _Column(NamedTuple):
@@ -257,11 +249,7 @@ def _likeliest(
     file_name: str,
     numeric: Collection[int],
 ) -> list[Columns]:
-    """Return the pairs with the most evidence: none, one, or several that are equally likely.
-
-    The pair has the `expected` languages, as far as they are known, or those in the name of the file. Columns `chosen`
-    by the user are fixed; `numeric` ones hold only numbers.
-    """
+    """Return the pairs with the most evidence: none, one, or several that are equally likely."""
     columns = _described(names, () if len(names) == 2 else numeric)
     wanted = expected if any(expected) else languages_in(file_name) or expected
     pairs: dict[Evidence, list[_ColumnPair]] = {}
@@ -278,8 +266,7 @@ def _likeliest(
         # a single role may say where a text comes from: "source, en, it"
         others = _heaviest(pairs[weaker[0]])
         best, evidence = (others, weaker[0]) if len(others) == 1 else (best, evidence)
-    positions = [(pair.source.position, pair.target.position) for pair in best]
-    return [Columns.at(names, position, evidence.reason) for position in positions]
+    return [Columns.at(names, (pair.source.position, pair.target.position), evidence.reason) for pair in best]
 
 
 def _heaviest(pairs: Sequence[_ColumnPair]) -> list[_ColumnPair]:

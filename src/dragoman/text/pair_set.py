@@ -1,7 +1,7 @@
 """Pairs of an input on the disk: a file of lines, a record of keys for each pair, and what was observed in reading.
 
 The keys are in a file too, so that memory does not grow with the text. From them follow the duplicates, the split and
-its leaks.
+its leaks. `SideLanguages` are learned from the first rows, and show rows that have other languages.
 """
 
 import json
@@ -9,14 +9,27 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from sys import intern
 from typing import IO, NamedTuple
 
 import numpy as np
 
-from dragoman.files import remove, sha256
 from dragoman.progress import Progress
-from dragoman.text.alignment import EXCHANGED, LONGEST, ONE_LANGUAGE, AlignmentDetector, Misalignment, words_of
+from dragoman.text.alignment import (
+    CLEAR,
+    EXCHANGED,
+    LEARN_ROWS,
+    LONGEST,
+    ONE_LANGUAGE,
+    AlignmentDetector,
+    Misalignment,
+    WordEvidence,
+    Words,
+    learn_evidence,
+    words_of,
+)
 from dragoman.text.checks import (
     HEADER,
     LINE_BREAKS,
@@ -29,9 +42,9 @@ from dragoman.text.checks import (
     is_misread,
     repair,
 )
+from dragoman.text.detection import ColumnLanguage, Direction, Guess, best_guess, find_direction, lean
 from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import Longest, Tally
-from dragoman.text.side_languages import SideLanguages
 from dragoman.text.split import Keys, one_form, repeating, sentence_key, text_key, words_key
 
 ENTITIES = "HTML entities such as &amp;"
@@ -48,6 +61,11 @@ LINE_BITS = 40
 """Bits of a place that hold the number of a line in its file; the number of the file is in the bits above."""
 _ADVANCE_EVERY = 1000
 _JSON = json.JSONEncoder(ensure_ascii=False)
+
+CLEARLY = 3.0
+"""Nats by which both sides of a row must be likelier in each other's language, as py3langid says."""
+ENOUGH = 50
+"""Characters of a text that are enough to guess its language."""
 
 
 @dataclass
@@ -90,6 +108,46 @@ class WrittenSplit(NamedTuple):
     """The keys of its sources and targets."""
     origin: Callable[[int], str]
     """Maps a pair's index (from 0) to its place in the input."""
+
+
+class SideLanguages(NamedTuple):
+    """The words that are typical of each side, and the languages of both."""
+
+    words: WordEvidence
+    columns: tuple[ColumnLanguage, ColumnLanguage]
+    direction: Direction | None
+
+    def verdict(self, source: str, target: str, source_words: Words, target_words: Words) -> str | None:
+        """Return what looks wrong with the languages of a row, or None."""
+        verdict = self.words.verdict(source_words, target_words)
+        is_unclear = self.words.lean(source_words) - self.words.lean(target_words) < CLEAR
+        if verdict is None and self.direction and is_unclear:
+            leans = lean(source, self.direction), lean(target, self.direction)
+            verdict = EXCHANGED if leans[0] < 0 < leans[1] and leans[1] - leans[0] > CLEARLY else None
+        if verdict == EXCHANGED:
+            return verdict
+        sources, targets = self.columns
+        is_other = sources.lacks(source, source_words) or targets.lacks(target, target_words)
+        return OTHER_LANGUAGE if is_other else verdict
+
+
+def learn_side_languages(reading: Reading, checks: CheckSettings) -> SideLanguages:
+    """Learn from the first usable rows."""
+    rows: list[tuple[Words, Words]] = []
+    guesses: list[tuple[Guess, Guess]] = []
+    known: dict[tuple[Guess, Guess], tuple[Guess, Guess]] = {}
+    repaired = ([repair(side, Counter()) for side in (pair.source, pair.target)] for pair in reading)
+    for source, target in islice((sides for sides in repaired if not fault(sides[0], sides[1], checks)), LEARN_ROWS):
+        source_words, target_words = (tuple(map(intern, words_of(side)[:LONGEST])) for side in (source, target))
+        guess = best_guess(source[:ENOUGH]), best_guess(target[:ENOUGH])
+        rows.append((source_words, target_words))
+        guesses.append(known.setdefault(guess, guess))  # equal ones share memory, as interned words do
+    direction, exchanged = find_direction(reading.languages, guesses)
+    columns = ColumnLanguage(reading.languages[0]), ColumnLanguage(reading.languages[1])
+    for words, sides, is_exchanged in zip(rows, guesses, exchanged, strict=True):
+        for column, guess, text in zip(columns, sides, words, strict=True) if not is_exchanged else ():
+            column.learn(guess, text)
+    return SideLanguages(learn_evidence(rows, exchanged), columns, direction)
 
 
 class PairSet:
@@ -142,9 +200,6 @@ class PairSet:
         """Return the records of all pairs (`KEYS`)."""
         return np.memmap(self.keys_path, KEYS, "r") if self.keys_path.stat().st_size else np.empty(0, KEYS)
 
-    def remove_keys(self) -> None:
-        remove(self.keys_path)
-
     @property
     def sentences(self) -> tuple[Keys, Keys]:
         """A key of each pair's source and target sentence."""
@@ -170,10 +225,6 @@ class PairSet:
         place = int(self.keys()["place"][index])
         return f"{self.names[place >> LINE_BITS]}:{place & (1 << LINE_BITS) - 1}"
 
-    def as_split(self) -> WrittenSplit:
-        """Return all pairs as one set."""
-        return WrittenSplit(len(self.keys()), sha256(self.path), self.sentences, self.origin)
-
     def _add(self, pair: Pair, lines: IO[bytes], keys: IO[bytes], detector: AlignmentDetector) -> None:
         self.observed.rows += 1
         origin = pair.origin
@@ -195,7 +246,14 @@ class PairSet:
         if reason:
             self._count(self.observed.faults, reason, origin)
         if self._keep_all or not reason:
-            self._note(source, target, origin)
+            for kind, applies in (
+                (EMPTY_TARGETS, not target),
+                (EMPTY_SOURCES, not source),
+                (ENTITIES, has_entity(source) or has_entity(target)),
+                (MISREAD, is_misread(source) or is_misread(target)),
+            ):
+                if applies:
+                    self._count(self.observed.notes, kind, origin)
             lines.write(_JSON.encode([source, target]).encode() + b"\n")
             keys.write(self._record(source, target, words, origin))
             self._measure(0, source, origin)
@@ -204,16 +262,6 @@ class PairSet:
             self._count(self.observed.notes, verdict, origin)
         if "\n" in pair.source or "\n" in pair.target:
             self._count(self.observed.notes, LINE_BREAKS, origin)
-
-    def _note(self, source: str, target: str, origin: str) -> None:
-        for kind, applies in (
-            (EMPTY_TARGETS, not target),
-            (EMPTY_SOURCES, not source),
-            (ENTITIES, has_entity(source) or has_entity(target)),
-            (MISREAD, is_misread(source) or is_misread(target)),
-        ):
-            if applies:
-                self._count(self.observed.notes, kind, origin)
 
     def _count(self, tallies: dict[str, Tally], kind: str, origin: str) -> None:
         before = tallies.get(kind) or Tally(pairs=0, first=origin)

@@ -7,7 +7,7 @@ Pairs, labelled texts and running text take the same steps. They are read (`inpu
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,19 +81,14 @@ def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress 
 
 def is_made_from(folder: Path, settings: DataSettings, task: str) -> bool:
     """Return True if a folder was prepared from the text that `settings` name, by the same rules."""
-    with _opened(settings, task) as text:
+    with ExitStack() as stack:
+        if task == "translation":
+            text: Text = PairText(settings, stack.enter_context(open_inputs(settings)), silent)
+        elif task == "classify" or task == "tag":
+            text = LabelledText.read(settings, task, silent)
+        else:
+            text = RunningText(settings, silent)
         return text.read_report(folder).identity == text.identity
-
-
-@contextmanager
-def _opened(settings: DataSettings, task: str) -> Iterator[Text]:
-    if task == "translation":
-        with open_inputs(settings) as inputs:
-            yield PairText(settings, inputs, silent)
-    elif task == "classify" or task == "tag":
-        yield LabelledText.read(settings, task, silent)
-    else:
-        yield RunningText(settings, silent)
 
 
 def _prepare(text: Text, folder: Path) -> Any:

@@ -6,8 +6,9 @@ text with one label, and 0.11 kB a tagged word.
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from operator import ne
 from pathlib import Path
 from typing import Any, Self
@@ -89,7 +90,7 @@ class LabelledText:
     def fill(self, folder: Path) -> LabelledReport:
         """Write the splits into a new folder."""
         splits, origins, findings = self._split()
-        labels = dict(sorted(Counter(label for example in splits["train"] for label in example.labels).items()))
+        labels = dict(sorted(_counted(splits["train"]).items()))
         more, warnings = _judge(splits, labels)
         if empty := findings.get(KEPT_EMPTY):
             warnings.append(
@@ -125,17 +126,12 @@ class LabelledText:
                 self._reasons[name] = f"the labels of {source.name} are hidden ({HIDDEN}), so it is not used"
                 continue
             self.examples[name], self._names[name], self._reasons[name] = examples, source.name, source.reason
-        if self._task == "tag" and is_bio({label for example in self.examples["train"] for label in example.labels}):
-            self._begin_entities()
-
-    def _begin_entities(self) -> None:
-        """Let each entity of all sets begin with B-, because entities are predicted and scored in this form."""
-        for name, examples in self.examples.items():
+        if self._task != "tag" or not is_bio(_counted(self.examples["train"])):
+            return
+        for name, examples in self.examples.items():  # entities are predicted and scored as beginning with B-
             self.examples[name] = [example._replace(labels=begun(example.labels)) for example in examples]
-            count = sum(
-                sum(map(ne, old.labels, new.labels)) for old, new in zip(examples, self.examples[name], strict=True)
-            )
-            if count:
+            pairs = zip(examples, self.examples[name], strict=True)
+            if count := sum(sum(map(ne, old.labels, new.labels)) for old, new in pairs):
                 self._reasons[name] += f"; {count:,} labels I-… that begin an entity became B-…"
 
     def _split(self) -> tuple[dict[str, Sequence[Example]], dict[str, str], dict[str, ExampleTally]]:
@@ -146,7 +142,12 @@ class LabelledText:
         asked = {name: getattr(settings, f"{name}_size") for name in ("test", "dev") if name not in separate}
         wanted, reason = held_out_sizes(asked, len(train), HELD_OUT, "examples")
         refuse_too_few(f"{settings.path} leaves {len(train):,} different examples", len(train), wanted)
-        _refuse_one_label(settings, self._task, train)
+        if len(counts := _counted(train)) == 1:
+            raise DataError(
+                f"{settings.path} has only the label {next(iter(counts))!r}, on all {counts.total():,} "
+                f"{_unit(self._task)} (from {train[0].origin} on); there is nothing to distinguish: "
+                + _advice(self._task)
+            )
         keys = {sentence_key(example.text) for examples in separate.values() for example in examples} if wanted else ()
         sides = hold_out(train, wanted, settings.seed, keys)
         for name, size in wanted.items():
@@ -201,7 +202,11 @@ class LabelledText:
 
 def are_hidden(examples: Sequence[Example]) -> bool:
     """Return True if the labels of a set are kept secret, as in the tests of GLUE."""
-    return {label for example in examples for label in example.labels} == {HIDDEN}
+    return _counted(examples).keys() == {HIDDEN}
+
+
+def _counted(examples: Sequence[Example]) -> Counter[str]:
+    return Counter(label for example in examples for label in example.labels)
 
 
 def _phrasebook(settings: DataSettings, task: Task) -> dict[str, list[Example]]:
@@ -232,12 +237,11 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
                     f"{example.place(at)} has a whole text as its label ({label[:40]!r} …); are the columns swapped? "
                     + advice
                 )
-    counts = Counter(label for example in examples for label in example.labels)
+    counts = _counted(examples)
     if counts.total() >= LEAST_EXAMPLES and (2 * len(counts) > counts.total() or not few_single(counts)):
-        unit = "words" if task == "tag" else "examples"
         swapped = task == "classify" and 5 * len({example.text for example in examples}) <= len(examples)
         raise DataError(
-            f"{name} has {len(counts):,} labels for {counts.total():,} {unit} (the first is "
+            f"{name} has {len(counts):,} labels for {counts.total():,} {_unit(task)} (the first is "
             f"{examples[0].labels[0][:40]!r} at {examples[0].origin}): "
             f"{'text and label look swapped' if swapped else 'they look like text, not labels'}; {advice}"
         )
@@ -246,14 +250,8 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
         raise DataError(f"{name} holds {len(examples)} {what}; at least {LEAST_EXAMPLES} are needed to learn from")
 
 
-def _refuse_one_label(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
-    counts = Counter(label for example in examples for label in example.labels)
-    if len(counts) == 1:
-        unit = "words" if task == "tag" else "examples"
-        raise DataError(
-            f"{settings.path} has only the label {next(iter(counts))!r}, on all {counts.total():,} {unit} (from "
-            f"{examples[0].origin} on); there is nothing to distinguish: {_advice(task)}"
-        )
+def _unit(task: Task) -> str:
+    return "words" if task == "tag" else "examples"
 
 
 def _advice(task: Task) -> str:
@@ -263,12 +261,18 @@ def _advice(task: Task) -> str:
 
 
 def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, ExampleTally], list[str]]:
-    """Return the contradictions, leaks and unknown labels in the final splits, and warnings about them; `labels` are
-    those of training.
-    """
+    """Return the contradictions, leaks and labels unknown to training in the final splits, and warnings about them."""
     keys = {name: [sentence_key(example.text) for example in split] for name, split in splits.items()}
-    places = {CONFLICTS: _conflicting(splits["train"], keys["train"])}
-    warnings = []
+    # Words are compared exactly, because case and marks decide their labels.
+    train = splits["train"]
+    texts = [
+        example.parts if len(example.parts) > 1 else key for example, key in zip(train, keys["train"], strict=True)
+    ]
+    labels_of = defaultdict[object, set[tuple[str, ...]]](set)
+    for example, text in zip(train, texts, strict=True):
+        labels_of[text].add(example.labels)
+    conflicts = [example.origin for example, text in zip(train, texts, strict=True) if len(labels_of[text]) > 1]
+    places, warnings = {CONFLICTS: conflicts}, list[str]()
     for name, split in splits.items():
         for earlier in ("train", "dev"):
             if name == "train" or earlier == name:
@@ -290,7 +294,7 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Example
                 f"{unknown[0]}): they can't be predicted, and count as wrong"
             )
     warnings += _nearly_equal(splits)
-    if conflicts := places[CONFLICTS]:
+    if conflicts:
         warnings.append(
             f"{len(conflicts):,} training examples have a text that has another label elsewhere in train (first at "
             f"{conflicts[0]})"
@@ -300,16 +304,15 @@ def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Example
 
 def _nearly_equal(splits: Splits) -> Iterator[str]:
     """Yield warnings about labels that differ only in case or spaces."""
-    counts, first = Counter[str](), dict[str, str]()
-    for example in (example for split in splits.values() for example in split):
+    counts, first, forms = Counter[str](), dict[str, str](), defaultdict[str, list[str]](list)
+    for example in chain(*splits.values()):
         counts.update(example.labels)
         for at, label in enumerate(example.labels):
             if label not in first:
                 first[label] = example.place(at)
-    forms: dict[str, list[str]] = {}
     for label in sorted(counts, key=lambda label: -counts[label]):
         visible = filter(str.isprintable, one_form(label).casefold())
-        forms.setdefault("".join("".join(visible).split()), []).append(label)
+        forms["".join("".join(visible).split())].append(label)
     for labels in forms.values():
         if len(labels) > 1:
             named = ", ".join(f"{label!r} ({counts[label]:,}, first at {first[label]})" for label in labels)
@@ -318,14 +321,3 @@ def _nearly_equal(splits: Splits) -> Iterator[str]:
 
 def _tallies(places: Mapping[str, Sequence[str]]) -> dict[str, ExampleTally]:
     return {kind: ExampleTally(count=len(where), first=where[0]) for kind, where in places.items() if where}
-
-
-def _conflicting(train: Sequence[Example], keys: Sequence[int]) -> list[str]:
-    """Return the places of equal texts with different labels. Words are compared exactly, because case and marks decide
-    their labels.
-    """
-    texts = [example.parts if len(example.parts) > 1 else key for example, key in zip(train, keys, strict=True)]
-    labels: dict[object, set[tuple[str, ...]]] = {}
-    for example, text in zip(train, texts, strict=True):
-        labels.setdefault(text, set()).add(example.labels)
-    return [example.origin for example, text in zip(train, texts, strict=True) if len(labels[text]) > 1]

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -17,23 +17,53 @@ import numpy as np
 
 from dragoman.errors import DataError
 from dragoman.files import remove, sha256
+from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import Progress
 from dragoman.run_folder import split_of
-from dragoman.text.checks import DUPLICATE, PLACEHOLDER
-from dragoman.text.pair_report import make_report, report_input, report_splits
-from dragoman.text.pair_set import PairSet, WrittenSplit
+from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
+from dragoman.text.checks import DUPLICATE, MISREAD, PLACEHOLDER
+from dragoman.text.pair_set import (
+    EMPTY_SOURCES,
+    EMPTY_TARGETS,
+    ENTITIES,
+    Observations,
+    PairSet,
+    WrittenSplit,
+    learn_side_languages,
+)
 from dragoman.text.prepared import parts_of
 from dragoman.text.readers import Reading
-from dragoman.text.report import FORMAT_NUMBER, REPORT, DataReport, Tally, read_report
+from dragoman.text.report import (
+    FORMAT_NUMBER,
+    REPORT,
+    DataReport,
+    InputReport,
+    Leaks,
+    SplitReport,
+    Tally,
+    read_report,
+)
 from dragoman.text.settings import PHRASEBOOK, DataSettings, lasting
-from dragoman.text.side_languages import learn_side_languages
-from dragoman.text.split import DEV, TEST, TRAIN, assign, first_occurrences, held_out_sizes, refuse_too_few
+from dragoman.text.split import (
+    DEV,
+    TEST,
+    TRAIN,
+    assign,
+    first_occurrences,
+    held_out_sizes,
+    refuse_too_few,
+    shared_sentences,
+)
 
 HELD_OUT = 0.05
 """Share of the pairs that is held out for dev, and the same again for test."""
 SPLITS = {"train": TRAIN, "dev": DEV, "test": TEST}
 DROPPED = 255
 """The number of a pair that is in no split."""
+MISALIGNED_SHOWN = 5
+"""Stretches of misaligned rows that are warned of one by one."""
+LEAST_SHARE = 0.001
+"""The share of rows in a wrong language that is worth a warning; in real text it was 0.00003."""
 
 log = logging.getLogger(__name__)
 
@@ -66,12 +96,33 @@ class PairText:
         for name, reading in self._inputs.items():
             chosen = "; ".join(f"{choice}: {reason}" for choice, reason in reading.reasons.items())
             log.info("%s: %s", name, chosen)
-        return self._copied(folder) or self._prepared(folder)
+        if report := self._copied(folder):
+            return report
+        checks, train = self._settings.checks, self._inputs["train"]
+        side_languages = learn_side_languages(train, checks)
+        sets = {
+            name: PairSet(reading, split_of(folder, name), checks, side_languages, keep_all=True)
+            for name, reading in self._inputs.items()
+        }
+        sets["train"] = PairSet(
+            train, folder / "whole.jsonl", checks, side_languages, keep_all=False, exchanged=self._settings.exchanged
+        )
+        for pairs in sets.values():
+            pairs.fill(self._progress)
+        read = {name: hashes(pairs.reading) for name, pairs in sets.items()}
+
+        def write(numbers: np.ndarray, names: Sequence[str]) -> dict[str, str]:
+            deal_out(sets["train"].path, numbers, names, folder)
+            remove(sets["train"].path)
+            return {name: sha256(split_of(folder, name)) for name in names}
+
+        report = split_pairs(self._settings, sets, read, write)
+        for pairs in sets.values():
+            remove(pairs.keys_path)
+        return report
 
     def _copied(self, folder: Path) -> DataReport | None:
-        """Copy prepared data that is given as text, if its splits are unchanged, all of them are wanted, and the rules
-        are the same.
-        """
+        """Copy text that is prepared data, if its splits are unchanged and all wanted, by the same rules."""
         settings = self._settings
         source_folder = Path(str(settings.inside(settings.path)))
         if not (source_folder / REPORT).is_file() or settings.source_column or settings.target_column:
@@ -100,35 +151,11 @@ class PairText:
                 "source_language": source,
                 "target_language": target,
                 "inputs": {
-                    name: report_input(reading, report.splits[name].pairs, hashes(reading))
+                    name: _report_input(reading, report.splits[name].pairs, hashes(reading))
                     for name, reading in self._inputs.items()
                 },
             }
         )
-
-    def _prepared(self, folder: Path) -> DataReport:
-        checks, train = self._settings.checks, self._inputs["train"]
-        side_languages = learn_side_languages(train, checks)
-        sets = {
-            name: PairSet(reading, split_of(folder, name), checks, side_languages, keep_all=True)
-            for name, reading in self._inputs.items()
-        }
-        sets["train"] = PairSet(
-            train, folder / "whole.jsonl", checks, side_languages, keep_all=False, exchanged=self._settings.exchanged
-        )
-        for pairs in sets.values():
-            pairs.fill(self._progress)
-        read = {name: hashes(pairs.reading) for name, pairs in sets.items()}
-
-        def write(numbers: np.ndarray, names: Sequence[str]) -> dict[str, str]:
-            deal_out(sets["train"].path, numbers, names, folder)
-            remove(sets["train"].path)
-            return {name: sha256(split_of(folder, name)) for name in names}
-
-        report = split_pairs(self._settings, sets, read, write)
-        for pairs in sets.values():
-            pairs.remove_keys()
-        return report
 
 
 def split_pairs(
@@ -155,8 +182,8 @@ def split_pairs(
     written = write(numbers, ["train", *wanted])
 
     def split(name: str) -> WrittenSplit:
-        if name in separate:
-            return separate[name].as_split()
+        if pairs := separate.get(name):
+            return WrittenSplit(len(pairs.keys()), sha256(pairs.path), pairs.sentences, pairs.origin)
         chosen = numbers == SPLITS[name]
         source_keys, target_keys = (keys[chosen] for keys in train.sentences)
         rows = np.flatnonzero(chosen)
@@ -164,9 +191,26 @@ def split_pairs(
             len(rows), written[name], (source_keys, target_keys), lambda index: train.origin(int(rows[index]))
         )
 
-    splits = report_splits({name: split(name) for name in origins}, origins)
-    inputs = {name: report_input(pairs.reading, pairs.observed.rows, read[name]) for name, pairs in sets.items()}
-    return make_report(settings, sets, _identity(settings, read), inputs, dropped, wanted, splits)
+    splits = _report_splits({name: split(name) for name in origins}, origins)
+    others = Observations.merged([pairs.observed for pairs in separate.values()])
+    observed = Observations.merged([pairs.observed for pairs in sets.values()])
+    return DataReport(
+        format_number=FORMAT_NUMBER,
+        identity=_identity(settings, read),
+        settings=lasting(settings),
+        source_language=train.reading.languages[0],
+        target_language=train.reading.languages[1],
+        inputs={name: _report_input(pairs.reading, pairs.observed.rows, read[name]) for name, pairs in sets.items()},
+        rows=train.observed.rows,
+        dropped=dropped,
+        kept_faults=others.faults,
+        noted=observed.notes,
+        repairs=dict(sorted(observed.repairs.items())),
+        warnings=tuple(_warnings(sets, wanted, splits)),
+        longest_source=observed.longest[0],
+        longest_target=observed.longest[1],
+        splits=splits,
+    )
 
 
 def _usable(settings: DataSettings, train: PairSet) -> tuple[np.ndarray, dict[str, Tally]]:
@@ -185,9 +229,7 @@ def _usable(settings: DataSettings, train: PairSet) -> tuple[np.ndarray, dict[st
 def _plan_splits(
     settings: DataSettings, sets: Mapping[str, PairSet], dropped: Mapping[str, Tally], pairs: int
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the size of each set that is split off, and the origin of every set; raise DataError if the pairs are too
-    few.
-    """
+    """Return the size of each set that is split off, and the origin of every set."""
     train, separate = sets["train"], {name: pairs for name, pairs in sets.items() if name != "train"}
     asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in separate}
     wanted, sized = held_out_sizes(asked, pairs, HELD_OUT, "pairs each")
@@ -228,3 +270,84 @@ def _identity(settings: DataSettings, read: Mapping[str, Mapping[str, str]]) -> 
     inputs = {name: list(files.values()) for name, files in read.items()}
     facts = {"format_number": FORMAT_NUMBER, "settings": lasting(settings), "inputs": inputs}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _report_input(reading: Reading, rows: int, sha256: dict[str, str]) -> InputReport:
+    return InputReport(
+        name=reading.name,
+        format=reading.format,
+        columns=reading.columns[:2],
+        reasons=dict(reading.reasons),
+        sha256=sha256,
+        rows=rows,
+    )
+
+
+def _report_splits(splits: Mapping[str, WrittenSplit], origins: Mapping[str, str]) -> dict[str, SplitReport]:
+    """Report on each set, and on the sentences that are in two of them."""
+
+    def leaks_from(other_name: str, name: str) -> Leaks:
+        source, target = shared_sentences(splits[other_name].sentences, splits[name].sentences)
+        places = np.flatnonzero(source | target)
+        first = splits[name].origin(int(places[0])) if len(places) else None
+        return Leaks(sources=int(source.sum()), targets=int(target.sum()), either=len(places), first=first)
+
+    return {
+        name: SplitReport(
+            pairs=split.pairs,
+            sha256=split.sha256,
+            origin=origins[name],
+            leaks=None if name == "train" else leaks_from("train", name),
+            leaks_from_dev=None if name in ("train", "dev") else leaks_from("dev", name),
+        )
+        for name, split in splits.items()
+    }
+
+
+def _warnings(
+    sets: Mapping[str, PairSet], wanted: Mapping[str, int], splits: Mapping[str, SplitReport]
+) -> Iterator[str]:
+    train = sets["train"].reading
+    for pairs in sets.values():
+        yield from pairs.reading.doubts
+    for name, pairs in sets.items():
+        yield from _warnings_of_rows(name, pairs.observed)
+    if UNKNOWN_LANGUAGE in train.languages:
+        yield f"{train.name}: the languages are unknown ({UNKNOWN_LANGUAGE}): {train.reasons['languages']}"
+    for name, size in wanted.items():
+        if splits[name].pairs < size:
+            yield (
+                f"the {name} set holds {splits[name].pairs:,} pairs, not {size:,}: too many pairs share "
+                f"sentences; give a separate set with {name}_path"
+            )
+    for name, split in splits.items():
+        for leaks, where, why in (
+            (split.leaks, "training", ""),
+            (split.leaks_from_dev, "dev", "the best checkpoint is chosen on dev, so "),
+        ):
+            if leaks and leaks.either:
+                yield (
+                    f"{leaks.either:,} of {split.pairs:,} {name} pairs have a sentence that is also in {where} "
+                    f"(first at {leaks.first}): {why}a score on them is too high"
+                )
+
+
+def _warnings_of_rows(name: str, observed: Observations) -> Iterator[str]:
+    yield from map(str, observed.misaligned[:MISALIGNED_SHOWN])
+    if len(observed.misaligned) > MISALIGNED_SHOWN:
+        yield f"{len(observed.misaligned) - MISALIGNED_SHOWN:,} more stretches of rows look misaligned"
+    is_train, unscored = name == "train", "it is left out of validation"
+    for kind, advice in {
+        EXCHANGED: "--set data.exchanged=swap corrects them, drop leaves them out" * is_train,
+        ONE_LANGUAGE: "",
+        PLACEHOLDER: "--set data.checks.drop_placeholders=true leaves them out" * is_train,
+        MISREAD: "write the file again, and read its original as UTF-8",
+        ENTITIES: "a model would learn to write them; replace them by their characters",
+        EMPTY_SOURCES: unscored if name == "dev" else "its translation is empty",
+        EMPTY_TARGETS: unscored if name == "dev" else "any translation of it counts as wrong",
+    }.items():
+        what = kind if kind in (EXCHANGED, ONE_LANGUAGE) else f"{name} pairs have {kind}"
+        tally = observed.notes.get(kind)
+        if tally and (what != kind or tally.pairs >= LEAST_SHARE * observed.rows):
+            counts = f"{tally.pairs:,} of {observed.rows:,} {what} (first at {tally.first})"
+            yield f"{counts}{': ' * bool(advice)}{advice}{f'; all lines are in {REPORT}' * bool(tally.lines)}"

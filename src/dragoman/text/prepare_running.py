@@ -60,9 +60,23 @@ class RunningText:
     def fill(self, folder: Path) -> TextReport:
         """Write the splits into a new folder."""
         characters = Counter[str]()
-        identity = self._copy(folder, characters)
+        with ExitStack() as opened:
+            files = {}
+
+            def take(name: str, piece: str) -> None:
+                if name not in files:
+                    files[name] = opened.enter_context(open(text_of(folder, name), "wb"))
+                files[name].write(piece.encode())
+                characters[name] += len(piece)
+
+            identity = self._read(take)
         origins = dict.fromkeys(characters, "given") | {name: f"given: {text}" for name, text in self._names.items()}
-        origins |= _hold_out(folder, characters)
+        size = int(HELD_OUT * text_of(folder, "train").stat().st_size)
+        for name in ("test", "dev"):
+            if name not in characters:
+                characters[name] = _cut(folder, size, name)
+                characters["train"] -= characters[name]
+                origins[name] = f"held out: {HELD_OUT:.0%} of the text, from its end"
         self._refuse_short(folder, characters)
         return TextReport(
             format=TEXT_FORMAT,
@@ -92,9 +106,7 @@ class RunningText:
             yield name, chain.from_iterable(_pieces(file, settings) for file in files)
 
     def _read(self, take: Callable[[str, str], None]) -> str:
-        """Pass on each piece of the texts with the name of its set. Return the SHA-256 of a JSON list of these,
-        which is hashed piece by piece.
-        """
+        """Pass on each piece of the texts with the name of its set; return the SHA-256 of a JSON list of these."""
         digest = hashlib.sha256(b"[")
         with self._progress.track("read the text", unit="lines") as advance:
             for number, (name, pieces) in enumerate(self._sets()):
@@ -106,18 +118,6 @@ class RunningText:
                 digest.update(b'"]')
         digest.update(b"]")
         return digest.hexdigest()
-
-    def _copy(self, folder: Path, characters: Counter[str]) -> str:
-        with ExitStack() as opened:
-            files = {}
-
-            def take(name: str, piece: str) -> None:
-                if name not in files:
-                    files[name] = opened.enter_context(open(text_of(folder, name), "wb"))
-                files[name].write(piece.encode())
-                characters[name] += len(piece)
-
-            return self._read(take)
 
     def _refuse_short(self, folder: Path, characters: Mapping[str, int]) -> None:
         settings = self._settings
@@ -137,22 +137,15 @@ class RunningText:
                 )
 
 
-def _hold_out(folder: Path, characters: Counter[str]) -> dict[str, str]:
-    """Cut missing test and dev texts off the end of the training text; return their origins."""
-    origins: dict[str, str] = {}
-    size = int(HELD_OUT * text_of(folder, "train").stat().st_size)
-    for name in ("test", "dev"):
-        if name not in characters:
-            characters[name] = _cut(folder, size, name)
-            characters["train"] -= characters[name]
-            origins[name] = f"held out: {HELD_OUT:.0%} of the text, from its end"
-    return origins
-
-
 def _pieces(file: Path, settings: DataSettings) -> Iterator[str]:
     """Yield a text in pieces: a file, or the column of texts in a data set of the hub or in Parquet."""
     if not (file.as_posix().startswith(HUB) or file.suffix.lower() == ".parquet"):
-        _refuse_table(file)
+        if (suffix := without_packing(file).suffix.lower()) in (*DATA_FORMAT_OF_SUFFIX, ".conllu"):
+            raise DataError(
+                f"{file} is a table, but a language model learns from running text; write the text alone to a .txt "
+                "file, or, if the model should learn the rows as they are, rename the file so that it does not end in "
+                f"{suffix}"
+            )
         yield from read_running(file, settings.encoding_errors)
         return
     format, reason = format_of(file)
@@ -166,18 +159,9 @@ def _pieces(file: Path, settings: DataSettings) -> Iterator[str]:
         yield text if text.endswith("\n") else f"{text}\n"
 
 
-def _refuse_table(file: Path) -> None:
-    if (suffix := without_packing(file).suffix.lower()) in (*DATA_FORMAT_OF_SUFFIX, ".conllu"):
-        raise DataError(
-            f"{file} is a table, but a language model learns from running text; write the text alone to a .txt file, "
-            f"or, if the model should learn the rows as they are, rename the file so that it does not end in {suffix}"
-        )
-
-
 def _cut(folder: Path, size: int, name: str) -> int:
-    """Move the end of the training text, `size` bytes or more, to the text called `name`; return the number of
-    characters that were moved. The cut is after the last line end before that place, or else after the last space, but
-    at most `FURTHEST` times `size`, or 16 MiB, before it.
+    """Move the end of the training text, at least `size` bytes, to the text called `name`; return its characters. The
+    cut is after the last line end before that place, or else after the last space, unless that is too far away.
     """
     path = text_of(folder, "train")
     with open(path, "r+b") as whole, open(text_of(folder, name), "wb") as rest:

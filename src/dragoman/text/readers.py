@@ -21,12 +21,7 @@ from dragoman.formats.json_files import ONE_OBJECT
 from dragoman.formats.lines import EncodingErrors, stored_in, without_packing
 from dragoman.formats.plain import side_lines
 from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX, DATA_FORMATS, Format
-from dragoman.formats.rows import (
-    UNTRANSLATED,
-    Table,
-    Untranslated,
-    refuse_markup,
-)
+from dragoman.formats.rows import UNTRANSLATED, Table, Untranslated, refuse_markup
 from dragoman.languages import differing, language_of
 from dragoman.text.columns import Columns, Naming, listed
 from dragoman.text.header import judge_header
@@ -80,6 +75,14 @@ class Reading:
         return self.pairs(self.repairs)
 
 
+class _Options(NamedTuple):
+    """Facts about some text that are known before it is opened."""
+
+    naming: Naming
+    format: Format | None
+    encoding_errors: EncodingErrors
+
+
 def open_pairs(
     address: Address,
     naming: Naming = Naming(),  # noqa: B008 (immutable)
@@ -91,18 +94,7 @@ def open_pairs(
     Raises:
         DataError: nothing readable is there, or the columns of the pair are unclear.
     """
-    return _open(address, _Options(naming, format, encoding_errors))
-
-
-class _Options(NamedTuple):
-    """Facts about some text that are known before it is opened."""
-
-    naming: Naming
-    format: Format | None
-    encoding_errors: EncodingErrors
-
-
-def _open(address: Address, options: _Options) -> Reading:
+    options = _Options(naming, format, encoding_errors)
     if several := matching(address) or _tables(address):
         return _joined(address, several, options)
     if not isinstance(address, str):
@@ -111,7 +103,13 @@ def _open(address: Address, options: _Options) -> Reading:
         return _open_table(open_hub(address), options.naming, address)
     path = Path(address)
     if is_prefix(path):
-        return _open_prefix(path, options)
+        named = {without_packing(file).name.removeprefix(f"{path.name}."): file for file in beginning_with(path)}
+        if pair := _open_among(named, f"named {path.name}.*", options):
+            return pair
+        raise DataError(
+            f"{path} does not exist, and of the files named {path.name}.* ({', '.join(named)}) no two are a pair; "
+            "give two files, or one table"
+        )
     if not path.exists():
         raise missing(path)
     return _open_archive(path, options) if texts_in(path) else _open_file(path, options)
@@ -137,14 +135,12 @@ def _tables(address: Address) -> list[Address]:
 
 
 def _joined(address: Address, files: Sequence[Address], options: _Options) -> Reading:
-    """Return the readings of several files, one after another as if they were one, in the direction of the first. Those
-    in which nothing is translated yet are left out.
-    """
+    """Join the readings of several files, in the direction of the first; leave out those without translations."""
     readings: list[Reading] = []
     untranslated: list[Untranslated] = []
     for file in files:
         try:
-            readings.append(_open(file, options))
+            readings.append(open_pairs(file, *options))
         except Untranslated as error:
             untranslated.append(error)
         if options.naming.expected is None and readings:
@@ -162,17 +158,6 @@ def _joined(address: Address, files: Sequence[Address], options: _Options) -> Re
         reasons={**first.reasons, "format": f"{first.reasons['format']}; the first of {len(readings)} files"},
         pairs=lambda repairs: chain.from_iterable(reading.pairs(repairs) for reading in readings),
         repairs=Counter(),
-    )
-
-
-def _open_prefix(path: Path, options: _Options) -> Reading:
-    """Open two files named for languages, or the only table whose name begins so."""
-    files = {without_packing(file).name.removeprefix(f"{path.name}."): file for file in beginning_with(path)}
-    if pair := _open_among(files, f"named {path.name}.*", options):
-        return pair
-    raise DataError(
-        f"{path} does not exist, and of the files named {path.name}.* ({', '.join(files)}) no two are a pair; "
-        "give two files, or one table"
     )
 
 
@@ -329,9 +314,7 @@ def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, re
 
 
 def _pairs(named: NamedTable, positions: tuple[int, int], repairs: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a table. Rows that give none are counted; a table with too many of them is refused, because it
-    is read wrongly.
-    """
+    """Yield the pairs of a table; refuse one in which too many rows give none, because it is read wrongly."""
     table, complaints = named.table, list[str]()
     name, fault = stored_in(Path(table.name)).name, KEYLESS if table.has_records else RAGGED
     rows = broken = 0

@@ -134,18 +134,14 @@ def report_rows(report: DataReport) -> Iterator[tuple[str, str, str]]:
     for name, split in report.splits.items():
         yield name, f"{split.pairs:,} pairs", split.origin
         for place, leaks in (("training", split.leaks), ("dev", split.leaks_from_dev)):
-            if leaks:
-                yield f"{name} pairs found in {place}", *_leak_cells(leaks, split.pairs)
+            if leaks and leaks.either:
+                count = f"{leaks.either:,} ({100 * leaks.either / max(split.pairs, 1):.1f} %)"
+                where = f"{leaks.sources:,} by source, {leaks.targets:,} by target; first at {leaks.first}"
+                yield f"{name} pairs found in {place}", count, where
+            elif leaks:
+                yield f"{name} pairs found in {place}", "0", "no sentence on either side"
     for side, longest in (("source", report.longest_source), ("target", report.longest_target)):
         yield f"longest {side}", f"{longest.words:,} words, {longest.characters:,} characters", f"at {longest.origin}"
-
-
-def _leak_cells(leaks: Leaks, pairs: int) -> tuple[str, str]:
-    if not leaks.either:
-        return "0", "no sentence on either side"
-    part = 100 * leaks.either / max(pairs, 1)
-    where = f"{leaks.sources:,} by source, {leaks.targets:,} by target; first at {leaks.first}"
-    return f"{leaks.either:,} ({part:.1f} %)", where
 
 
 class LabelledSplit(Settings):

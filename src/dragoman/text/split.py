@@ -136,13 +136,20 @@ def assign(
         np.minimum.at(key, part, keys)
     assert int(sizes.sum()) == len(label), "every pair is in one component"
     _mix(key, seed)
-    free = _apart_from(separate, sources, targets, label, count)
+    free = np.ones(count, bool)
+    for keys in separate:
+        for own, others in zip((sources, targets), keys, strict=True):
+            for part, components_of in zip(_parts(own), _parts(label), strict=True):
+                free[components_of[np.isin(part, others)]] = False
     side = np.full(len(sizes), TRAIN, np.uint8)
     for name, wanted in ((TEST, test), (DEV, dev)):
         for largest in (max(1, int(LARGEST_PART * wanted)), wanted):
-            taken = _fill(_in_order(key, free & (side == TRAIN) & (sizes <= largest)), sizes, wanted)
-            side[taken] = name
-            wanted -= int(sizes[taken].sum())
+            for component in _in_order(key, free & (side == TRAIN) & (sizes <= largest)):
+                if wanted <= 0:
+                    break
+                if sizes[component] <= wanted:
+                    side[component] = name
+                    wanted -= int(sizes[component])
     return np.concatenate([side[part] for part in _parts(label)]) if len(label) else side
 
 
@@ -175,17 +182,11 @@ def repeating(keys: Keys, others: Keys, words: Keys, lengths: np.ndarray, other_
             different = rows[np.unique(others[rows], return_index=True)[1]]
             if len(different) >= MANY and lengths[rows[0]]:
                 far_longer = np.median(other_lengths[rows]) >= FAR_LONGER * usual * max(SHORT, lengths[rows[0]])
-                is_placeholder[rows] = far_longer or _are_unlike(_bits(words[different]), random)
+                mean, count = _bits(words[different]).mean(axis=0), len(different)
+                common, bits = (mean * (count * mean - 1)).sum() / (count - 1), mean.sum()
+                are_unlike = bits >= WORDY and common < min(bits / 2, LIKENESS * random * bits**2)
+                is_placeholder[rows] = far_longer or are_unlike
     return is_placeholder
-
-
-def _are_unlike(texts: np.ndarray, random: float) -> bool:
-    """Return True if texts share less than half of their bits, and hardly more than random ones, of which two bits are
-    equal with this probability.
-    """
-    mean = texts.mean(axis=0)
-    common, bits = (mean * (len(texts) * mean - 1)).sum() / (len(texts) - 1), mean.sum()
-    return bits >= WORDY and common < min(bits / 2, LIKENESS * random * bits**2)
 
 
 def _bits(keys: Keys) -> np.ndarray:
@@ -245,30 +246,6 @@ def _in_order(key: Keys, free: np.ndarray) -> Iterator[int]:
     for places in _by_value(key):
         places = places[free[places]]
         yield from places[np.argsort(key[places], kind="stable")].tolist()
-
-
-def _fill(candidates: Iterable[int], sizes: np.ndarray, wanted: int) -> list[int]:
-    """Return the candidates that are taken: in order, each if it still fits."""
-    taken: list[int] = []
-    for candidate in candidates:
-        if wanted <= 0:
-            break
-        if sizes[candidate] <= wanted:
-            taken.append(candidate)
-            wanted -= int(sizes[candidate])
-    return taken
-
-
-def _apart_from(
-    separate: Sequence[tuple[Keys, Keys]], sources: Keys, targets: Keys, label: np.ndarray, count: int
-) -> np.ndarray:
-    """Return True for each of `count` components without a pair that shares a sentence with a separate set."""
-    apart = np.ones(count, bool)
-    for keys in separate:
-        for own, others in zip((sources, targets), keys, strict=True):
-            for part, components in zip(_parts(own), _parts(label), strict=True):
-                apart[components[np.isin(part, others)]] = False
-    return apart
 
 
 def _is_among(own: Keys, others: Keys) -> np.ndarray:

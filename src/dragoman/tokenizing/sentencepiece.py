@@ -129,10 +129,7 @@ class SentencePieceTokenizer(Tokenizer):
         return isinstance(tokenizer, SentencePieceTokenizer) and self.vocabulary == tokenizer.vocabulary
 
     def _split_language(self, text: str) -> tuple[list[str], str]:
-        """Split off the target-language piece at the start of a text, if there is one.
-
-        The text is checked to be Unicode.
-        """
+        """Split off the target-language piece at the start of a text, if there is one; check that it is Unicode."""
         with only_unicode([text]):
             text.encode()
         tag = _LANGUAGE.match(text)

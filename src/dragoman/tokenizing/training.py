@@ -108,33 +108,29 @@ def _learn(reading: _ChunkCounter, settings: TokenizerSettings, language: str | 
     kind, minimum = settings.kind, settings.minimum_frequency
     limit = (settings.vocabulary_size or _NO_LIMIT) - SYMBOLS
     if kind == "byte_bpe":
-        return _learn_byte_bpe(reading, limit, minimum)
+        trainer = trainers.BpeTrainer(
+            vocab_size=limit, min_frequency=minimum, initial_alphabet=[*BYTE_LEVEL], show_progress=False
+        )
+        trained = _trained(kind, trainer, reading)
+        return {"pieces": _in_order(trained["vocab"]), "merges": tuple(map(tuple, trained["merges"]))}
     limit -= sum(reserved(kind).values())
     if kind == "bpe":
         learned = _learn_bpe(reading, limit, minimum)
     elif kind == "unigram":
         learned = _learn_unigram(reading, limit, minimum)
     elif kind == "character":
-        learned = _learn_characters(reading, limit, minimum)
+        for _ in reading:
+            pass
+        count = reading.characters
+        characters = sorted(_frequent(count, count, minimum), key=lambda piece: (-count[piece], piece))
+        learned = {"pieces": tuple(characters[:limit])}
     else:
         split = spacy_split(language) if kind == "spacy" and language else None
         chunks = ([word for text in chunk for word, _ in split(text)] for chunk in reading) if split else reading
-        learned = _learn_words(chunks, kind, limit, minimum)
+        trainer = trainers.WordLevelTrainer(vocab_size=limit, min_frequency=minimum, show_progress=False)
+        words = _in_order(_trained(kind, trainer, chunks)["vocab"])
+        learned = {"pieces": tuple(word for word in words if word not in PLACEHOLDERS)}
     return {**learned, "pieces": (*PLACEHOLDERS, *learned["pieces"])}
-
-
-def _learn_words(chunks: Iterable[list[str]], kind: Kind, limit: int, minimum: int) -> dict[str, Any]:
-    trainer = trainers.WordLevelTrainer(vocab_size=limit, min_frequency=minimum, show_progress=False)
-    words = _in_order(_trained(kind, trainer, chunks)["vocab"])
-    return {"pieces": tuple(word for word in words if word not in PLACEHOLDERS)}
-
-
-def _learn_byte_bpe(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, Any]:
-    trainer = trainers.BpeTrainer(
-        vocab_size=limit, min_frequency=minimum, initial_alphabet=[*BYTE_LEVEL], show_progress=False
-    )
-    trained = _trained("byte_bpe", trainer, reading)
-    return {"pieces": _in_order(trained["vocab"]), "merges": tuple(map(tuple, trained["merges"]))}
 
 
 def _learn_bpe(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, Any]:
@@ -147,14 +143,6 @@ def _learn_bpe(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, An
     known = set(kept)
     merges = tuple((left, right) for left, right in trained["merges"] if {left, right, left + right} <= known)
     return {"pieces": kept, "merges": merges}
-
-
-def _learn_characters(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, Any]:
-    for _ in reading:
-        pass
-    count = reading.characters
-    kept = sorted(_frequent(count, count, minimum), key=lambda piece: (-count[piece], piece))
-    return {"pieces": tuple(kept[:limit])}
 
 
 def _learn_unigram(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str, Any]:
@@ -177,10 +165,7 @@ def _learn_unigram(reading: _ChunkCounter, limit: int, minimum: int) -> dict[str
 
 
 def _trained(kind: Kind, trainer: trainers.Trainer, chunks: Iterable[list[str]]) -> dict[str, Any]:
-    """Train the library and return its model as plain values.
-
-    spaCy's words are passed one by one, so that no rule cuts them again.
-    """
+    """Train the library and return its model as plain values; spaCy's words are passed one by one."""
     library = build_library(kind)
     library.train_from_iterator(chunks, trainer)
     return json.loads(library.to_str())["model"]
@@ -233,10 +218,7 @@ def train_tokenizer(
 def _training_text(
     data: Address, settings: ReadingSettings
 ) -> tuple[Callable[[], Iterator[tuple[str, str]]], tuple[str, str]]:
-    """Return a function that iterates over the training pairs from the start, and the languages.
-
-    The pairs are parallel text, or the training split of prepared data.
-    """
+    """Return a function that iterates over the training pairs from the start, and the languages."""
     if isinstance(data, str) and (Path(data) / REPORT).is_file():
         report = read_report(data)
         return partial(read_split, data, "train"), (report.source_language, report.target_language)

@@ -93,7 +93,10 @@ def build_library(kind: Kind, vocabulary: Vocabulary | None = None) -> tokenizer
     elif kind != "byte_bpe":
         library.normalizer = normalizers.NFC()
     if pattern := vocabulary.pattern if vocabulary else PATTERNS[kind][0]:
-        library.pre_tokenizer = _cut(kind, Regex(pattern))
+        behavior = "removed" if kind == "word" else "isolated"
+        cut = pre_tokenizers.Split(Regex(pattern), behavior, invert=kind == "word")
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        library.pre_tokenizer = pre_tokenizers.Sequence([cut, byte_level]) if kind == "byte_bpe" else cut
     return library
 
 
@@ -117,21 +120,7 @@ def _model(kind: Kind, vocabulary: Vocabulary | None) -> models.Model:
     return models.BPE(numbers, merges, unk_token=NOTHING)  # without merges: characters
 
 
-def _cut(kind: Kind, pattern: Regex) -> pre_tokenizers.PreTokenizer:
-    if kind == "word":
-        return pre_tokenizers.Split(pattern, "removed", invert=True)
-    cut = pre_tokenizers.Split(pattern, "isolated")
-    if kind == "byte_bpe":
-        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        return pre_tokenizers.Sequence([cut, byte_level])
-    return cut
-
-
-def _byte_level() -> dict[str, int]:
-    """Return the library's characters for bytes: printable bytes map to themselves, the rest start at U+0100."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [value for value in range(256) if value not in printable]
-    return {chr(value): value for value in printable} | {chr(256 + n): value for n, value in enumerate(rest)}
-
-
-BYTE_LEVEL = _byte_level()
+_PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_OTHERS = [value for value in range(256) if value not in _PRINTABLE]
+BYTE_LEVEL = {chr(value): value for value in _PRINTABLE} | {chr(256 + n): value for n, value in enumerate(_OTHERS)}
+"""The library's characters for bytes: printable bytes map to themselves, the others start at U+0100."""

@@ -86,10 +86,9 @@ def _visible(text: str) -> int:
 
 
 def _characters_and_words(line: bytes) -> tuple[set[int], list[int]]:
-    """Return the places where characters begin, and those where words begin. A model may write a byte that is not part
-    of a character; it counts as a mark.
-    """
+    """Return the places where characters begin, and those where words begin."""
     text = line.decode(errors="surrogateescape")
     places = [*accumulate((len(character.encode(errors="surrogateescape")) for character in text), initial=0)]
+    # a byte that is not part of a character, which a model may write, counts as a mark
     words = places_of_words(_NO_CHARACTER.sub("\ufffd", text))
     return set(places), [places[first] for first, _ in words]

@@ -15,18 +15,7 @@ from dragoman.errors import ConfigError
 
 Facts = dict[str, Any]
 
-ORDER = (
-    "overview",
-    "pieces",
-    "generation",
-    "alignment",
-    "why",
-    "attention",
-    "layers",
-    "positions",
-    "search",
-    "about",
-)
+ORDER = tuple("overview pieces generation alignment why attention layers positions search about".split())
 """Sections in the order of the page."""
 
 _PARTS = Path(__file__).parent / "parts"
@@ -48,7 +37,10 @@ def render_page(facts: Facts, sections: Sequence[str] = ORDER) -> str:
     """
     if unknown := [name for name in sections if name not in ORDER]:
         raise ConfigError(f"{' and '.join(unknown)}: no such section; there are {', '.join(ORDER)}")
-    script = _script(sections)
+    shared = (_read(f"{name}.js") for name in ("core", "controls", "figures", "multiplication"))
+    scopes = (f"(() => {{\n{_read(f'{name}.js')}\n}})();" for name in ORDER if name in sections)
+    unfolded = "false" if len(sections) == len(ORDER) else "true"
+    script = "\n".join(['"use strict";', *shared, *scopes, f"page.start({unfolded});"])
     filled = {
         "style": "\n".join(_read(name) for name in ("style.css", "figures.css")),
         "script": script,
@@ -73,15 +65,13 @@ def pack(array: np.ndarray[Any, Any]) -> Facts:
     shape = list(array.shape)
     if np.issubdtype(array.dtype, np.integer):
         return {"shape": shape, "list": array.ravel().tolist()}
-    return {"shape": shape, "f24": base64.b64encode(_upper_bytes(array.astype("<f4").ravel())).decode()}
-
-
-def _upper_bytes(floats: np.ndarray[Any, Any]) -> bytes:
-    """Return the upper three bytes of each float32, little-endian, after rounding to the nearest, ties to even."""
+    # the upper three bytes of each float32, little-endian, after rounding to the nearest, ties to even
+    floats = array.astype("<f4").ravel()
     words = floats.view("<u4")
     halfway = np.uint32(0x7F) + ((words >> np.uint32(8)) & np.uint32(1))
     rounded = np.where(np.isnan(floats), np.uint32(0x7FC00000), words + halfway).astype("<u4")
-    return rounded.view(np.uint8).reshape(-1, 4)[:, 1:].tobytes()
+    upper = rounded.view(np.uint8).reshape(-1, 4)[:, 1:].tobytes()
+    return {"shape": shape, "f24": base64.b64encode(upper).decode()}
 
 
 def as_json(facts: Facts) -> str:
@@ -103,14 +93,6 @@ def _readable(value: Any) -> Any:
     if isinstance(value, list):
         return [_readable(item) for item in value]
     return value
-
-
-def _script(sections: Sequence[str]) -> str:
-    """Return the program of the page. Each section has its own scope."""
-    shared = (_read(f"{name}.js") for name in ("core", "controls", "figures", "multiplication"))
-    scopes = (f"(() => {{\n{_read(f'{name}.js')}\n}})();" for name in ORDER if name in sections)
-    unfolded = "false" if len(sections) == len(ORDER) else "true"
-    return "\n".join(['"use strict";', *shared, *scopes, f"page.start({unfolded});"])
 
 
 def _read(name: str) -> str:
