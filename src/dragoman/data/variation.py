@@ -81,7 +81,7 @@ class VariedBatches:
         return self.order.epoch(number).mapped(partial(EpochPairs, number))
 
     def size_of(self, item: EpochPairs) -> BatchSize:
-        """Return the sizes of a batch, which has to be computed for that."""
+        """Return the sizes of a batch. This makes the batch."""
         return self.batch(item).size
 
     def batch(self, item: EpochPairs) -> Batch:

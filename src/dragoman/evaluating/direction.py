@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @runtime_checkable
 class PairScorer(Protocol):
-    """Translator as `exchange_gain` uses it."""
+    """A scorer of given translations: the part of `Translator` that `exchange_gain` needs."""
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> Sequence[Translation]: ...
 

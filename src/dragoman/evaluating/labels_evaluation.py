@@ -63,7 +63,7 @@ class LabelEvaluation:
 
     @classmethod
     def line_statistics(cls, evaluations: Sequence[Self]) -> list[dict[str, LineStatistics]]:
-        """Return the statistics of each metric for each system, all with the same columns."""
+        """Return, for each system, the line statistics of each metric; all have the same columns."""
         first = evaluations[0]
         names = names_in(first.gold, *(evaluation.predicted for evaluation in evaluations))
         return [_statistics(first.labels, evaluation.gold, evaluation.predicted, names) for evaluation in evaluations]

@@ -24,7 +24,7 @@ PIECE = re.compile(
 
 
 def masked(text: str, known: str) -> tuple[str, dict[str, str]]:
-    """Replace numbers, addresses and code by placeholders while there are any; return them with the original pieces."""
+    """Replace numbers, addresses and code by placeholders as long as some are free; return the originals too."""
     originals: dict[str, str] = {}
 
     def mask(piece: re.Match[str]) -> str:

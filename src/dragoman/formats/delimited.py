@@ -42,8 +42,8 @@ _UNQUOTED = "; if all quotes are text: --set data.quoted=false"
 def choose_rows(
     path: Path, is_tsv: bool, encoding_errors: EncodingErrors, quoted: bool | None
 ) -> tuple[Callable[[Counter[str]], Iterator[CellRow]], str]:
-    """Return the function that reads a TSV or CSV file, and what it takes for granted, in words. `quoted` says whether
-    quotes around cells belong to the format; None: CSV has such quotes, and TSV if most of its quotes look so.
+    """Return the function that reads a TSV or CSV file, and a remark on what was assumed. `quoted` says whether quotes
+    around cells belong to the format; None: they do in CSV, and in TSV if most of its quotes look like those of CSV.
     """
     remark = ""
     if is_tsv and quoted is None and (count := quoted_cells(path, encoding_errors)):

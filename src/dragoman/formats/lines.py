@@ -202,7 +202,7 @@ def without_packing(path: Path) -> Path:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Raise errors of reading bytes as `DataError`."""
+    """Turn errors of reading and unpacking a file within the block into `DataError`."""
     try:
         yield
     except EOFError:

@@ -89,7 +89,7 @@ class Plain(Document):
 
 
 def _paragraphs(block: Sequence[PlainLine]) -> Iterator[list[PlainLine]]:
-    """Yield the lines of each paragraph, from those between two blank lines."""
+    """Divide a block, the lines between two blank lines, into paragraphs; yield the lines of each."""
     width = max((line.length for line in block), default=0)
     paragraph: list[PlainLine] = []
     for line in block:

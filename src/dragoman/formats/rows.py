@@ -37,7 +37,7 @@ _LONGEST_LIST = 4  # of texts inside a record; longer ones hold words or whole r
 
 
 class Untranslated(DataError):
-    """Nothing in a file is translated."""
+    """Error for a file without a translated entry."""
 
     @classmethod
     def from_counts(cls, path: Path, left_out: Counter[str]) -> "Untranslated":

@@ -96,7 +96,7 @@ class Unit(NamedTuple):
 
 
 class Xliff(Document):
-    """A file of a translation tool."""
+    """An XLIFF file, of version 1.2 or 2."""
 
     def __init__(self, tree: Any, target: str, line_end: str) -> None:
         super().__init__()

@@ -257,7 +257,7 @@ def _values(rows: Sequence[Sequence[SheetCell]]) -> Iterator[Value]:
 
 
 def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -> Iterator[SheetCell]:
-    """Yield the cells of a row with text, but not those with formulas."""
+    """Yield the cells of a row that contain text and no formula."""
     check_cancelled()
     for element in row.iter("{*}c"):
         name = f"{posixpath.basename(part).removesuffix('.xml')}!{element.get('r', '')}"

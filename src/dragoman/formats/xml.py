@@ -53,11 +53,11 @@ def xml_bytes(tree: Any) -> bytes:
 def stream_texts(
     path: Path, tags: tuple[str, ...], texts_of: Callable[[Any], Iterator[Texts]], repairs: Counter[str]
 ) -> Iterator[tuple[int, Texts]]:
-    """Yield the number and the texts of each element with one of these `tags`, with one of them in memory. Elements are
-    numbered from 1.
+    """Yield the number, from 1, and the texts of each element with one of these `tags`. Only one element is in memory at
+    a time.
 
     Raises:
-        DataError: the file is not well-formed, or too much of it is one entry.
+        DataError: the file is not well-formed, or an entry has more than `LARGEST_ENTRY` bytes.
         Untranslated: no element has texts.
         MissingExtra: lxml is not installed.
     """

@@ -120,7 +120,9 @@ def _numbers_names(row: _FirstRow) -> Header | None:
 
 
 def _names_one(row: _FirstRow) -> Header | None:
-    """Accept a short row that names a language or role, not by a code; a pair may name the same on both sides."""
+    """Accept a short row with one name of a language or role. Refuse a row with several such names: it may be a pair,
+    such as a language's name and its translation.
+    """
     if sum(meaning_of(cell) is not None for cell in row.cells) > 1:
         return Header(False)
     is_name = any(_is_name(cell) and not is_code(cell) for cell in row.meanings.values())

@@ -1,4 +1,4 @@
-"""The phrasebook: English-Italian pairs that this project wrote itself, the text that needs no network.
+"""The phrasebook: English-Italian pairs that this project wrote itself, text for training without a network.
 
 They were made by ``tools/make_phrasebook.py`` and are stored next to this file. A line of ``phrasebook.tsv.gz`` has a
 sentence's place, set, origin, topic, parts of speech, English and Italian. Sentences of one pattern are adjacent, which

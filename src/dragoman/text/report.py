@@ -22,7 +22,7 @@ LABELLED_FORMAT = TEXT_FORMAT = 1
 
 
 class Tally(Settings):
-    """A number of pairs with something in common, and the place of the first."""
+    """The number of pairs of one kind, and where the first of them is."""
 
     pairs: int
     first: str

@@ -161,7 +161,8 @@ class Tokenizer:
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return the span of characters of `text`, as (first, last + 1), for each id of `encode(text)`.
 
-        The bytes of one character share its span; in a `unigram`, so do the bytes of a run of unseen characters.
+        The bytes of one character share its span; in a `unigram` tokenizer, so do the bytes of a
+        run of unseen characters.
         """
         return [(first, last) for _, first, last in self._pieces(text)]
 
