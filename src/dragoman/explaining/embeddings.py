@@ -256,8 +256,8 @@ def answer(space: EmbeddingSpace, question: Question, count: int = 10) -> Embedd
 
     Several words make an analogy by 3CosAdd (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word
     Representations"): vectors of length one are added and subtracted, and the entry of the largest cosine with the sum
-    answers. As in that paper, the words of the question are left out of the answers; otherwise the first word would often
-    answer itself.
+    answers. As in that paper, the words of the question are no answers; otherwise the first word would often answer
+    itself.
 
     Raises:
         DataError: a word or piece that the vocabulary does not hold.

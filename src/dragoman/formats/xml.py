@@ -53,8 +53,8 @@ def xml_bytes(tree: Any) -> bytes:
 def stream_texts(
     path: Path, tags: tuple[str, ...], texts_of: Callable[[Any], Iterator[Texts]], repairs: Counter[str]
 ) -> Iterator[tuple[int, Texts]]:
-    """Yield the number, from 1, and the texts of each element with one of these `tags`. Only one element is in memory at
-    a time.
+    """Yield the number, from 1, and the texts of each element with one of these `tags`, with one element in memory at a
+    time.
 
     Raises:
         DataError: the file is not well-formed, or an entry has more than `LARGEST_ENTRY` bytes.
