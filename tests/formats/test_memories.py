@@ -219,7 +219,7 @@ LAUGHS = "<!DOCTYPE tmx [<!ENTITY a 'lol'>" + "".join(
         ("a.po", f'{HEADER}msgid "a"\nmsgstr "b\n', 'a.po:7 is not a line .*: msgstr "b'),
         ("a.po", b"/etc/hosts", "is not a line of a catalogue|no translated entries"),
         ("a.po", HEADER.replace("UTF-8", "klingon"), "encoding klingon"),
-        ("a.po", f'{HEADER}msgid "a"\nmsgstr "à"\n'.encode("latin-1"), "not in the encoding utf-8"),
+        ("a.po", f'{HEADER}msgid "a"\nmsgstr "à"\n'.encode("latin-1"), "not in the encoding UTF-8"),
         ("a.po", f'{HEADER}#, fuzzy\nmsgid "a"\nmsgstr "b"\n', "no translated entries .1 fuzzy"),
         ("a.xlsx", "English\tItaliano\n", "is not a workbook"),
         ("a.xlsx", FILES["a.xlsx"][:-100], "is not a workbook"),

@@ -1,5 +1,8 @@
 """Catalogues of a program's messages: untranslated entries are translated, and all else stays."""
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +174,49 @@ def test_a_catalogue_that_names_no_plural_forms_has_two(tmp_path: Path) -> None:
     path.write_text(header + 'msgid "one dog"\nmsgid_plural "%d dogs"\n')
     written = read_document(path, ("en", "it")).translated(["un cane", "%d cani"]).decode()
     assert written.rstrip().endswith('msgstr[0] "un cane"\nmsgstr[1] "%d cani"')
+
+
+TEMPLATE = """# Copyright
+#, fuzzy
+msgid ""
+msgstr ""
+"Project-Id-Version: PACKAGE VERSION\\n"
+"Language: \\n"
+"Content-Type: text/plain; charset=CHARSET\\n"
+"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"
+
+#~| msgid "older"
+#~ msgid "old"
+#~ msgstr "vecchio"
+
+# A comment of a translator that is much longer than seventy-eight columns, and stays on one line as it was.
+#: a.c:1
+msgid "%d dog"
+msgid_plural "%d dogs"
+msgstr[0] ""
+msgstr[1] ""
+
+# the last comment
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("language", "plural"),
+    [("it", "nplurals=2; plural=(n != 1);"), ("ja", "nplurals=1; plural=0;"), ("xx", "nplurals=2; plural=(n != 1);")],
+)
+def test_a_template_becomes_a_catalogue_of_its_language(tmp_path: Path, language: str, plural: str, end: str) -> None:
+    path = tmp_path / "a.pot"
+    path.write_bytes(TEMPLATE.replace("\n", end).encode())
+    document = read_document(path, ("en", language))
+    content = document.translated(["%d cane", "%d cani"]).decode()
+    catalogue = polib.pofile(content)
+    assert catalogue.metadata["Plural-Forms"] == plural and catalogue.metadata["Language"] == language
+    assert catalogue.metadata["Content-Type"].endswith("charset=UTF-8") and not catalogue.metadata_is_fuzzy
+    (entry,) = catalogue.translated_entries()
+    assert [*entry.msgstr_plural.values()] == (["%d cani"] if language == "ja" else ["%d cane", "%d cani"])
+    changed = {line for line in TEMPLATE.split("\n") if line not in content.split(end)}
+    assert all(re.match(r"#, fuzzy|msgstr\[|\"(Lang|Cont|Plur)", line) for line in changed)
+    if msgfmt := shutil.which("msgfmt"):
+        path.write_text(content)
+        subprocess.run([msgfmt, "-c", "-o", "-", str(path)], check=True, capture_output=True)

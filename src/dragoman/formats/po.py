@@ -59,7 +59,7 @@ def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> 
         Untranslated: no message is translated.
     """
     before = repairs.copy()
-    catalogue = read_catalogue(path, encoding_errors, repairs)
+    catalogue, *_ = read_catalogue(path, encoding_errors, repairs)
     header = catalogue.metadata
     source = language_column(header.get("X-Source-Language", "")) or "en"
     ending = without_packing(path).stem.rpartition(".")[2]
@@ -88,8 +88,8 @@ def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> 
         raise Untranslated.from_counts(path, repairs - before)
 
 
-def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Any:
-    """Read a catalogue with polib.
+def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> tuple[Any, str, str]:
+    """Read a catalogue with polib, and return it with its text and encoding.
 
     Raises:
         DataError: it is too large, not in its own encoding, or broken; names the line.
@@ -104,7 +104,8 @@ def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter
     named = _CHARSET.search(data)
     encoding = named[1].decode() if named and named[1] != b"CHARSET" else "utf-8"
     try:
-        encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+        if codecs.lookup(encoding).name == "utf-8" and data.startswith(codecs.BOM_UTF8):
+            encoding = "utf-8-sig"
         text = data.decode(encoding)
     except (LookupError, UnicodeDecodeError) as error:
         if isinstance(error, LookupError) or encoding_errors != "replace":
@@ -116,7 +117,7 @@ def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter
         if not _LINE_OF_CATALOGUE.fullmatch(line.removesuffix("\r")):
             raise DataError(f"{path}:{number} is not a line of a catalogue (PO): {line.strip()[:80]}")
     try:
-        return polib.pofile(text)
+        return polib.pofile(text), text.removesuffix("\n"), encoding
     except (OSError, ValueError, IndexError, AttributeError) as error:  # what the library raises for broken files
         line = re.search(r"line (\d+)\)?(.*)", str(error), re.DOTALL)
         place, text = (f":{line[1]}", line[2].lstrip(": \n")) if line else ("", str(error))
@@ -125,18 +126,22 @@ def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter
 
 
 class Catalogue(Document):
-    """A catalogue. It is written as polib lays it out, with everything that it held before."""
+    """A catalogue, in which only the lines of new translations and of an incomplete header change."""
 
-    def __init__(self, catalogue: Any, target: str) -> None:
+    def __init__(self, catalogue: Any, text: str, encoding: str, target: str) -> None:
         super().__init__()
-        self._catalogue, self._target = catalogue, target
+        self._catalogue, self._encoding, self._target = catalogue, encoding, target.replace("-", "_")
+        self._end = "\r\n" if "\r\n" in text else "\n"
+        self._lines = text.split(self._end)
         self._entries = [entry for entry in catalogue.untranslated_entries() if entry.msgid not in ("", *CREDITS)]
         messages = ((entry, message) for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         # The lines and columns of all messages, because programs show them as such.
         texts = [(entry, text) for entry, message in messages for text in _BETWEEN.split(message or "")[::2]]
         self.texts = [text.replace("\n", " ") for _, text in texts if has_words(text)]
         self._entry_of = [entry for entry, text in texts if has_words(text)]
-        forms = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
+        self._original_header = dict(catalogue.metadata)
+        self._header = self._complete_header()
+        forms = _FORMS.search(self._header.get("Plural-Forms", ""))
         self._forms = int(forms[1]) if forms else 0
 
     def place(self, number: int) -> str:
@@ -144,6 +149,7 @@ class Catalogue(Document):
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
+        lines: list[str | None] = [*self._lines]
         for entry in self._entries:
             singular, before = _translated(entry.msgid, following), dict(entry.msgstr_plural)
             if entry.msgid_plural:
@@ -158,18 +164,76 @@ class Catalogue(Document):
             messages = entry.msgid, entry.msgid_plural or entry.msgid, *(entry.msgstr_plural.values() or [entry.msgstr])
             arguments = [sorted(_ARGUMENT.findall(message), key=itemgetter(1)) for message in messages]
             if any(map(_FORMATTED.match, entry.flags)) and any(form not in arguments[:2] for form in arguments[2:]):
-                entry.msgstr, entry.msgstr_plural = "", before or dict.fromkeys(entry.msgstr_plural, "")
                 self.left.append(Left("the translation changes an argument, such as %s", f"line {entry.linenum:,}"))
+            else:
+                self._replace_translation(lines, entry.linenum - 1, entry)
         places = {left.place for left in self.left}
         self.texts = [text for number, text in enumerate(self.texts) if self.place(number) not in places]
-        header = self._catalogue.metadata
-        if not header.get("Language"):
-            header["Language"] = self._target.replace("-", "_")
+        encoded = self._content(lines, self._encoding)
+        if encoded is None:
+            self._header["Content-Type"] = "text/plain; charset=UTF-8"
+            encoded = self._content(lines, "utf-8") or b""
+        return encoded
+
+    def _content(self, lines: Sequence[str | None], encoding: str) -> bytes | None:
+        """Return the file with its header, or None if the encoding lacks a character."""
+        lines = [*lines]
+        if self._header != self._original_header:
+            self._catalogue.metadata = self._header
+            entry = self._catalogue.metadata_as_entry()
+            begin = next((number for number, line in enumerate(lines) if (line or "").startswith("msgid")), 0)
+            if re.fullmatch(r'msgid\s+""\s*msgstr.*', " ".join(filter(None, lines[begin : begin + 2]))):
+                lines[:begin] = [None if line == "#, fuzzy" else line for line in lines[:begin]]
+                self._replace_translation(lines, begin, entry)
+            else:
+                lines[0] = self._end.join([*f"{entry}".split("\n"), lines[0] or ""])
         try:
-            return f"{self._catalogue}".encode(self._catalogue.encoding)
+            return self._end.join(line for line in lines if line is not None).encode(encoding)
         except UnicodeEncodeError:
+            return None
+
+    def _replace_translation(self, lines: list[str | None], first: int, entry: Any) -> None:
+        """Replace the translation of an entry, whose lines begin at `first`. The number of all lines stays the same."""
+        begin = next(number for number in range(first, len(lines)) if _line_begins(lines, number, "msgid"))
+        while _line_begins(lines, begin, "msgid", '"'):
+            begin += 1
+        end = begin
+        while _line_begins(lines, end, "msgstr", '"'):
+            end += 1
+        written = f"{entry}".rstrip("\n").split("\n")
+        translation = next(number for number, line in enumerate(written) if line.startswith("msgstr"))
+        text = self._end.join(written[translation:])
+        if begin == end:
+            begin, text = begin - 1, f"{lines[begin - 1]}{self._end}{text}"
+        lines[begin:end] = [text, *[None] * (end - begin - 1)]
+
+    def _complete_header(self) -> dict[str, str]:
+        """Return the header with language, charset and plural forms; a template leaves them open."""
+        header = dict(self._original_header)
+        if not header.get("Language"):
+            header["Language"] = self._target
+        is_utf8 = codecs.lookup(self._encoding).name.startswith("utf-8")
+        if is_utf8 and "CHARSET" in header.get("Content-Type", "CHARSET"):
             header["Content-Type"] = "text/plain; charset=UTF-8"
-            return f"{self._catalogue}".encode()
+        if "EXPRESSION" in header.get("Plural-Forms", "EXPRESSION") and any(e.msgid_plural for e in self._catalogue):
+            header["Plural-Forms"] = _plural_forms(self._target)
+        return header
+
+
+def _line_begins(lines: Sequence[str | None], number: int, *beginnings: str) -> bool:
+    return number < len(lines) and (lines[number] or "").lstrip().startswith(beginnings)
+
+
+def _plural_forms(language: str) -> str:
+    """Return the number of plural forms of a language and the rule that chooses one, as a header names them."""
+    with optional("babel", "documents"):
+        from babel import UnknownLocaleError
+        from babel.messages.plurals import get_plural
+    try:
+        forms = get_plural(language)
+    except (UnknownLocaleError, ValueError):
+        return "nplurals=2; plural=(n != 1);"
+    return f"nplurals={forms.num_plurals}; plural={forms.plural_expr};"
 
 
 def _translated(message: str, translations: Iterator[str]) -> str:
@@ -191,7 +255,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Catalogue:
         DataError: it is damaged, or for other languages.
         MissingExtra: polib is not installed.
     """
-    catalogue = read_catalogue(path, "strict", Counter())
+    catalogue, text, encoding = read_catalogue(path, "strict", Counter())
     header = catalogue.metadata.get
     check_languages(path, header("X-Source-Language"), header("Language"), languages)
-    return Catalogue(catalogue, languages[1])
+    return Catalogue(catalogue, text, encoding, languages[1])
