@@ -175,8 +175,7 @@ def test_a_source_in_segments_is_translated_segment_by_segment(tmp_path: Path, t
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (f"<seg-source>{segments('One.', 'Two.')}</seg-source><target>{segments('Uno.', '')}</target>", "translated"),
-        (f"<seg-source>{segments('One.', 'Two.')}</seg-source><target>{segments('Uno.')}</target>", "translated"),
+        (f"<seg-source>{segments('One.', 'Two.')}</seg-source><target>{segments('Uno.')}</target>", "lacks a segment"),
         (f"<seg-source>{segments('One.', 'Two.', between=' or ')}</seg-source>", "no segment"),
         ("<note>x</note>", "tabs"),
     ],
@@ -210,3 +209,13 @@ def test_line_ends_and_encodings_stay(tmp_path: Path, encoding: str, end: str) -
 def test_a_target_keeps_its_spaces_as_its_source_does(tmp_path: Path) -> None:
     content = unit('<source xml:space="preserve"> One  </source>')
     assert '<target xml:space="preserve" state' in translated(tmp_path / "a.xlf", content)[1]
+
+
+def test_only_the_empty_segments_of_a_unit_are_translated(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    content = f"<seg-source>{segments('One.', 'Two.')}</seg-source><target>{segments('Uno.', '')}</target>"
+    path.write_text(unit(f"<source>One. Two.</source>{content}"))
+    document = read_document(path, ("en", "it"))
+    assert list(document.texts) == ["Two."] and not document.left
+    written = document.translated(["Due."]).decode()
+    assert segments("Uno.", "Due.") in written and 'state="needs-review-translation"' in written

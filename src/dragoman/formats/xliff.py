@@ -145,14 +145,10 @@ class Xliff(Document):
         segmented = element.find("{*}seg-source")
         basis = segmented if _segments(segmented) else source
         is_new = target is not None and (target.get("state") or element.get("state")) in _NEW
-        if _text(target) and not (is_new and _text(target) == _text(source)):
-            done, wanted = (len([*filter(None, map(_text, _segments(side)))]) for side in (target, basis))
-            reason = "some of its segments are translated"
-            if not 0 < done < wanted:
-                return
-        else:
-            reason = _reason(source, basis)
-        if reason:
+        is_begun = bool(_text(target)) and not (is_new and _text(target) == _text(source))
+        if is_begun and len(_translated_segments(target)) in (0, len(_translated_segments(basis))):
+            return
+        if reason := _reason(source, basis):
             self.left.append(Left(reason, f"line {element.sourceline:,}"))
             return
         if target is None:
@@ -160,8 +156,19 @@ class Xliff(Document):
             target = source.makeelement(source.tag.replace("source", "target"), attributes)
             target.tail = source.tail
             (source if segmented is None else segmented).addnext(target)
-        target[:], target.text = deepcopy(basis)[:], basis.text
-        for node in _segments(target) or [target]:
+        if is_begun:
+            nodes = list[Any]()
+            for segment in _segments(basis):
+                here = [node for node in _segments(target) if node.get("mid") == segment.get("mid")]
+                if len(here) != 1:
+                    self.left.append(Left("its translation lacks a segment", f"line {element.sourceline:,}"))
+                elif _text(segment) and not _text(here[0]):
+                    here[0][:], here[0].text = deepcopy(segment)[:], segment.text
+                    nodes += here
+        else:
+            target[:], target.text = deepcopy(basis)[:], basis.text
+            nodes = _segments(target) or [target]
+        for node in nodes:
             parts = [*_parts(node)]
             if any(part.kind == "words" and has_words(part.words) for part in parts):
                 trim = trimmed(parts)
@@ -185,6 +192,10 @@ def _above(element: Any, name: str) -> str:
 
 def _segments(side: Any) -> list[Any]:
     return [] if side is None else side.xpath(".//*[@mtype='seg']")
+
+
+def _translated_segments(side: Any) -> list[str]:
+    return [*filter(None, map(_text, _segments(side)))]
 
 
 def _text(side: Any) -> str:
