@@ -220,6 +220,14 @@ def test_progress_before_a_resume_does_not_count_as_speed() -> None:
     assert "train: 9,300 of 10,000 steps, 0:01:10 left, 10 steps/s\n" in output.getvalue()
 
 
+def test_one_unit_is_named_in_the_singular() -> None:
+    output = StringIO()
+    for unit in ("libraries", "steps"):
+        with Bars(Console(file=output, width=1000, get_time=Clock())).track("compile", 1, unit) as advance:
+            advance()
+    assert output.getvalue() == "compile: 1 of 1 library, 0:00:00\ncompile: 1 of 1 step, 0:00:00\n"
+
+
 def test_nested_work_does_not_report_its_end() -> None:
     output = StringIO()
     progress = Bars(Console(file=output, width=1000, get_time=Clock()))

@@ -84,6 +84,8 @@ def test_scores_of_another_tokenizer_are_marked_wherever_they_are_compared(
     assert "not comparable" in str(SeedScores("test", [words, characters])) and "±" in str(
         SeedScores("test", [characters, newer])
     )
+    losses = [score("nats a character", value, "nll") for value in (1.4697, 1.4712)]
+    assert str(SeedScores("test", losses)).startswith("nats a character 1.470 ± 0.001 (1.470, 1.471; ")
     test = ReferenceSet("test.jsonl", RIGHT, tuple((text,) for text in RIGHT))
     (tmp_path / "found.txt").write_text("\n".join(RIGHT), encoding="utf-8")
     before, after = (

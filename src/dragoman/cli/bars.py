@@ -1,5 +1,6 @@
 """Progress of long work: bars on a terminal or in a notebook, else a line at intervals from a command."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Lock, Timer
@@ -143,7 +144,7 @@ def state_of(task: Task) -> str:
     rate = task.speed if seconds >= 1 else None
     end = task.fields["end"] if rate and task.stop_time is None else None  # counted down between two reports
     state = [
-        f"{done} {unit.removesuffix('s') if is_one else unit}".rstrip(),
+        f"{done} {re.sub('ies$', 'y', unit).removesuffix('s') if is_one else unit}".rstrip(),
         f"{duration(max(1.0, end - task.get_time()))} left"
         if end
         else duration(seconds) + (" so far" if task.stop_time is None else ""),

@@ -33,6 +33,7 @@ from dragoman.evaluating.metrics import (
     checked,
     interval,
     not_comparable,
+    printed,
     statistics,
     summary,
 )
@@ -74,7 +75,7 @@ class Comparison:
         units = "seeds" if self.test == SEEDS else "paired randomisations"
         p_value = f"= {self.p_value:.4f}".rstrip("0").rstrip(".") if self.p_value >= 0.00005 else "< 0.0001"
         evidence = f"p {p_value}, {self.samples:,} {units}"
-        points = f"{abs(self.delta):.1f} {self.metric}"
+        points = f"{printed(self.metric, abs(self.delta))} {self.metric}"
         if self.better is None:
             return f"no difference between {self.names[0]} and {self.names[1]} can be shown: {points} ({evidence})"
         worse = self.names[1] if self.better == self.names[0] else self.names[0]
@@ -304,12 +305,10 @@ class SeedScores:
 
     def __str__(self) -> str:
         """Return `BLEU 38.2 ± 0.3 (38.0, 38.1, 38.5; mean and standard deviation of 3 seeds) SIGNATURE`."""
-        values = ", ".join(f"{score.value:.1f}" for score in self.scores)
+        name = self.scores[0].name
+        values = ", ".join(score.printed for score in self.scores)
         if differences := not_comparable(self.scores):
-            return (
-                f"{self.scores[0].name} {values}: not comparable, because they were counted in different ways "
-                f"({differences})"
-            )
-        deviation = "" if self.deviation is None else f" ± {self.deviation:.1f}"
+            return f"{name} {values}: not comparable, because they were counted in different ways ({differences})"
+        deviation = "" if self.deviation is None else f" ± {printed(name, self.deviation)}"
         details = f"{values}; mean and standard deviation of {len(self.scores)} seeds"
-        return f"{self.scores[0].name} {self.mean:.1f}{deviation} ({details}) {self.scores[0].signature}"
+        return f"{name} {printed(name, self.mean)}{deviation} ({details}) {self.scores[0].signature}"
