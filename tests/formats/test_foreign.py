@@ -1,5 +1,6 @@
 """Files that are no plain text are refused before a line is translated, and plain text never is."""
 
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from dragoman.cli.main import main
 from dragoman.errors import DataError
 from dragoman.formats import foreign as kinds
-from dragoman.formats.foreign import refuse_document
+from dragoman.formats.foreign import OLE, refuse_document
+from dragoman.formats.lines import read_lines
+from dragoman.formats.reading import read_document
 from dragoman.languages import is_code
 
 SAID = ["The dog barks.", "Where is the station?", "I would like two coffees, please.", "Good morning, Anna!"]
@@ -217,3 +220,31 @@ def test_the_command_refuses_a_page_and_takes_it_raw(
     assert main([*command, "--raw"]) == 0
     assert capsys.readouterr().out.count("\n") == page.read_text("utf-8").count("\n")
     assert main(["translate", str(run_folder), "the cat", "--raw"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("member", "kind"),
+    [
+        ("ppt/presentation.xml", "a presentation"),
+        ("META-INF/container.xml", "a book"),
+        ("designmap.xml", "a document of InDesign"),
+        ("content.xml", "an OpenDocument file"),
+    ],
+)
+def test_an_archive_of_another_program_is_named(tmp_path: Path, member: str, kind: str) -> None:
+    path = tmp_path / "a.bin"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mimetype", "x")
+        archive.writestr(member, "<x/>")
+    with pytest.raises(DataError, match=f"a.bin is {kind}"):
+        next(read_lines(path))
+    for suffix in ("docx", "xlsx"):
+        with pytest.raises(DataError, match="is not a Word document|is no Excel workbook"):
+            read_document(path, ("en", "it"), suffix)
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])
+def test_a_document_with_a_password_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(OLE + bytes(3_000))
+    with pytest.raises(DataError, match="has a password"):
+        read_document(tmp_path / name, ("en", "it"))

@@ -372,6 +372,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
         PartFactory.part_type_for[f"application/vnd.{kind}.main+xml"] = DocumentPart
     try:
         archive = ZipFile(BytesIO(content))
+        if not any(name.startswith("word/") for name in archive.namelist()):
+            raise DataError(f"{path} is not a Word document (DOCX): it has no part named word/")
         for name in ("_rels/.rels", "word/document.xml"):
             if name in archive.namelist() and b"http://purl.oclc.org/ooxml/" in archive.open(name).read(4_000):
                 raise DataError(f"{path} is a Strict Open XML document; save it as an ordinary Word document (*.docx)")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 
-ZIP, PARQUET = b"PK\x03\x04", b"PAR1"
+ZIP, PARQUET, OLE = b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0"
 
 _BINARY = {
     b"%PDF-": "a PDF document",
-    b"\xd0\xcf\x11\xe0": "an old Word or Excel document",
+    OLE: "an old Word or Excel document, or one with a password",
     b"\x28\xb5\x2f\xfd": "packed by zstd, which is not read here",
     PARQUET: "a Parquet file",
 }
@@ -24,7 +24,12 @@ _ALONE = "as pairs, it is one file alone, with a name that ends in"
 _IN_ZIP = {
     "word/": f"a Word document; {_ADVICE}",
     "xl/": f"an Excel workbook; {_ALONE} .xlsx",
+    "ppt/": f"a presentation (PowerPoint), which is not read; {_ADVICE}",
+    "META-INF/container.xml": "a book (EPUB), which is not read; unpack it, and translate its pages of HTML",
+    "designmap.xml": f"a document of InDesign (IDML), which is not read; {_ADVICE}",
+    "content.xml": f"an OpenDocument file (LibreOffice); save it as .docx or .xlsx, or {_ADVICE}",
 }
+"""The kind of an archive that has a file whose name begins so."""
 # Anything that may come before the first mark of a text.
 _BEFORE_MARKUP = re.compile(r"(?:\s|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE (?!html).*?>)*", re.DOTALL | re.IGNORECASE)
 _MARKUP = {

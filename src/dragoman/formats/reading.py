@@ -17,7 +17,7 @@ from dragoman.config import Settings
 from dragoman.errors import ConfigError, DataError
 from dragoman.formats.document import Document
 from dragoman.formats.encodings import advice
-from dragoman.formats.foreign import ZIP
+from dragoman.formats.foreign import OLE, ZIP
 from dragoman.formats.lines import open_bytes, without_packing
 from dragoman.formats.registry import DOCUMENT_FORMATS, SELECTIVE, FileFormat
 from dragoman.languages import UNKNOWN_LANGUAGE, base_language, english_name
@@ -104,6 +104,8 @@ def read_document(
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
+    if content.startswith(OLE) and name in ("docx", "xlsx"):
+        raise DataError(f"{path} has a password, or the format of old Office; save it as .{name} without a password")
     limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{format.module or format.name}")
     with suppress(
         BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error
