@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.errors import DataError
+from dragoman.formats.po import Catalogue
 from dragoman.formats.reading import read_document
 
 polib = pytest.importorskip("polib", reason="the extra documents is not installed")
@@ -220,3 +223,36 @@ def test_a_template_becomes_a_catalogue_of_its_language(tmp_path: Path, language
     if msgfmt := shutil.which("msgfmt"):
         path.write_text(content)
         subprocess.run([msgfmt, "-c", "-o", "-", str(path)], check=True, capture_output=True)
+
+
+KINDS = (
+    'msgid "one {n}"{e}msgstr ""{e}',
+    'msgid ""{e}"two "{e}"words {n}"{e}msgstr ""{e}',
+    '# note{e}#. hint{e}msgctxt "c"{e}msgid "three {n}"{e}{e}msgstr ""{e}{e}',
+    'msgid "four {n}"{e}msgstr "quattro"{e}',
+    '#, fuzzy{e}msgid "five {n}"{e}msgstr "cinque"{e}',
+    '#~| msgid "older"{e}#~ msgid "old {n}"{e}#~ msgstr "vecchio"{e}',
+    '#, c-format{e}msgid "%d dog {n}"{e}msgid_plural "%d dogs {n}"{e}msgstr[0] ""{e}msgstr[1] ""{e}',
+    "# alone{e}",
+    "{e}",
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(["\n", "\n", "\r\n"])), min_size=1, max_size=8))
+def test_every_line_but_translations_stays(pieces: list[tuple[str, str]]) -> None:
+    header = HEADER.format(forms=2)
+    text = header + "".join(piece.format(n=number, e=end) for number, (piece, end) in enumerate(pieces))
+    before = polib.pofile(text)
+    document = Catalogue(before, text, "utf-8", "it")
+    content = document.translated([f"X {line}" for line in document.texts]).decode()
+    after, original = polib.pofile(content), polib.pofile(text)
+    assert [entry.msgid for entry in after] == [entry.msgid for entry in original]
+    for new, old in zip(after, original, strict=True):
+        if old in original.untranslated_entries():
+            written = [new.msgstr] if not old.msgid_plural else [new.msgstr_plural[0], new.msgstr_plural[1]]
+            assert written == [f"X {line}" for line in (old.msgid, old.msgid_plural) if line]
+        else:
+            assert (new.msgstr, new.flags, new.obsolete) == (old.msgstr, old.flags, old.obsolete)
+    lines = iter(line.strip() for line in content.splitlines())
+    kept = [line.strip() for line in text[len(header) :].splitlines() if not line.startswith("msgstr")]
+    assert all(line in lines for line in kept if line)

@@ -33,20 +33,26 @@ def test_command_and_function_write_the_same_document(run_folder: Path, page: Pa
     assert {path.name for path in page.parent.iterdir()} == {"page.html", "one.html", "other.html"}
 
 
+def stops_after_chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Interrupt translating when the list that is returned, of one chunk, is used up."""
+    translate, chunks = dragoman.Translator.translate, [1]
+
+    def translate_or_stop(*arguments: Any, **settings: Any) -> Any:
+        if not chunks:
+            raise KeyboardInterrupt
+        chunks.pop()
+        return translate(*arguments, **settings)
+
+    monkeypatch.setattr(dragoman.Translator, "translate", translate_or_stop)
+    return chunks
+
+
 def test_a_stopped_document_goes_on(run_folder: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page.write_text("".join(f"<p>the cat {number}" for number in range(1_500)))
     whole, stopped = page.with_name("whole.html"), page.with_name("stopped.html")
     command = ["translate", str(run_folder), "--beam-size", "1", "--quiet", "--input", str(page), "--output"]
     assert main([*command, str(whole)]) == 0
-    translate, chunks = dragoman.Translator.translate, [1]
-
-    def once(*given: Any, **settings: Any) -> Any:
-        if not chunks:
-            raise KeyboardInterrupt
-        chunks.pop()
-        return translate(*given, **settings)
-
-    monkeypatch.setattr(dragoman.Translator, "translate", once)
+    chunks = stops_after_chunks(monkeypatch)
     assert main([*command, str(stopped)]) == 130
     assert {path.name for path in page.parent.glob("stopped*")} == {"stopped.html.part", "stopped.html.part.json"}
     chunks[:] = [1]
@@ -63,15 +69,7 @@ def test_a_stopped_function_is_resumed_and_counts_all_texts(
     monkeypatch.setattr("dragoman.inference.documents.LINES", 10)
     translator = dragoman.Translator.load(run_folder, progress=False)
     summary = dragoman.translate_document(translator, page, whole, progress=False)
-    translate, chunks = dragoman.Translator.translate, [1]
-
-    def once(*given: Any, **settings: Any) -> Any:
-        if not chunks:
-            raise KeyboardInterrupt
-        chunks.pop()
-        return translate(*given, **settings)
-
-    monkeypatch.setattr(dragoman.Translator, "translate", once)
+    chunks = stops_after_chunks(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         dragoman.translate_document(translator, page, stopped, progress=False)
     chunks[:] = [1, 1]

@@ -131,8 +131,8 @@ class Catalogue(Document):
     def __init__(self, catalogue: Any, text: str, encoding: str, target: str) -> None:
         super().__init__()
         self._catalogue, self._encoding, self._target = catalogue, encoding, target.replace("-", "_")
-        self._end = "\r\n" if "\r\n" in text else "\n"
-        self._lines = text.split(self._end)
+        self._lines = text.splitlines(keepends=True)  # as polib counts them
+        self._end = "\r\n" if self._lines and self._lines[0].endswith("\r\n") else "\n"
         self._entries = [entry for entry in catalogue.untranslated_entries() if entry.msgid not in ("", *CREDITS)]
         messages = ((entry, message) for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         # The lines and columns of all messages, because programs show them as such.
@@ -182,13 +182,13 @@ class Catalogue(Document):
             self._catalogue.metadata = self._header
             entry = self._catalogue.metadata_as_entry()
             begin = next((number for number, line in enumerate(lines) if (line or "").startswith("msgid")), 0)
-            if re.fullmatch(r'msgid\s+""\s*msgstr.*', " ".join(filter(None, lines[begin : begin + 2]))):
-                lines[:begin] = [None if line == "#, fuzzy" else line for line in lines[:begin]]
+            if re.match(r'msgid\s+""\s*msgstr', " ".join(filter(None, lines[begin : begin + 2]))):
+                lines[:begin] = [None if (line or "").strip() == "#, fuzzy" else line for line in lines[:begin]]
                 self._replace_translation(lines, begin, entry)
             else:
                 lines[0] = self._end.join([*f"{entry}".split("\n"), lines[0] or ""])
         try:
-            return self._end.join(line for line in lines if line is not None).encode(encoding)
+            return "".join(filter(None, lines)).encode(encoding)
         except UnicodeEncodeError:
             return None
 
@@ -197,15 +197,17 @@ class Catalogue(Document):
         begin = next(number for number in range(first, len(lines)) if _line_begins(lines, number, "msgid"))
         while _line_begins(lines, begin, "msgid", '"'):
             begin += 1
-        end = begin
-        while _line_begins(lines, end, "msgstr", '"'):
-            end += 1
+        next_entry = begin
+        while next_entry < len(lines) and not _line_begins(lines, next_entry, "msgid", "msgctxt", "#", "domain"):
+            next_entry += 1
+        old = [number for number in range(begin, next_entry) if _line_begins(lines, number, "msgstr", '"')]
         written = f"{entry}".rstrip("\n").split("\n")
         translation = next(number for number, line in enumerate(written) if line.startswith("msgstr"))
-        text = self._end.join(written[translation:])
-        if begin == end:
-            begin, text = begin - 1, f"{lines[begin - 1]}{self._end}{text}"
-        lines[begin:end] = [text, *[None] * (end - begin - 1)]
+        text = "".join(f"{line}{self._end}" for line in written[translation:])
+        if not old:  # an entry without a translation
+            lines[begin - 1] = f"{(lines[begin - 1] or '').rstrip()}{self._end}{text}"
+        for number in old:
+            lines[number] = text if number == old[0] else None
 
     def _complete_header(self) -> dict[str, str]:
         """Return the header with language, charset and plural forms; a template leaves them open."""
