@@ -19,6 +19,7 @@ WRONG = [
     ("benchmark RUN --input pairs.tsv --output pairs.tsv", "pairs.tsv is also read, and would be lost", 2),
     ("translate RUN text --output out.gz", "out.gz would not be packed", 2),
     ("translate RUN --item 1 --output out.txt", "--item shows a sentence and its target", 2),
+    ("translate RUN hello --set document.texts=9", "--set document.texts=9 is for a document", 2),
     ("train pairs.tsv --name ../elsewhere", "--name takes a plain name, without folders", 2),
     (f"train {'long' * 100}", f"{('long' * 100)[:100]}: File name too long", 2),
     (f"translate {'long' * 100} text", "File name too long", 2),

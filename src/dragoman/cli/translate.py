@@ -163,12 +163,15 @@ def translate(
                 "--ensemble": ensemble,
                 "--fresh": fresh,
                 "a second --only": (only or ())[1:],
+                "--set document.…": document_settings,
             },
         )
         summary = translate_on_cluster(setup, ray, input_file, output, only)
     elif is_whole(input_file, output, document_format, bool(raw), only):
         limits = choose(DocumentLimits, "document", document_settings)
         summary = translate_whole(setup, input_file, output, document_format, only or (), limits, fresh)
+    elif document_settings:
+        raise ConfigError(f"--set {document_settings[0]} is for a document; give one as --input")
     elif item is not None:
         summary = show_test_sentence(setup, item)
     elif input_file is not None:
