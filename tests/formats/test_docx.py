@@ -80,17 +80,96 @@ def test_a_document_whose_texts_stay_has_the_same_content(path: Path) -> None:
 def test_a_format_goes_on_over_breaks_and_insertions_are_translated(path: Path) -> None:
     document = docx.Document(str(path))
     paragraph = document.paragraphs[1]
-    paragraph.runs[1].text = "a\nb\t"
+    paragraph.runs[1].text = "a\nB\t"
     inserted = paragraph._p.makeelement(paragraph._p.tag[:-1] + "ins")
     inserted.append(paragraph.runs[3]._r)
     paragraph._p.append(inserted)
     document.save(str(path))
     texts, document = translated(path, ("I see", "Vedo"), ("red", "rossa"), ("house", "casa"))
-    assert texts[1:4] == ["I see <g1>a</g1>", "b", "<g1>red</g1><g2> house in the garden.</g2>"]
+    assert texts[1:4] == ["I see <g1>a</g1>", "B", "<g1>red</g1><g2> house in the garden.</g2>"]
     paragraph = document.paragraphs[1]
-    assert runs(paragraph) == [("Vedo ", None), ("a", True), ("\n", True), ("b", True), ("\t", True), ("rossa", True)]
+    assert runs(paragraph) == [("Vedo ", None), ("a", True), ("\n", True), ("B", True), ("\t", True), ("rossa", True)]
     words = [text.text for text in paragraph._p.iter(paragraph._p.tag[:-1] + "t")]
-    assert words == ["Vedo ", "a", "b", "rossa", " casa in the garden."]
+    assert words == ["Vedo ", "a", "B", "rossa", " casa in the garden."]
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("I see the{}red cat.", ['I see the<br id="1"/>red cat.']),
+        ("<w:b/>I see the {}red cat.", ['I see the <br id="1"/><g2>red cat.</g2>']),
+        ("I see the cat.{}so what", ["I see the cat.", "so what"]),
+        ("I see{}My cat", ["I see", "My cat"]),
+        ("apples{}pears", ["apples", "pears"]),
+        ("See:{}pears", ["See:", "pears"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["<w:br/>", '<w:br w:type="textWrapping" w:clear="all"/>', "<w:cr/>"])
+def test_a_sentence_continues_over_the_end_of_a_line(path: Path, content: str, texts: list[str], kind: str) -> None:
+    document = docx.Document(str(path))
+    parts = [run(part.removeprefix("<w:b/>"), part[:6] * part.startswith("<w:b/>")) for part in content.split("{}")]
+    add(document, f"<w:r>{kind}</w:r>".join(parts))
+    document.save(str(path))
+    read = read_document(path, ("en", "it"))
+    assert read.texts[-len(texts) - 1 : -1] == texts  # the header is last
+    path.write_bytes(read.translated([text.replace("see the", "see my") for text in read.texts]))
+    written = docx.Document(str(path)).paragraphs[-1]
+    assert written.text == re.sub("<.*?>", "", content).replace("see the", "see my").replace("{}", "\n")
+    assert kind[1:5] in written._p.xml
+
+
+def test_the_language_of_the_text_is_that_of_its_translation(path: Path) -> None:
+    document = docx.Document(str(path))
+    add(document, run("My cat", '<w:lang w:val="en-GB"/>'))
+    document.save(str(path))
+    for target, kind in (("it", "val"), ("ja", "eastAsia"), ("ar", "bidi")):
+        read = read_document(path, ("en", target))
+        path.write_bytes(read.translated([f"{text} x" for text in read.texts]))
+        written = docx.Document(str(path))
+        languages = [*written.styles.element.iter(f"{{{W}}}lang")]
+        assert {node.get(f"{{{W}}}{kind}") for node in languages} == {target}
+        assert not [*written.element.iter(f"{{{W}}}lang")]
+
+
+def test_a_language_is_named_where_none_was(path: Path) -> None:
+    document = docx.Document(str(path))
+    defaults = document.styles.element.find(f"{{{W}}}docDefaults")
+    defaults.getparent().remove(defaults)
+    document.save(str(path))
+    read = read_document(path, ("en", "it"))
+    path.write_bytes(read.translated(read.texts))
+    first = docx.Document(str(path)).styles.element[0]
+    assert [node.tag.rpartition("}")[2] for node in first.iter()] == ["docDefaults", "rPrDefault", "rPr", "lang"]
+
+
+def test_descriptions_are_translated(path: Path) -> None:
+    document = docx.Document(str(path))
+    picture = '<wp:inline xmlns:wp="x"><wp:docPr id="1" name="Picture 1" descr="A red&#10;cat" title="12"/></wp:inline>'
+    shape = '<w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml" id="My id" alt="A dog"/></w:pict>'
+    link = f'<w:hyperlink w:tooltip="See it">{run("here")}</w:hyperlink>'
+    add(document, f"<w:r><w:drawing>{picture}</w:drawing></w:r><w:r>{shape}</w:r>{link}")
+    document.save(str(path))
+    read = read_document(path, ("en", "it"))
+    assert read.texts[-4:] == ["A red", "cat", "A dog", "See it"]
+    assert read.place(len(read.texts) - 1) == f"paragraph {len([*document.element.iter(f'{{{W}}}p')])}"
+    path.write_bytes(read.translated([text.upper() if "<" not in text else text for text in read.texts]))
+    xml = docx.Document(str(path)).paragraphs[-1]._p.xml
+    for kept in ('descr="A RED&#10;CAT"', 'alt="A DOG"', 'w:tooltip="SEE IT"', 'name="Picture 1"', 'id="My id"'):
+        assert kept in xml
+
+
+@pytest.mark.parametrize(("name", "shown", "left"), [("charts/chart1", "Sales", 1), ("diagrams/data1", "12", 0)])
+def test_charts_and_diagrams_are_left_and_reported(path: Path, name: str, shown: str, left: int) -> None:
+    document = docx.Document(str(path))
+    part = docx.opc.part.Part(
+        docx.opc.packuri.PackURI(f"/word/{name}.xml"),
+        "x/xml",
+        f"<x><a:t>{shown}</a:t></x>".encode(),
+        document.part.package,
+    )
+    document.part.relate_to(part, "http://x/chart")
+    document.save(str(path))
+    assert [left.place for left in read_document(path, ("en", "it")).left] == [f"/word/{name}.xml"] * left
 
 
 def run(words: str, format: str = "") -> str:

@@ -108,6 +108,42 @@ def test_a_text_in_an_unusual_place_is_translated_or_reported(tmp_path: Path, co
     assert len(document.left) == left
 
 
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("Press <button>Save</button> now.", ["Press <g1>Save</g1> now."]),
+        ("Press <button>Save</button>.", ["Press <g1>Save</g1>."]),
+        ("Any questions? <button>Ask us</button>", ["Any questions?", "Ask us"]),
+        ("<label>Name</label>: <input> <label>Age</label> <input>", ["Name", "Age"]),
+        ("First name: <input name=a> Last name: <input name=b>", ["First name:", "Last name:"]),
+        ("We have <input value=2> dogs.", ["We have <g1/> dogs."]),
+        ("We see <select><option value=a>One<option value=b>Two</select> dogs.", ["We see <g1/> dogs.", "One", "Two"]),
+        ("The <my-icon></my-icon> old <x-a>house</x-a> is", ["The <g1></g1> old <g2>house</g2> is"]),
+        ("<my-card><h2>One</h2><p>Two</p></my-card>", ["One", "Two"]),
+        ("<x-row><x-cell>One</x-cell><x-cell>Two</x-cell></x-row>", ["One", "Two"]),
+        ("See <blink>the cat</blink>", ["See <g1>the cat</g1>"]),
+        ("See<form>One</form>two<section>three</section>", ["See", "One", "two", "three"]),
+        # the ends of lines
+        ("Where is the<br>old<BR />house?", ['Where is the<br id="1"/>old<br id="2"/>house?']),
+        ("Where <b>is the<br></b>old house?", ['Where <g1>is the<br id="2"/></g1>old house?']),
+        ("The cat sleeps.<br>so what", ["The cat sleeps.", "so what"]),
+        ("apples<br>pears", ["apples", "pears"]),
+        ("One house<br><br>and two", ["One house", "and two"]),
+        ("Road 1<br>Old Town", ["Road 1", "Old Town"]),
+        # footnotes, and parts of words
+        ("The cat<sup>3</sup> sleeps<sup><a href=x>[4]</a></sup>.", ["The cat<g1/> sleeps<g2/>."]),
+        ("25 m<sup>2</sup>, 10<sup>6</sup>, H<sub>2</sub>O", ["25 m<g1>2</g1>, 10<g2>6</g2>, H<g3>2</g3>O"]),
+        ("The 5<sup>th</sup> cat", ["The 5<g1>th</g1> cat"]),
+    ],
+)
+def test_what_is_part_of_a_sentence(tmp_path: Path, content: str, texts: list[str]) -> None:
+    document = read(tmp_path, f"<p>{content}</p>")
+    assert document.texts == texts
+    assert document.translated(document.texts).decode() == f"<p>{content}</p>"
+    written = document.translated([re.sub(r"\b[a-z]+\b(?![^<]*>)", lambda word: word[0].upper(), t) for t in texts])
+    assert written.decode().lower() == f"<p>{content}</p>".lower()
+
+
 def test_attributes_without_quotes_get_them(tmp_path: Path) -> None:
     document = read(tmp_path, "<img alt=Station title = 'x' src=a><a href=b title=One>two</a>")
     written = document.translated([f'{text} "nord"' for text in document.texts]).decode()

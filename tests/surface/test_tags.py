@@ -92,6 +92,16 @@ def test_words_that_translate_themselves_get_their_tags_back(source):
     assert with_tags(markup, markup.plain, [(word, word) for word in range(8)]) == source
 
 
+@given(st.lists(st.integers(1, 9).map(lambda length: "abcdefghi"[:length]), min_size=1, max_size=8), st.data())
+def test_a_word_that_stays_keeps_the_tags_in_it(words, data):
+    cuts = [sorted(data.draw(st.tuples(*[st.integers(0, len(word))] * 2))) for word in words]
+    marked = [
+        f"{w[:a]}<b>{w[a:b]}</b>{w[b:]}" if 0 < b - a < len(w) else w for w, (a, b) in zip(words, cuts, strict=True)
+    ]
+    source = " ".join(marked)
+    assert with_tags(without_tags(source), " ".join(words), []) == source
+
+
 @given(WORDS, WORDS, LINKS)
 def test_a_text_without_pairs_is_left_alone(source, translation, links):
     markup = without_tags(source)
@@ -112,6 +122,11 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
         ("<b>all of it</b>", "tutto", [], "<b>tutto</b>"),
         # the same words on both sides
         ("H<sub>2</sub>O is it", "È H2O", [(0, 1), (1, 0)], "È H<sub>2</sub>O"),
+        ("H<b>2</b>O and CO<i>2</i> is", "CO2 e H2O è", [(0, 2), (2, 0)], "CO<i>2</i> e H<b>2</b>O è"),
+        ("25 m<b>2</b>, 10<i>6</i> dogs", "106 cani a m2 25", [(0, 3), (1, 2)], "10<i>6</i> cani a m<b>2</b> 25"),
+        ("M<b>ARIO</b> is in", "C'è MARIO", [], "C'è M<b>ARIO</b>"),
+        # the ending of an ordinal number
+        ("5<b>th</b> dog, 1<i>st</i> cat", "5º cane, 1 gatto", [(0, 0), (2, 2)], "5<b>º</b> cane, 1<i></i> gatto"),
         ("<b>Ann Lee</b> is in", "C'è Ann Lee", [], "C'è <b>Ann Lee</b>"),
         ("<u>3</u> dogs, <u>1,500</u> cats", "3 cani, 1.500 gatti", [(1, 1)], "<u>3</u> cani, <u>1.500</u> gatti"),
         # a word that has no translation

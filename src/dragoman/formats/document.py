@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from itertools import pairwise
 from typing import NamedTuple
 
-from dragoman.formats.inline import Inline, InlinePart, trimmed
+from dragoman.formats.inline import Inline, InlinePart, divided, trimmed
 from dragoman.surface.sentences import has_words
 
 Where = tuple[int, int]
@@ -116,18 +116,19 @@ class Spliced(Document):
         return line_of(self.content, [*self._blocks, *self._inner][number].where)
 
     def add(self, parts: Sequence[InlinePart[Where]]) -> None:
-        """Add a text that comes after all others, if it has words; of a row of links, as in a menu, add each link."""
+        """Add texts that come after all others, if they have words; of a row of links, as in a menu, add each link."""
         check_cancelled()
-        ends = [
-            place
-            for place, part in enumerate(parts)
-            if part.kind in ("open", "close") and _LINK.match(self.content, part.piece[0])
-        ]
-        pieces = [parts[begin:end] for begin, end in pairwise([0, *ends, len(parts)])]
-        has_name = any(part.piece in self.ends for part in parts)
-        menu = pieces[1::2] if len(ends) > 2 and not has_name and not any(map(_has_words, pieces[::2])) else [parts]
-        for some in filter(_has_words, menu):
-            self._blocks.append(self._block(some if has_name else some[slice(*trimmed(some))]))
+        for text in divided(parts):
+            ends = [
+                place
+                for place, part in enumerate(text)
+                if part.kind in ("open", "close") and _LINK.match(self.content, part.piece[0])
+            ]
+            pieces = [text[begin:end] for begin, end in pairwise([0, *ends, len(text)])]
+            has_name = any(part.piece in self.ends for part in text)
+            menu = pieces[1::2] if len(ends) > 2 and not has_name and not any(map(_has_words, pieces[::2])) else [text]
+            for some in filter(_has_words, menu):
+                self._blocks.append(self._block(some if has_name else some[slice(*trimmed(some))]))
 
     def add_inner(self, parts: Sequence[InlinePart[Where]]) -> None:
         """Add a text, if it has words, that may be in the markup of another one, as in an attribute; also in order."""

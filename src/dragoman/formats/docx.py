@@ -1,4 +1,6 @@
-"""Word documents (DOCX): paragraphs of text, tables, boxes, headers, footers, notes, comments, with their formats."""
+"""Word documents (DOCX): paragraphs of text, tables, boxes, headers, footers, notes, comments, with their formats, and
+descriptions of pictures and tables. Charts and diagrams stay.
+"""
 
 import re
 import sys
@@ -12,14 +14,15 @@ from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
 
 from dragoman.errors import DataError, optional
-from dragoman.formats.document import Document, Left, check_cancelled
-from dragoman.formats.inline import Inline, InlinePart, trimmed
+from dragoman.formats.document import Document, Left, check_cancelled, lines_in, with_lines
+from dragoman.formats.inline import Inline, InlinePart, divided, trimmed
 from dragoman.formats.xml import xml_bytes, xml_tree
+from dragoman.languages import base_language
 from dragoman.surface.sentences import has_words
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-_BREAKS = frozenset(f"{_W}{name}" for name in ("br", "cr", "tab"))
+_BREAKS = frozenset((f"{_W}br", f"{_W}tab"))
 _AROUND = frozenset(f"{_W}{name}" for name in "bdo customXml dir fldSimple hyperlink ins moveTo sdt smartTag".split())
 _DROPPED = frozenset(f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak"))
 _UNSEEN = re.compile(rf"{re.escape(_W)}(?:(\w+Start)|\w+End|annotationRef|commentReference|del|moveFrom)")
@@ -28,6 +31,16 @@ _MAIN = "openxmlformats-officedocument.wordprocessingml.template ms-word.documen
 """Kinds of templates and documents with macros, which python-docx does not know."""
 _HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _NOTES = ("footnotes+xml", "endnotes+xml", "comments+xml")
+_DESCRIBED = (
+    "{*}docPr",
+    "{urn:schemas-microsoft-com:vml}*",
+    *(f"{_W}{n}" for n in ("hyperlink", "tblCaption", "tblDescription")),
+)
+_DESCRIPTIONS = ("alt", "descr", "title", f"{_W}tooltip", f"{_W}val")
+"""Elements with descriptions of pictures, links and tables, and the attributes that hold them."""
+_DRAWN = re.compile(r"/word/(?:charts/chart|diagrams/data)[^/]*\.xml")
+_DRAWN_TEXT = re.compile(rb"<(?:\w+:)?(?:t|v)(?: [^<>]*)?>([^<>]+)<")
+_LANGUAGE_KINDS = {"ja": "eastAsia", "ko": "eastAsia", "zh": "eastAsia", "ar": "bidi", "fa": "bidi", "he": "bidi"}
 _OF_FIELDS = "comboBox ddList dropDownList fldChar fldSimple instrText noBreakHyphen softHyphen t".split()
 _COPIED = re.compile(r"\s*(?:ADDRESSBLOCK|FORMDROPDOWN|GREETINGLINE|MERGEFIELD)\b", re.IGNORECASE)
 _READABLE = re.compile(r"\A\s*(?:ASK|FILLIN|IF|MACROBUTTON|QUOTE|SET|TC|XE)\b(.*)", re.IGNORECASE | re.DOTALL)
@@ -36,8 +49,8 @@ _READABLE = re.compile(r"\A\s*(?:ASK|FILLIN|IF|MACROBUTTON|QUOTE|SET|TC|XE)\b(.*
 
 class DocxMarkup(NamedTuple):
     """Markup between words. Its kind is the beginning of a `run` in another format or of a link or the like (`around`),
-    the `end` of one of them, the `break` of a line or column, a `field` with its instruction, or another element
-    (`alone`).
+    the `end` of one of them, the `break` of a page or column or a tab, a `field` with its instruction, or another
+    element (`alone`).
     """
 
     kind: str
@@ -62,9 +75,9 @@ class Paragraph(NamedTuple):
 class Docx(Document):
     """A Word document."""
 
-    def __init__(self, document: Any, path: Path) -> None:
+    def __init__(self, document: Any, path: Path, language: str) -> None:
         super().__init__()
-        self._document = document
+        self._document, self._language = document, language
         parts = [*document.part.package.iter_parts()]
         known = {part for part in parts if hasattr(part, "element")}  # the library knows notes only as bytes
         self._notes = {
@@ -82,14 +95,28 @@ class Docx(Document):
             hidden = [run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())]
             stays |= {run: "it is hidden" * has_words(_words(run)) for run in hidden}
         stays |= chain.from_iterable(map(_fixed, roots))
-        above = (next(node.iterancestors(f"{_W}p"), None) for node in stays)
-        reported = dict.fromkeys(zip(above, stays.values(), strict=True))
+        reported = dict.fromkeys(zip(map(_above, stays), stays.values(), strict=True))
         self.left = [Left(why, f"paragraph {numbers.get(paragraph, 0):,}") for paragraph, why in reported if why]
+        drawn = [part for part in parts if _DRAWN.fullmatch(str(part.partname))]
+        shown = {
+            part
+            for part in drawn
+            for text in _DRAWN_TEXT.findall(part.blob)
+            if has_words(text.decode("utf-8", "replace"))
+        }
+        self.left += [Left("it is in a chart or diagram", str(part.partname)) for part in drawn if part in shown]
         read = ((number, _paragraph(element, stays.keys())) for element, number in numbers.items())
         numbered = [(number, paragraph) for number, paragraph in read if paragraph]
         self._paragraphs = [paragraph for _, paragraph in numbered]
+        self._styles = next((root for root in roots if root.tag == f"{_W}styles"), None)
+        described = ((node, name) for root in roots for node in root.iter(*_DESCRIBED) for name in _DESCRIPTIONS)
+        self._descriptions = [(node, name) for node, name in described if has_words(node.get(name, ""))]
         self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
         self._numbers = [number for number, paragraph in numbered for _ in paragraph.texts]
+        for node, name in self._descriptions:
+            lines = lines_in(node.get(name))
+            self.texts += lines
+            self._numbers += [numbers.get(_above(node), 0)] * len(lines)
 
     def place(self, number: int) -> str:
         return f"paragraph {self._numbers[number]:,}"
@@ -101,11 +128,33 @@ class Docx(Document):
         for paragraph, written in reversed([*zip(self._paragraphs, texts, strict=True)]):
             if written != paragraph.texts:
                 _fill(paragraph, written)
+        for node, name in self._descriptions:
+            node.set(name, with_lines(node.get(name), following))
+        if self._styles is not None:
+            _set_language(self._styles, self._language)
         for part, tree in self._notes.items():
             part._blob = xml_bytes(tree)
         written = BytesIO()
         self._document.save(written)
         return written.getvalue()
+
+
+def _above(node: Any) -> Any:
+    """Return the paragraph around an element, or None."""
+    return next(node.iterancestors(f"{_W}p"), None)
+
+
+def _set_language(styles: Any, language: str) -> None:
+    """Name the language of all text that names none itself, which programs use to check its spelling."""
+    node = styles
+    for name in ("docDefaults", "rPrDefault", "rPr", "lang"):
+        above, node = node, node.find(f"{_W}{name}")
+        if node is None:
+            node = above.makeelement(f"{_W}{name}")
+            above.insert(len(above) if name == "lang" else 0, node)
+    for lang in styles.iter(f"{_W}lang"):
+        for kind in {"val", _LANGUAGE_KINDS.get(base_language(language), "val")}:
+            lang.set(f"{_W}{kind}", language)
 
 
 def _words(run: Any) -> str:
@@ -162,14 +211,14 @@ def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
-    inlines, between = list[Inline[DocxMarkup]](), [list[InlinePart[DocxMarkup]]()]
-    for _, some in groupby(_merged(_fields(_parts(element, usual, hidden))), lambda part: part.piece.kind == "break"):
-        parts = [*some]
+    inlines, between = list[Inline[DocxMarkup]](), list[list[InlinePart[DocxMarkup]]]([[]])
+    pieces = groupby(_merged(_fields(_parts(element, usual, hidden))), lambda part: part.piece.kind == "break")
+    for parts in chain.from_iterable(divided([*some]) for _, some in pieces):
         if any(part.kind == "words" and has_words(part.words) for part in parts):
             first, last = trimmed(parts)
             between[-1] += parts[:first]
             inlines.append(Inline.from_parts(parts[first:last]))
-            between.append(parts[last:])
+            between.append([*parts[last:]])
         else:
             between[-1] += parts
     return Paragraph(element, formats[usual], inlines, between) if inlines else None
@@ -236,6 +285,8 @@ def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[InlinePart[DocxMarku
             words = InlinePart("words", DocxMarkup("words"), _HYPHENS.get(child.tag, child.text or ""))
             around = InlinePart("open", DocxMarkup("run", format)), words, InlinePart("close", DocxMarkup("end"))
             yield from (words,) if key == usual else around
+        elif child.tag in (f"{_W}br", f"{_W}cr") and child.get(f"{_W}type", "textWrapping") == "textWrapping":
+            yield InlinePart("break", DocxMarkup("alone", child))
         elif child.tag not in _DROPPED:
             yield InlinePart(_kind(child), DocxMarkup("break" if child.tag in _BREAKS else "alone", child))
 
@@ -378,7 +429,7 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Docx:
             if name in archive.namelist() and b"http://purl.oclc.org/ooxml/" in archive.open(name).read(4_000):
                 raise DataError(f"{path} is a Strict Open XML document; save it as an ordinary Word document (*.docx)")
         main: Any = OpcPackage.open(BytesIO(content)).main_document_part
-        return Docx(main.document, path)
+        return Docx(main.document, path, languages[1])
     except DataError:
         raise
     except Exception as error:  # the library raises whatever a broken part leads to

@@ -23,6 +23,15 @@ _INLINE = _UNTRANSLATED.difference(["pre"]).union(
     "a abbr acronym b bdi bdo big cite data del dfn em font i img ins mark nobr q rb ruby s small span strike strong"
     " sub sup time tt u".split(),
 )
+_CONTROLS = frozenset("audio button canvas iframe input label meter object output progress select video".split())
+"""Elements that may be part of a sentence, as in "Press <button>Save</button> now", but are usually apart."""
+_BLOCKS = frozenset(
+    "address article aside blockquote body caption center col colgroup datalist dd details dialog dir div dl dt"
+    " fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link"
+    " main menu meta nav noscript ol optgroup option p param pre search section source summary table tbody td template"
+    " tfoot th thead title tr track ul".split()
+)
+"""Elements that no sentence contains. All others are, if words are next to them: custom and unknown elements."""
 _OPEN_ENDED = frozenset("dd dt li option p rp rt td th".split())
 _WITHIN = _INLINE.difference(["rp", "rt", "ruby"]).union([""])
 """Elements that may lack end tags, and what these may contain: other elements, and words ("")."""
@@ -91,9 +100,13 @@ class Html(Spliced):
         self._wheres = [*pairwise([*(event.begin for event in events), len(text)])]
         self._closes = _closes(events)
         self._is_xml, self._kept, self._inline, self._list = False, _UNTRANSLATED, _INLINE, ""
+        self._in_sentence = set[int]()
         if kept is not None:
             self._is_xml, self._kept = True, frozenset(map(str.lower, kept))
             self._inline = _next_to_words(events, text)
+        else:
+            begins = [*filter(self._is_in_sentence, range(len(events)))]
+            self._in_sentence.update(begins, (self._closes.get(place, place) for place in begins))
         for is_text, parts in groupby(self._pieces(), lambda piece: piece is not None):
             self.add([*filter(None, parts)]) if is_text else None
         for where in self._wheres if "<![" in text or "<!--[" in text else ():
@@ -111,9 +124,11 @@ class Html(Spliced):
         place = 0
         while place < len(self._events):
             event, where = self._events[place], self._wheres[place]
-            is_inline = event.name in self._inline
+            is_inline = event.name in self._inline or place in self._in_sentence
             if event.name == "wbr":
                 pass  # no place for it in other words
+            elif event.name == "br" and not self._is_xml:
+                yield InlinePart("break", where)
             elif event.kind == "words":
                 yield from self._words(where)
             elif event.kind == "other":
@@ -123,12 +138,40 @@ class Html(Spliced):
             else:
                 is_styled = _HIDDEN.search(event.attributes.get("style", "")) is not None
                 is_hidden = is_inline and not self._is_xml and ("hidden" in event.attributes or is_styled)
-                last = self._last(place, is_hidden or (event.name in _APART and not self._is_xml))
+                is_apart = event.name in _APART or (event.name == "select" and is_inline)
+                last = self._last(place, is_hidden or (is_apart and not self._is_xml))
+                last = self._closes.get(place) if last is None and self._is_note(place) else last
                 kind = "after" if is_hidden else "open" if last is None and place in self._closes else None
                 place = place if last is None else last
                 where = event.begin, self._wheres[place][1]
                 yield InlinePart(kind or self._kind(where), where) if is_inline else None
             place += 1
+
+    def _is_in_sentence(self, place: int) -> bool:
+        """Return True if an element that is neither always inline nor a block is part of a sentence."""
+        event = self._events[place]
+        is_choice = event.attributes.get("type", "").lower() in ("checkbox", "radio")
+        if event.kind != "start" or is_choice or event.name in _BLOCKS.union(_INLINE):
+            return False
+        before, after = self._words_at(place - 1), self._words_at(self._closes.get(place, place) + 1)
+        if event.name not in _CONTROLS:
+            return has_words(before) or has_words(after)
+        goes_on = after[:1].islower() or after[:1] in (*",.;)",)
+        return has_words(before) and before[-1] not in ".:;!?" and goes_on
+
+    def _words_at(self, place: int) -> str:
+        is_words = 0 <= place < len(self._events) and self._events[place].kind == "words"
+        return self.content[slice(*self._wheres[place])].strip() if is_words else ""
+
+    def _is_note(self, place: int) -> bool:
+        """Return True if an element refers to a footnote, and is no part of a formula, a unit or a number."""
+        event, last = self._events[place], self._closes.get(place)
+        if event.name not in ("sub", "sup") or last is None or self._is_xml:
+            return False
+        shown = _TAGS.sub("", self.content[event.begin : self._events[last].begin])
+        before = self.content[max(0, event.begin - 3) : event.begin]
+        is_after_word = len(before) == 3 and before.isalpha()
+        return not any(map(str.isalpha, shown)) and ("[" in shown or is_after_word or not before[-1:].isalnum())
 
     def _last(self, place: int, is_apart: bool = False) -> int | None:
         """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""

@@ -1,16 +1,17 @@
-"""Inline markup of any format as short tags in a text: `<g1>` and `</g1>` around words, `<g2/>` between them, and
-`{{3}}` for what becomes a word. The translator sees only these.
+"""Inline markup of any format as short tags in a text: `<g1>` and `</g1>` around words, `<g2/>` between them,
+`<br id="3"/>` for the end of a line, and `{{4}}` for what becomes a word. The translator sees only these.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
+from itertools import pairwise
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from dragoman.languages import SPACELESS
 
-_TAG = re.compile(r"</?g\d+>|<g\d+/>|\{\{\d+\}\}")
+_TAG = re.compile(r"</?g\d+>|<g\d+/>|<br id=\"\d+\"/>|\{\{\d+\}\}")
 _EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt);)(?:#?\w{1,31});")  # those three stay, because they represent markup
@@ -26,10 +27,11 @@ M = TypeVar("M")
 
 class InlinePart(NamedTuple, Generic[M]):
     """A part of a text: words, or markup that opens, closes or is alone. Markup that takes no space on the page is
-    "before" or "after": from inside a word, it moves to this side. What becomes a word is a "value".
+    "before" or "after": from inside a word, it moves to this side. What becomes a word is a "value", and what ends a
+    line is a "break".
     """
 
-    kind: Literal["words", "open", "close", "single", "before", "after", "value"]
+    kind: Literal["words", "open", "close", "single", "break", "before", "after", "value"]
     piece: M
     """The part in its file."""
     words: str = ""
@@ -57,11 +59,11 @@ class Inline(Generic[M]):
         text, markup = list[str](), dict[str, M]()
         for place, part in enumerate(parts):
             if part.kind == "words":
-                text.append(_TAG.sub(lambda tag: tag[0].replace("g", "g ", 1), part.words))  # no tag of ours
+                text.append(_TAG.sub(_as_words, part.words))
                 continue
             number = numbers[opens.get(place, place)]
             tag = f"</g{number}>" if place in opens else f"<g{number}>" if place in closes else f"<g{number}/>"
-            tag = f"{{{{{number}}}}}" if part.kind == "value" else tag
+            tag = {"break": f'<br id="{number}"/>', "value": f"{{{{{number}}}}}"}.get(part.kind, tag)
             is_empty = tag.endswith("/>") or closes.get(place) == place + 1
             text.append(_SIDES.get(part.kind, "") + tag if is_empty else tag)
             markup[tag] = part.piece
@@ -119,6 +121,32 @@ def trimmed(parts: Sequence[InlinePart[M]]) -> tuple[int, int]:
     first = (place for place in range(begin) if begin <= partners.get(place, -1) <= end)
     last = (place for place in range(len(parts) - 1, end, -1) if begin <= partners.get(place, -1) <= end)
     return next(first, begin), next(last, end) + 1
+
+
+def divided(parts: Sequence[InlinePart[M]]) -> Iterator[Sequence[InlinePart[M]]]:
+    """Yield the texts between line breaks, and the breaks. A sentence that began with a capital letter continues over a
+    break if no end mark is before it and a small letter after it; that break is part of the text.
+    """
+    breaks = [*(place for place, part in enumerate(parts) if part.kind == "break"), len(parts)]
+    begin = first = 0
+    for place, following in pairwise([*breaks, len(parts)]):
+        text, line, next_line = (
+            _words(parts[slice(*span)]) for span in ((begin, place), (first, place), (place, following))
+        )
+        first = place + 1
+        begins = next(filter(str.isalpha, text), "").isupper()
+        if not (begins and line and line[-1] not in ".:;!?…" and next_line[:1].islower()):
+            yield from (parts[begin:place], parts[place : place + 1])
+            begin = first
+
+
+def _words(parts: Sequence[InlinePart[M]]) -> str:
+    return "".join(part.words for part in parts if part.kind == "words").strip()
+
+
+def _as_words(tag: re.Match[str]) -> str:
+    """Return a typed text that looks like a tag of ours as words."""
+    return re.sub("br|g", r"\g<0> ", tag[0], count=1)
 
 
 def _closes(parts: Sequence[InlinePart[M]]) -> dict[int, int]:

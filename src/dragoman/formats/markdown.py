@@ -25,7 +25,7 @@ from dragoman.formats.markdown_syntax import (
 from dragoman.formats.reading import decoded
 from dragoman.surface.sentences import has_words
 
-_KINDS = {"open": "open", "close": "close", "special": "words", "softbreak": "words"}
+_KINDS = {"open": "open", "close": "close", "special": "words", "softbreak": "words", "hardbreak": "break"}
 _QUOTES = {'"': "'", "'": "’", "`": "'"}  # and what replaces them in what they quote
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _FRONT_MATTER = re.compile(r"\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|\Z))?", re.DOTALL | re.MULTILINE)
@@ -125,6 +125,7 @@ class Markdown(Spliced):
                 continue
             begin, after = piece.map or (place, place + len(piece.markup or "["))
             begin = place if piece.type == "link_close" else begin  # its map begins where the link does
+            begin = len(content[:begin].rstrip(" ")) if piece.type == "hardbreak" else begin
             parts.append(InlinePart("words", (places[end], places[begin]), content[end:begin]))
             kind: Any = _KINDS.get(piece.type.rpartition("_")[2], "single")
             where, is_image = (places[begin], places[after]), piece.type == "image"
@@ -142,7 +143,7 @@ class Markdown(Spliced):
                 elif is_image:
                     self.add_inner([InlinePart("words", named, piece.content)])
             self._add_shown(*where)
-            if piece.type == "hardbreak" or begin in breaks:
+            if begin in breaks:
                 self.add(parts)
                 parts = []
             elif kind == "close" and where not in self.ends and parts[last := _last(parts)].kind == "open":

@@ -142,7 +142,8 @@ FORMATS = (
         document_suffixes=(".docx", ".docm", ".dotx", ".dotm"),
         document_title="Word",
         translated="paragraphs of the text, tables, text boxes, headers, footers, notes and comments, with their "
-        "formats and fields; not what is marked as deleted. Hidden words next to visible ones are left and reported",
+        "formats and fields, and the descriptions of pictures and tables; not what is marked as deleted. Hidden words "
+        "next to visible ones, charts and diagrams are left and reported. Styles name the target language",
         sign=rb"<",
         bytes_a_sign=400,
     ),

@@ -215,7 +215,7 @@ class _Placing:
             place = None
             if is_linked and free == [room] and self._is_same(pair, outer):
                 place = _stripped(self._target, room)
-            elif is_linked:
+            elif is_linked and (place := self._in_same_word(pair, free)) is None:
                 others = set[int]().union(*within[:number], *within[number + 1 :])
                 place = self._around_same(pair, free) or self._around_linked(within[number], others, free)
                 place = place and self._with_mark(pair, place, free)
@@ -238,6 +238,28 @@ class _Placing:
         """Return True if a pair is around all words of the outer part."""
         words = self._source[pair.begin : pair.end].strip()
         return bool(words) and words == self._source[slice(*outer)].strip()
+
+    def _in_same_word(self, pair: TagPair, free: Sequence[Range]) -> Range | None:
+        """Return the place of a pair that divides a word, as in "m<sup>2</sup>", if the translation has that word as
+        often as the source. The ending of an ordinal number, as in "5<sup>th</sup>", may be another one or none.
+        """
+        begin, end = pair.begin, pair.end
+        while self._source[max(0, begin - 1) : begin].isalnum():
+            begin -= 1
+        while self._source[end : end + 1].isalnum():
+            end += 1
+        word, stem = self._source[begin:end], self._source[begin : pair.begin]
+        if word == self._source[pair.begin : pair.end] or not word.isalnum():
+            return None
+        is_ordinal = stem.isdecimal() and pair.end == end and word.removeprefix(stem).isalpha()
+        spelling = rf"{stem}[^\W\d_]*+" if is_ordinal else word
+        pattern = re.compile(rf"(?<![^\W_]){spelling}(?![^\W_])")
+        here, places = ([match.span() for match in pattern.finditer(text)] for text in (self._source, self._target))
+        if len(places) != len(here):
+            return None
+        first, last = places[here.index((begin, end))]
+        place = first + pair.begin - begin, last if is_ordinal else first + pair.end - begin
+        return place if any(gap[0] <= place[0] and place[1] <= gap[1] for gap in free) else None
 
     def _around_same(self, pair: TagPair, free: Sequence[Range]) -> Range | None:
         """Return the place of the same words, if source and translation have them once."""
