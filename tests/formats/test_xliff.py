@@ -1,5 +1,6 @@
 """XLIFF: units that lack a translation get one, with the elements of their source."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -177,12 +178,11 @@ def test_a_source_in_segments_is_translated_segment_by_segment(tmp_path: Path, t
     [
         (f"<seg-source>{segments('One.', 'Two.')}</seg-source><target>{segments('Uno.')}</target>", "lacks a segment"),
         (f"<seg-source>{segments('One.', 'Two.', between=' or ')}</seg-source>", "no segment"),
-        ("<note>x</note>", "tabs"),
     ],
 )
 def test_a_unit_that_cannot_be_filled_stays_and_is_reported(tmp_path: Path, content: str, reason: str) -> None:
     path = tmp_path / "a.xlf"
-    path.write_text(unit(f"<source>One.\tTwo.</source>{content}", "xml:space='preserve'" * (reason == "tabs")))
+    path.write_text(unit(f"<source>One.\tTwo.</source>{content}"))
     document = read_document(path, ("en", "it"))
     (left,) = document.left
     assert reason in left.reason and not document.texts
@@ -209,6 +209,26 @@ def test_line_ends_and_encodings_stay(tmp_path: Path, encoding: str, end: str) -
 def test_a_target_keeps_its_spaces_as_its_source_does(tmp_path: Path) -> None:
     content = unit('<source xml:space="preserve"> One  </source>')
     assert '<target xml:space="preserve" state' in translated(tmp_path / "a.xlf", content)[1]
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("  Open the\n<g id='1'>red\n door</g>.\n\n", ['Open the<br id="1"/><g2>red<br id="3"/>door</g2>.']),
+        ("One.\tTwo <x id='1'/>\n Three.", ["One.", "Two", "Three."]),
+        ("Name\tthe <x id='1'/>value", ["Name", "the <g1/>value"]),
+    ],
+)
+def test_line_breaks_and_tabs_stay_if_the_file_says_so(tmp_path: Path, source: str, texts: list[str]) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(unit(f"<source>{source}</source>", "xml:space='preserve'"))
+    document = read_document(path, ("en", "it"))
+    assert document.texts == texts and document.place(len(texts) - 1) == document.place(0)
+    written = document.translated(
+        [text.upper().replace("<G", "<g").replace("</G", "</g").replace("<BR ID", "<br id") for text in texts]
+    )
+    words = re.sub(r"(?<![<\w])\w+(?![\w>]|[^<]*>)", lambda word: word[0].upper(), source)
+    assert f">{words}</target>" in written.decode().replace('"1"', "'1'")
 
 
 def test_only_the_empty_segments_of_a_unit_are_translated(tmp_path: Path) -> None:

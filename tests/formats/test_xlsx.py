@@ -66,20 +66,80 @@ def test_only_some_columns(path: Path) -> None:
         read(path, only=["title"])
 
 
-def test_a_text_gets_the_format_of_its_longest_piece(tmp_path: Path) -> None:
+def test_formats_of_a_cell_are_those_of_the_words_that_the_tags_enclose(tmp_path: Path) -> None:
     from openpyxl.cell.rich_text import CellRichText, TextBlock
     from openpyxl.cell.text import InlineFont
 
+    bold, italic = InlineFont(b=True), InlineFont(i=True)
     book = openpyxl.Workbook()
-    book.active["A1"] = CellRichText("an old ", TextBlock(InlineFont(b=True), "red chair"))
-    book.active["A2"] = CellRichText("an old ", TextBlock(InlineFont(b=True), "chair"))
+    cells = [
+        CellRichText("an old ", TextBlock(bold, "red"), " chair"),
+        CellRichText("Sit on\nan ", TextBlock(bold, "old\nchair."), TextBlock(italic, " 12\n"), TextBlock(bold, "Now")),
+        CellRichText(TextBlock(bold, "an old"), TextBlock(bold, " chair")),
+    ]
+    book.active.append(cells)
     book.save(tmp_path / "rich.xlsx")
     document = read(tmp_path / "rich.xlsx")
-    assert document.texts == ["an old red chair", "an old chair"]
-    written = openpyxl.load_workbook(BytesIO(document.translated(["sedia", "sedia"])), rich_text=True)
-    (block,) = written.active["A1"].value
-    assert (block.text, block.font.b) == ("sedia", True)
-    assert written.active["A2"].value == "sedia"
+    texts = [
+        "an old <g1>red</g1> chair",
+        '<g1>Sit on</g1><br id="2"/><g3>an </g3>old<br id="4"/>chair.<g5> 12</g5>',
+        "Now",
+        "an old chair",
+    ]
+    assert document.texts == texts
+    written = openpyxl.load_workbook(
+        BytesIO(document.translated(["<g1>rossa</g1> sedia", *document.texts[1:]])), rich_text=True
+    )
+    assert shown(written.active["A1"].value) == [("rossa", True), (" sedia", None)]
+    assert shown(written.active["B1"].value) == shown(cells[1])
+    assert str(written.active["C1"].value) == "an old chair"
+
+
+def shown(value: Any) -> list[tuple[str, bool | None]]:
+    """Return the pieces of a cell, and whether they are bold."""
+    return [(str(piece), piece.font.b if hasattr(piece, "font") else None) for piece in value]
+
+
+def test_comments_and_drawings_are_translated_and_prompts_and_headers_reported(path: Path) -> None:
+    from openpyxl.chart import BarChart
+    from openpyxl.comments import Comment
+    from openpyxl.worksheet.datavalidation import DataValidation
+
+    book = openpyxl.load_workbook(path)
+    sheet = book.active
+    sheet["B2"].comment = Comment("Is it\nold?\nSo what", "me")
+    chart = BarChart()
+    chart.title, chart.y_axis.title = "The old chairs", "12"
+    sheet.add_chart(chart, "E5")
+    sheet.add_data_validation(DataValidation("whole", sqref="C2:C9", formula1="1", promptTitle="1", prompt="A number"))
+    sheet.oddFooter.center.text, sheet.evenFooter.center.text = "Page &P of the book", "&P/&N"
+    book["Two"].oddHeader.left.text = "&P of &N"
+    book.save(path)
+    threaded = b"<x><threadedComment ref='A1'><text>Buy two</text></threadedComment></x>"
+    with_parts(path, {"xl/threadedComments/threadedComment1.xml": threaded})
+    document = read(path)
+    others = {
+        text: document.place(number)
+        for number, text in enumerate(document.texts)
+        if "cell" not in document.place(number)
+    }
+    assert set(others) == {"Is it", "old?", "So what", "The old chairs", "Buy two"}
+    assert others["Buy two"] == "comment threadedComment1!A1" and others["The old chairs"] == "drawing chart1"
+    assert [left.place for left in document.left] == ["sheet1!C2:C9", "sheet1", "sheet2"]
+    written = document.translated([text.upper() for text in document.texts])
+    book = openpyxl.load_workbook(BytesIO(written))
+    assert book.active["B2"].comment.text == "IS IT\nOLD?\nSO WHAT"
+    with ZipFile(BytesIO(written)) as archive:
+        assert b">THE OLD CHAIRS<" in archive.read("xl/charts/chart1.xml")
+        assert b">BUY TWO<" in archive.read("xl/threadedComments/threadedComment1.xml")
+    assert not read(path, only=["text"]).left
+
+
+def test_a_drawing_with_a_field_is_left_and_reported(path: Path) -> None:
+    paragraph = "<a:p><a:r><a:t>My </a:t></a:r><a:fld><a:t>chair</a:t></a:fld></a:p>"
+    drawing = f"<x xmlns:a='a'>{paragraph}<a:p><a:r><a:t>12</a:t></a:r></a:p></x>"
+    with_parts(path, {"xl/drawings/drawing1.xml": drawing.encode()})
+    assert [left.place for left in read(path).left] == ["drawing drawing1"]
 
 
 MAIN = "xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main'"
@@ -105,7 +165,7 @@ def with_parts(path: Path, changes: dict[str, bytes]) -> None:
 def test_a_text_that_cells_share_is_translated_once(path: Path) -> None:
     with_parts(path, {"xl/worksheets/sheet1.xml": SHEET, "xl/sharedStrings.xml": STRINGS})
     document = read(path)
-    assert document.texts == ["good day", "red chair", "Chair A"]
+    assert document.texts == ["good day", "<g1>red </g1>chair", "Chair A"]
     assert document.place(0) == "cell sheet1!A1"
     one, _ = cells(document.translated(["a", "b", "c"]))
     assert one == [["a", "b"], ["a", "=A1"]]

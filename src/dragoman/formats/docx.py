@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from io import BytesIO
-from itertools import accumulate, chain, groupby, islice, repeat, zip_longest
+from itertools import accumulate, chain, groupby, islice, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
 
 from dragoman.errors import DataError, optional
 from dragoman.formats.document import Document, Left, check_cancelled, lines_in, with_lines
-from dragoman.formats.inline import Inline, InlinePart, divided, trimmed
+from dragoman.formats.inline import InlinePart, InlineTexts, divided
 from dragoman.formats.xml import xml_bytes, xml_tree
 from dragoman.languages import base_language
 from dragoman.surface.sentences import has_words
@@ -60,16 +60,11 @@ class DocxMarkup(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, the format that most of its letters have, its texts, and the parts around each of them."""
+    """A paragraph, the format that most of its letters have, and its content."""
 
     element: Any
     format: Any
-    inlines: Sequence[Inline[DocxMarkup]]
-    between: Sequence[Sequence[InlinePart[DocxMarkup]]]
-
-    @property
-    def texts(self) -> list[str]:
-        return [inline.text for inline in self.inlines]
+    content: InlineTexts[DocxMarkup]
 
 
 class Docx(Document):
@@ -111,8 +106,8 @@ class Docx(Document):
         self._styles = next((root for root in roots if root.tag == f"{_W}styles"), None)
         described = ((node, name) for root in roots for node in root.iter(*_DESCRIBED) for name in _DESCRIPTIONS)
         self._descriptions = [(node, name) for node, name in described if has_words(node.get(name, ""))]
-        self.texts = [text for paragraph in self._paragraphs for text in paragraph.texts]
-        self._numbers = [number for number, paragraph in numbered for _ in paragraph.texts]
+        self.texts = [text for paragraph in self._paragraphs for text in paragraph.content.texts]
+        self._numbers = [number for number, paragraph in numbered for _ in paragraph.content.texts]
         for node, name in self._descriptions:
             lines = lines_in(node.get(name))
             self.texts += lines
@@ -123,10 +118,10 @@ class Docx(Document):
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
-        texts = [[*islice(following, len(paragraph.inlines))] for paragraph in self._paragraphs]
+        texts = [[*islice(following, len(paragraph.content.texts))] for paragraph in self._paragraphs]
         # Backwards: a text box is in a paragraph, and moves with it when its own paragraphs are translated.
         for paragraph, written in reversed([*zip(self._paragraphs, texts, strict=True)]):
-            if written != paragraph.texts:
+            if written != paragraph.content.texts:
                 _fill(paragraph, written)
         for node, name in self._descriptions:
             node.set(name, with_lines(node.get(name), following))
@@ -211,17 +206,9 @@ def _paragraph(element: Any, hidden: Set[Any]) -> Paragraph | None:
     if not letters:
         return None
     usual = letters.most_common(1)[0][0]
-    inlines, between = list[Inline[DocxMarkup]](), list[list[InlinePart[DocxMarkup]]]([[]])
     pieces = groupby(_merged(_fields(_parts(element, usual, hidden))), lambda part: part.piece.kind == "break")
-    for parts in chain.from_iterable(divided([*some]) for _, some in pieces):
-        if any(part.kind == "words" and has_words(part.words) for part in parts):
-            first, last = trimmed(parts)
-            between[-1] += parts[:first]
-            inlines.append(Inline.from_parts(parts[first:last]))
-            between.append([*parts[last:]])
-        else:
-            between[-1] += parts
-    return Paragraph(element, formats[usual], inlines, between) if inlines else None
+    content = InlineTexts(chain.from_iterable(divided([*some]) for _, some in pieces))
+    return Paragraph(element, formats[usual], content) if content.texts else None
 
 
 def _format(run: Any) -> tuple[str, Any]:
@@ -359,11 +346,7 @@ def _fill(paragraph: Paragraph, translations: Sequence[str]) -> None:
     element = paragraph.element
     containers, formats, opened = [element], [paragraph.format], list[str]()
     _empty(element)
-    pieces = list[str | DocxMarkup]()
-    for between, inline, text in zip_longest(paragraph.between, paragraph.inlines, translations):
-        pieces += [part.words if part.kind == "words" else part.piece for part in between]
-        pieces += inline.parts(text, lambda piece: piece.kind != "run") if inline else ()
-    for piece in pieces:
+    for piece in paragraph.content.pieces(translations, lambda piece: piece.kind != "run"):
         if isinstance(piece, str):
             if piece:
                 containers[-1].append(_written(element, formats[-1], piece))

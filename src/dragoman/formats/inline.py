@@ -3,13 +3,14 @@
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from dragoman.languages import SPACELESS
+from dragoman.surface.sentences import has_words
 
 _TAG = re.compile(r"</?g\d+>|<g\d+/>|<br id=\"\d+\"/>|\{\{\d+\}\}")
 _EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")
@@ -103,6 +104,33 @@ def _whole(word: re.Match[str]) -> str:
     empty = r"<g\d+(?:/>|></g\d+>)"
     before, after = ("".join(re.findall(side + empty, word[0])) for side in (_BEFORE, _AFTER))
     return before + re.sub(f"[{_BEFORE}{_AFTER}]{empty}", "", word[0]) + after
+
+
+class InlineTexts(Generic[M]):
+    """The texts of a paragraph, in order, and the parts between them, which stay."""
+
+    def __init__(self, pieces: Iterable[Sequence[InlinePart[M]]]) -> None:
+        """Read the pieces that a paragraph is divided into; those without words are between texts."""
+        self._inlines, self._between = list[Inline[M]](), list[list[InlinePart[M]]]([[]])
+        for parts in pieces:
+            begin, end = trimmed(parts) if any(has_words(part.words) for part in parts) else (len(parts), 0)
+            self._between[-1] += parts[:begin]
+            if begin < end:
+                first, last = parts[begin], parts[end - 1]
+                spaces = len(first.words) - len(first.words.lstrip()), len(last.words.rstrip())
+                self._between[-1].append(first._replace(kind="words", words=first.words[: spaces[0]]))
+                self._inlines.append(Inline.from_parts(parts[begin:end]))
+                self._between.append([last._replace(kind="words", words=last.words[spaces[1] :]), *parts[end:]])
+
+    @property
+    def texts(self) -> list[str]:
+        return [inline.text for inline in self._inlines]
+
+    def pieces(self, texts: Sequence[str], with_empty: Callable[[M], bool] = lambda _: True) -> Iterator[str | M]:
+        """Yield the words and the markup of the paragraph with these texts; `with_empty` is as in `Inline.parts`."""
+        for between, inline, text in zip_longest(self._between, self._inlines, texts):
+            yield from (part.words if part.kind == "words" else part.piece for part in between)
+            yield from inline.parts(text, with_empty) if inline else ()
 
 
 def unescaped(html: str) -> str:

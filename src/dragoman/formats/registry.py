@@ -131,7 +131,7 @@ FORMATS = (
         document_suffixes=(".xlf", ".xliff"),
         document_title="XLIFF 1.2 and 2",
         translated="units that are not translated yet, by their segments; their state says that a person should look "
-        "at them. A unit of which some segments are translated, or whose line breaks must stay, is left and reported",
+        "at them. Line breaks and tabs stay if the file says that spaces do",
         sign=rb"<",
         bytes_a_sign=900,
     ),
@@ -156,8 +156,9 @@ FORMATS = (
         document="xlsx",
         document_suffixes=(".xlsx", ".xlsm", ".xltx", ".xltm"),
         document_title="Excel",
-        translated="cells in natural language; equal lines are one text. Not formulas, numbers, dates, names of "
-        "sheets, headers, comments and charts. A text of several formats gets that of its longest piece",
+        translated="cells in natural language, comments, text boxes and titles of charts, with their formats; equal "
+        "lines are one text. Not formulas, numbers, dates and names of sheets. Prompts, headers and footers are left "
+        "and reported",
         is_selective=True,
         sign=rb"<",
         bytes_a_sign=500,

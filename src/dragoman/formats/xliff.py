@@ -5,15 +5,16 @@ A unit that is translated here says in its state that a person should look at it
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.column_names import language_column
 from dragoman.formats.document import Document, Left, check_cancelled
-from dragoman.formats.inline import Inline, InlinePart, trimmed
+from dragoman.formats.inline import InlinePart, InlineTexts, divided
 from dragoman.formats.json_files import BRANCHES
 from dragoman.formats.lines import EncodingErrors
 from dragoman.formats.reading import check_languages
@@ -89,10 +90,8 @@ class Unit(NamedTuple):
     element: Any
     target: Any
     """A copy of the source until its words are replaced."""
-    parts: Sequence[InlinePart[ElementEnd]]
+    content: InlineTexts[str | ElementEnd]
     """The words and elements of the source."""
-    trim: tuple[int, int]
-    inline: Inline[ElementEnd]
 
 
 class Xliff(Document):
@@ -103,24 +102,22 @@ class Xliff(Document):
         self._tree, self._target, self._line_end = tree, target, line_end
         elements = [*tree.iter("{*}trans-unit", "{*}segment")]
         self._units = [unit for element in elements for unit in self._units_of(element)]
-        self.texts = [unit.inline.text for unit in self._units]
+        self.texts = [text for unit in self._units for text in unit.content.texts]
+        self._lines = [unit.element.sourceline for unit in self._units for _ in unit.content.texts]
 
     def place(self, number: int) -> str:
-        return f"line {self._units[number].element.sourceline:,}"
+        return f"line {self._lines[number]:,}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
-        for unit, translation in zip(self._units, translations, strict=True):
-            before, behind = unit.parts[: unit.trim[0]], unit.parts[unit.trim[1] :]
-            outer = [[part.words if part.kind == "words" else part.piece for part in some] for some in (before, behind)]
-            first, last = unit.parts[unit.trim[0]].words, unit.parts[unit.trim[1] - 1].words
-            spaces = first[: len(first) - len(first.lstrip())], last[len(last.rstrip()) :]
-            _fill(unit.target, [*outer[0], spaces[0], *unit.inline.parts(translation), spaces[1], *outer[1]])
+        following = iter(translations)
+        for unit in self._units:
+            _fill(unit.target, unit.content.pieces([*islice(following, len(unit.content.texts))]))
             limit = _above(unit.element, "maxwidth") if _above(unit.element, "size-unit") == "char" else ""
             if limit.isdecimal() and len(_text(unit.element.find("{*}target"))) > int(limit[:9]):
                 self.left.append(
                     Left("the translation is longer than its maxwidth", f"line {unit.element.sourceline:,}")
                 )
-                _fill(unit.target, [*outer[0], spaces[0], *unit.inline.parts(unit.inline.text), spaces[1], *outer[1]])
+                _fill(unit.target, unit.content.pieces(unit.content.texts))
                 unit.element.find("{*}target").set("state", "needs-translation")
             elif unit.element.tag.endswith("trans-unit"):
                 unit.element.find("{*}target").set("state", "needs-review-translation")
@@ -170,17 +167,15 @@ class Xliff(Document):
             nodes = _segments(target) or [target]
         for node in nodes:
             parts = [*_parts(node)]
-            if any(part.kind == "words" and has_words(part.words) for part in parts):
-                trim = trimmed(parts)
-                yield Unit(element, node, parts, trim, Inline.from_parts(parts[slice(*trim)]))
+            if any(has_words(part.words) for part in parts):
+                keeps_lines = _above(source, _SPACE) == "preserve"
+                yield Unit(element, node, InlineTexts(_lines(parts) if keeps_lines else [parts]))
 
 
 def _reason(source: Any, basis: Any) -> str:
     """Return why a source cannot be translated, or nothing."""
     if BRANCHES.search(_text(source)):
         return "it is a message with branches of ICU"
-    if _above(source, _SPACE) == "preserve" and re.search(r"[\t\n]", _text(source)):
-        return "it has line breaks or tabs that must stay"
     outside = basis.xpath(".//text()[not(ancestor::*[@mtype='seg'])]") if _segments(basis) else ()
     return "some of its words are in no segment" if has_words("".join(outside)) else ""
 
@@ -202,7 +197,7 @@ def _text(side: Any) -> str:
     return "" if side is None else "".join(side.itertext()).strip()
 
 
-def _parts(element: Any) -> Iterator[InlinePart[ElementEnd]]:
+def _parts(element: Any) -> Iterator[InlinePart[str | ElementEnd]]:
     """Yield the words and the elements in an element, in order."""
     nothing = ElementEnd("words", None)
     if element.text:
@@ -220,7 +215,22 @@ def _parts(element: Any) -> Iterator[InlinePart[ElementEnd]]:
             yield InlinePart("words", nothing, child.tail)
 
 
-def _fill(target: Any, pieces: Sequence[str | ElementEnd]) -> None:
+def _lines(parts: Sequence[InlinePart[str | ElementEnd]]) -> Iterator[Sequence[InlinePart[str | ElementEnd]]]:
+    """Yield the pieces of a text that tabs and the ends of sentences and lines divide, and what divides them."""
+    held = list[InlinePart[str | ElementEnd]]()
+    for part in parts:
+        for number, words in enumerate(re.split(r"(\s*\n\s*|\s*\t\s*)", part.words)):
+            if number % 2 and "\t" in words:
+                yield from (*divided(held), [part._replace(words=words)])
+                held = []
+            elif number % 2:
+                held.append(InlinePart("break", words))
+            elif words or part.kind != "words":
+                held.append(part._replace(words=words))
+    yield from divided(held)
+
+
+def _fill(target: Any, pieces: Iterable[str | ElementEnd]) -> None:
     """Give an element these words and elements as its content."""
     del target[:]
     target.text = None

@@ -1,8 +1,9 @@
 """Excel workbooks (XLSX): the rows of a sheet for training, and the text in cells for translating, line by line.
 
 Rows come from openpyxl, which knows dates and the results of formulas. A document is read and written as XML, because
-openpyxl would lose what it does not know. Only sheets that change are written again. Formulas, numbers, dates, pictures
-and charts stay, and so do cells whose texts a formula, a list or a filter compares with.
+openpyxl would lose what it does not know. Only parts that change are written again. Formulas, numbers, dates and
+pictures stay, and so do cells whose texts a formula, a list or a filter compares with. Comments, text boxes and titles
+of charts are translated too; prompts, headers and footers are left.
 """
 
 import io
@@ -23,9 +24,10 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from dragoman.errors import DataError, optional
-from dragoman.formats.document import Document, Left, check_cancelled, lines_in, with_lines
+from dragoman.formats.document import Document, Left, check_cancelled
 from dragoman.formats.lines import EncodingErrors, open_bytes
 from dragoman.formats.reading import check_letters
+from dragoman.formats.rich_text import has_formats, set_texts, text_of, texts_in
 from dragoman.formats.rows import first_line, written
 from dragoman.formats.values import Value, selected
 from dragoman.formats.xml import xml_bytes, xml_tree
@@ -37,9 +39,12 @@ LARGEST_PART = 1 << 28
 _LARGEST_UNCHECKED_PART = 1 << 26
 """Bytes of a part up to which it may unpack to any multiple of its size."""
 _ROWS_SAMPLED = 100
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
 _PART = re.compile(r"xl/(?:workbook|(?:worksheets|tables|pivotCache)/[^/]+)\.xml", re.IGNORECASE)
+_COMMENTS = re.compile(r"xl/(?:comments/?[^/]*|threadedComments/[^/]+)\.xml", re.IGNORECASE)
+_DRAWN = re.compile(r"xl/(?:charts|drawings)/(?:chart|drawing)[^/]*\.xml", re.IGNORECASE)
+_PROMPTS = ("promptTitle", "prompt", "errorTitle", "error")
+_CODE_OF_HEADER = re.compile(r"&(?:\"[^\"]*\"|K[\dA-F+-]{6}|\d+|.)")
 _STRINGS, _WORKBOOK = "xl/sharedStrings.xml", "xl/workbook.xml"
 _FORMULAS = ("f", "formula", "formula1", "definedName", "calculatedColumnFormula")
 _ATTRIBUTES = {"filter": "val", "customFilter": "val", "s": "v", "cacheField": "name", "tableColumn": "name"}
@@ -116,9 +121,10 @@ def _shape(sheet: Any) -> tuple[int, int]:
 
 
 class SheetCell(NamedTuple):
-    """A cell with text."""
+    """A cell with text, or another element with text."""
 
     element: Any
+    """The cell; None for a comment or a paragraph in a drawing."""
     text: str
     string: Any
     """The element that holds the text, which many cells may share."""
@@ -126,6 +132,11 @@ class SheetCell(NamedTuple):
     """The file of the sheet."""
     name: str
     """The name of that file and the cell, as in "sheet1!B3"."""
+
+    @property
+    def key(self) -> Any:
+        """The text, or the element that holds it in several formats: equal for cells with the same texts."""
+        return self.string if has_formats(self.string) else self.text
 
 
 class Comparisons:
@@ -177,7 +188,7 @@ def _strings(formula: str) -> Iterator[str]:
 
 
 class Workbook(Document):
-    """A workbook. Equal lines are one text. A cell with several formats gets that of its longest piece."""
+    """A workbook. Equal lines are one text."""
 
     def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
         super().__init__()
@@ -185,7 +196,7 @@ class Workbook(Document):
         names = archive.namelist()
         has_strings = _STRINGS in names
         strings = xml_tree(archive.read(_STRINGS), path).getroot().findall("{*}si") if has_strings else []
-        shared = [(_text(string), string) for string in strings]
+        shared = [(text_of(string), string) for string in strings]
         cells, values = list[SheetCell](), list[Value]()
         for name in filter(_PART.fullmatch, names):
             self._trees[name] = xml_tree(archive.read(name), path)
@@ -195,7 +206,7 @@ class Workbook(Document):
             values += _values(sheet)
         check_letters((cell.text for cell in cells), path)
         wanted, self.notes = selected(values, only, path)
-        self.notes.append("only cells are translated: no formulas, names of sheets, headers, comments and charts")
+        self.notes.append("formulas and the names of sheets stay")
         if joining := comparisons.joining:
             self.notes.append(f"check the results of formulas that join cells to compare them: {joining[:100]}")
         if comparisons.has_formulas:  # which may also compare cells with those that stay
@@ -206,19 +217,44 @@ class Workbook(Document):
         reason = "a formula, filter, list, table or cell that stays has the same text"
         self.left = [Left(reason, f"cell {cell.name}") for cell in chosen if cell.text in compared]
         self._cells = [cell for cell in chosen if cell.text not in compared]
-        self._lines = {text: lines_in(text) for text in {cell.text for cell in self._cells}}
-        lines = [(line, cell.name) for cell in self._cells for line in self._lines[cell.text]]
+        for name in names if not only else ():
+            self._add_others(name, path)
+        self._texts = {cell.key: texts_in(cell.string) for cell in self._cells}
+        lines = [(line, cell.name) for cell in self._cells for line in self._texts[cell.key]]
         self.texts, self._places = [*dict.fromkeys(line for line, _ in lines)], dict(reversed(lines))
 
+    def _add_others(self, part: str, path: Path) -> None:
+        """Add the texts of a part that are in no cell: comments, and paragraphs of drawings and charts."""
+        name = posixpath.basename(part).removesuffix(".xml")
+        if _SHEET.fullmatch(part):
+            for prompt in self._trees[part].iter("{*}dataValidation"):
+                if any(has_words(prompt.get(kind, "")) for kind in _PROMPTS):
+                    self.left.append(Left("it is a prompt of cells", f"{name}!{prompt.get('sqref', '')}"))
+            for header in self._trees[part].iter("{*}headerFooter"):
+                if has_words(_CODE_OF_HEADER.sub(" ", "".join(header.itertext()))):
+                    self.left.append(Left("it is a header or footer", name))
+        elif _COMMENTS.fullmatch(part) or _DRAWN.fullmatch(part):
+            self._trees[part] = xml_tree(self._archive.read(part), path)
+            for element in self._trees[part].iter("{*}comment", "{*}threadedComment", "{*}p"):
+                is_drawn = element.tag.endswith("}p")
+                string = element if is_drawn else element.find("{*}text")
+                text = "" if string is None else text_of(string)
+                place = f"drawing {name}" if is_drawn else f"comment {name}!{element.get('ref', '')}"
+                if is_drawn and any(element.find(f"{{*}}{tag}") is not None for tag in ("br", "fld")):
+                    self.left.append(Left("it has a field or a line break in a drawing", place))
+                elif has_words(text):
+                    self._cells.append(SheetCell(None, text, string, part, place))
+
     def place(self, number: int) -> str:
-        return f"cell {self._places[self.texts[number]]}"
+        place = self._places[self.texts[number]]
+        return place if " " in place else f"cell {place}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
         by_line = dict(zip(self.texts, translations, strict=True))
-        texts = {text: with_lines(text, map(by_line.__getitem__, lines)) for text, lines in self._lines.items()}
-        changed = [cell for cell in self._cells if texts[cell.text] != cell.text]
+        texts = {key: [by_line[line] for line in lines] for key, lines in self._texts.items()}
+        changed = [cell for cell in self._cells if texts[cell.key] != self._texts[cell.key]]
         for cell in changed:
-            _fill(cell, texts[cell.text])
+            _fill(cell, texts[cell.key])
         parts = {cell.part for cell in changed}
         if changed and _WORKBOOK in self._trees:
             workbook = self._trees[_WORKBOOK].getroot()
@@ -235,15 +271,6 @@ class Workbook(Document):
                 name = part.filename
                 archive.writestr(part, xml_bytes(self._trees[name]) if name in parts else self._archive.read(part))
         return written.getvalue()
-
-
-def _pieces(string: Any) -> list[Any]:
-    """Return the elements that hold a text, without its pronunciation."""
-    return [*string.findall("{*}t"), *string.findall("{*}r/{*}t")]
-
-
-def _text(string: Any) -> str:
-    return "".join(piece.text or "" for piece in _pieces(string))
 
 
 def _values(rows: Sequence[Sequence[SheetCell]]) -> Iterator[Value]:
@@ -264,7 +291,7 @@ def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -
         if element.find("{*}f") is not None:
             continue
         if element.get("t") == "inlineStr" and (string := element.find("{*}is")) is not None:
-            yield SheetCell(element, _text(string), string, part, name)
+            yield SheetCell(element, text_of(string), string, part, name)
         elif element.get("t") == "str" and (value := element.find("{*}v")) is not None:
             yield SheetCell(element, value.text or "", value, part, name)
         elif element.get("t") == "s" and (number := element.findtext("{*}v")):
@@ -273,21 +300,17 @@ def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -
             yield SheetCell(element, *shared[int(number)], part, name)
 
 
-def _fill(cell: SheetCell, translation: str) -> None:
-    """Give a cell this text, which it shares with no other cell."""
-    if cell.element.get("t") == "str":
-        cell.string.text = translation
-        return
-    element, string = cell.element, deepcopy(cell.string)
-    text = max(_pieces(string), key=lambda piece: len(piece.text or ""))
-    for child in (*string, *element.findall("{*}v"), *element.findall("{*}is")):
-        if child is not text and child is not text.getparent():
-            child.getparent().remove(child)
-    text.text = translation
-    text.set(_SPACE, "preserve")
-    string.tag = element.tag[:-1] + "is"
-    element.append(string)
-    element.set("t", "inlineStr")
+def _fill(cell: SheetCell, texts: Sequence[str]) -> None:
+    """Give a cell these texts, which it shares with no other cell."""
+    element, string = cell.element, cell.string
+    if element is not None and element.get("t") != "str":
+        string = deepcopy(string)
+        for child in (*element.findall("{*}v"), *element.findall("{*}is")):
+            element.remove(child)
+        string.tag = element.tag[:-1] + "is"
+        element.append(string)
+        element.set("t", "inlineStr")
+    set_texts(string, texts)
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Workbook:
