@@ -22,7 +22,7 @@ from typing import NamedTuple
 from command_line import markdown, new_parser, write_figures
 
 from dragoman.errors import DataError
-from dragoman.formats.reading import BYTES_A_BYTE, DocumentLimits, read_document
+from dragoman.formats.reading import BYTES_A_BYTE, DocumentSettings, read_document
 from dragoman.formats.registry import DOCUMENT_FORMATS
 from dragoman.memory import peak_memory_bytes
 from dragoman.system import describe
@@ -128,7 +128,7 @@ def repacked(archive: io.BytesIO, texts: dict[str, str]) -> bytes:
 def measure(path: Path, document_format: str) -> None:
     """Read and write one file, and print the peak memory in bytes."""
     try:
-        limits = DocumentLimits(memory=2**50, texts=10**10)
+        limits = DocumentSettings(memory=2**50, texts=10**10)
         document = read_document(path, ("en", "it"), document_format, limits=limits)
         document.translated([text.upper() for text in document.texts])
         refused = ""

@@ -10,7 +10,7 @@ import pytest
 from dragoman.cli.main import main
 from dragoman.errors import DataError, Error
 from dragoman.formats.document import cancellable
-from dragoman.formats.reading import DocumentLimits, read_document
+from dragoman.formats.reading import DocumentSettings, read_document
 
 LANGUAGES = ("en", "it")
 CUE = "1\n00:00:01,000 --> 00:00:02,000\nThe dog sleeps.\n\n"
@@ -35,15 +35,15 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_a_document_with_too_many_texts_is_refused(path: Path) -> None:
     texts = len(read_document(path, LANGUAGES).texts)
-    assert len(read_document(path, LANGUAGES, limits=DocumentLimits(texts=texts)).texts) == texts
+    assert len(read_document(path, LANGUAGES, settings=DocumentSettings(texts=texts)).texts) == texts
     with pytest.raises(DataError, match=f"{texts} texts; divide it, or raise document.texts"):
-        read_document(path, LANGUAGES, limits=DocumentLimits(texts=texts - 1))
+        read_document(path, LANGUAGES, settings=DocumentSettings(texts=texts - 1))
 
 
 def test_a_document_that_may_take_too_much_memory_is_refused_before_it_is_read(path: Path) -> None:
     path.write_bytes(path.read_bytes() * 200)  # damaged, in some formats
     with pytest.raises(DataError, match="more than 1 MiB of memory"):
-        read_document(path, LANGUAGES, limits=DocumentLimits(memory=2**20))
+        read_document(path, LANGUAGES, settings=DocumentSettings(memory=2**20))
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])
@@ -55,7 +55,7 @@ def test_what_an_archive_unpacks_to_counts(tmp_path: Path, name: str) -> None:
     path.write_bytes(packed.getvalue())
     assert len(packed.getvalue()) < 20_000
     with pytest.raises(DataError, match="more than 256 MiB of memory"):
-        read_document(path, LANGUAGES, limits=DocumentLimits(memory=2**28))
+        read_document(path, LANGUAGES, settings=DocumentSettings(memory=2**28))
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "a.po"])

@@ -67,7 +67,7 @@ def written(tmp_path: Path, content: str, encoding: str = "utf-8", mark: str = "
 def test_messages_that_lack_a_translation_get_one_line_by_line(tmp_path: Path) -> None:
     catalogue = written(tmp_path, HEADER.format(forms=2) + ENTRIES)
     first, second, dogs, save, cat, old = catalogue
-    assert (first.msgstr, first.msgctxt, first.flags) == ("è Open %s\n", "menu", ["c-format"])
+    assert (first.msgstr, first.msgctxt, first.flags) == ("è Open %s\n", "menu", ["fuzzy", "c-format"])
     assert second.msgstr == (
         "è One.\n  è Two.\n  -h, --help  è Help  è me\n"
         "è A sentence that is long enough to\ngo on in the next line\n\n100 %"
@@ -216,7 +216,7 @@ def test_a_template_becomes_a_catalogue_of_its_language(tmp_path: Path, language
     catalogue = polib.pofile(content)
     assert catalogue.metadata["Plural-Forms"] == plural and catalogue.metadata["Language"] == language
     assert catalogue.metadata["Content-Type"].endswith("charset=UTF-8") and not catalogue.metadata_is_fuzzy
-    (entry,) = catalogue.translated_entries()
+    (entry,) = catalogue.fuzzy_entries()
     assert [*entry.msgstr_plural.values()] == (["%d cani"] if language == "ja" else ["%d cane", "%d cani"])
     changed = {line for line in TEMPLATE.split("\n") if line not in content.split(end)}
     assert all(re.match(r"#, fuzzy|msgstr\[|\"(Lang|Cont|Plur)", line) for line in changed)
@@ -238,12 +238,16 @@ KINDS = (
 )
 
 
-@given(st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(["\n", "\n", "\r\n"])), min_size=1, max_size=8))
-def test_every_line_but_translations_stays(pieces: list[tuple[str, str]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(["\n", "\n", "\r\n"])), min_size=1, max_size=8),
+    st.booleans(),
+)
+def test_every_line_but_translations_stays(pieces: list[tuple[str, str]], needs_review: bool) -> None:
     header = HEADER.format(forms=2)
     text = header + "".join(piece.format(n=number, e=end) for number, (piece, end) in enumerate(pieces))
     before = polib.pofile(text)
     document = Catalogue(before, text, "utf-8", "it")
+    document.needs_review = needs_review
     content = document.translated([f"X {line}" for line in document.texts]).decode()
     after, original = polib.pofile(content), polib.pofile(text)
     assert [entry.msgid for entry in after] == [entry.msgid for entry in original]
@@ -251,8 +255,9 @@ def test_every_line_but_translations_stays(pieces: list[tuple[str, str]]) -> Non
         if old in original.untranslated_entries():
             written = [new.msgstr] if not old.msgid_plural else [new.msgstr_plural[0], new.msgstr_plural[1]]
             assert written == [f"X {line}" for line in (old.msgid, old.msgid_plural) if line]
+            assert new.flags == ["fuzzy"] * needs_review + old.flags
         else:
             assert (new.msgstr, new.flags, new.obsolete) == (old.msgstr, old.flags, old.obsolete)
     lines = iter(line.strip() for line in content.splitlines())
-    kept = [line.strip() for line in text[len(header) :].splitlines() if not line.startswith("msgstr")]
+    kept = [line.strip() for line in text[len(header) :].splitlines() if not line.startswith(("msgstr", "#,"))]
     assert all(line in lines for line in kept if line)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import DataError
-from dragoman.formats.reading import read_document
+from dragoman.formats.reading import DocumentSettings, read_document
 
 etree = pytest.importorskip("lxml.etree", reason="the extra documents is not installed")
 
@@ -229,6 +229,14 @@ def test_line_breaks_and_tabs_stay_if_the_file_says_so(tmp_path: Path, source: s
     )
     words = re.sub(r"(?<![<\w])\w+(?![\w>]|[^<]*>)", lambda word: word[0].upper(), source)
     assert f">{words}</target>" in written.decode().replace('"1"', "'1'")
+
+
+@pytest.mark.parametrize(("needs_review", "state"), [(True, "needs-review-translation"), (False, "translated")])
+def test_a_setting_decides_whether_translations_need_review(tmp_path: Path, needs_review: bool, state: str) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(unit("<source>One</source>"))
+    settings = DocumentSettings(needs_review=needs_review)
+    assert f'state="{state}"' in read_document(path, ("en", "it"), settings=settings).translated(["Uno"]).decode()
 
 
 def test_only_the_empty_segments_of_a_unit_are_translated(tmp_path: Path) -> None:

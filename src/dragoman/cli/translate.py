@@ -52,7 +52,7 @@ from dragoman.formats.registry import DOCUMENT_FORMATS, listed
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from dragoman.formats.reading import DocumentLimits
+    from dragoman.formats.reading import DocumentSettings
     from dragoman.inference.documents import Summary
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag
@@ -125,7 +125,7 @@ def translate(
 ) -> None:
     """Translate text: one line in, one line out."""
     from dragoman.config import choose
-    from dragoman.formats.reading import DocumentLimits
+    from dragoman.formats.reading import DocumentSettings
     from dragoman.formats.terms import read_terms
 
     progress = open_screen(quiet)
@@ -168,8 +168,8 @@ def translate(
         )
         summary = translate_on_cluster(setup, ray, input_file, output, only)
     elif is_whole(input_file, output, document_format, bool(raw), only):
-        limits = choose(DocumentLimits, "document", document_settings)
-        summary = translate_whole(setup, input_file, output, document_format, only or (), limits, fresh)
+        chosen = choose(DocumentSettings, "document", document_settings)
+        summary = translate_whole(setup, input_file, output, document_format, only or (), chosen, fresh)
     elif document_settings:
         raise ConfigError(f"--set {document_settings[0]} is for a document; give one as --input")
     elif item is not None:
@@ -244,7 +244,7 @@ def translate_whole(
     output: Path | None,
     document_format: str | None,
     only: Sequence[str],
-    limits: "DocumentLimits",
+    document_settings: "DocumentSettings",
     fresh: bool,
 ) -> "Summary":
     """Translate a document into another file, which a stopped command resumes."""
@@ -262,7 +262,7 @@ def translate_whole(
             options,
             document_format,
             only,
-            limits=limits,
+            document_settings=document_settings,
             fresh=fresh,
             progress=setup.progress,
         )

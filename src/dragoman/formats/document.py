@@ -54,6 +54,7 @@ class Document(ABC):
         texts: the texts to translate, each in one line, with inline markup as short tags.
         left: the texts that stay as they are although a reader might expect their translation.
         notes: further sentences that a reader of the translation should know.
+        needs_review: True if a format that can mark translations for a person to check does so.
     """
 
     texts: Sequence[str]
@@ -61,6 +62,7 @@ class Document(ABC):
     def __init__(self) -> None:
         self.left: list[Left] = []
         self.notes: list[str] = []
+        self.needs_review = True
 
     @abstractmethod
     def place(self, number: int) -> str:

@@ -1,6 +1,6 @@
 """Catalogues of messages (gettext, PO): messages with a translation for training, those without for translating.
 
-Fuzzy entries are neither: they wait for a person.
+Fuzzy entries are neither: they wait for a person. New translations are fuzzy too, unless a setting says otherwise.
 """
 
 import codecs
@@ -167,6 +167,10 @@ class Catalogue(Document):
                 self.left.append(Left("the translation changes an argument, such as %s", f"line {entry.linenum:,}"))
             else:
                 self._replace_translation(lines, entry.linenum - 1, entry)
+                if self.needs_review and any(map(has_words, messages)):
+                    self._mark_as_fuzzy(lines, entry.linenum - 1)
+        if self.needs_review and len(self.left) < len(self._entries):
+            self.notes.append("new translations are fuzzy, so msgfmt leaves them out; see document.needs_review")
         places = {left.place for left in self.left}
         self.texts = [text for number, text in enumerate(self.texts) if self.place(number) not in places]
         encoded = self._content(lines, self._encoding)
@@ -208,6 +212,13 @@ class Catalogue(Document):
             lines[begin - 1] = f"{(lines[begin - 1] or '').rstrip()}{self._end}{text}"
         for number in old:
             lines[number] = text if number == old[0] else None
+
+    def _mark_as_fuzzy(self, lines: list[str | None], first: int) -> None:
+        """Add the flag to an entry, whose lines begin at `first`."""
+        end = next(n for n in range(first, len(lines)) if _line_begins(lines, n, "#,", "#|", "msgctxt", "msgid"))
+        line = lines[end] or ""
+        is_flags = _line_begins(lines, end, "#,")
+        lines[end] = line.replace("#,", "#, fuzzy,", 1) if is_flags else f"#, fuzzy{self._end}{line}"
 
     def _complete_header(self) -> dict[str, str]:
         """Return the header with language, charset and plural forms; a template leaves them open."""

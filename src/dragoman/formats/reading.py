@@ -32,13 +32,15 @@ MOST_LETTERS = 50_000_000
 _DECLARED = re.compile(rb"\b(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})")
 
 
-class DocumentLimits(Settings):
-    """The limits of one document, at the command line and in a server."""
+class DocumentSettings(Settings):
+    """The limits of one document, at the command line and in a server, and the form of its translation."""
 
     memory: int = pydantic.Field(default=2**30, ge=2**20, le=2**50)
     """Most bytes of memory that a document may take in the worst case, as its bytes and signs suggest."""
     texts: int = pydantic.Field(default=500_000, ge=1, le=10**10)
     """Most texts of a document."""
+    needs_review: bool = True
+    """Mark translations as such that a person should check, in formats with such a mark: catalogues and XLIFF."""
 
     def check_memory(self, content: bytes, path: Path, format: FileFormat) -> None:
         """Raise a DataError if reading a file of this format may take too much memory; an archive is not unpacked."""
@@ -81,7 +83,7 @@ def read_document(
     languages: tuple[str, str],
     document_format: str | None = None,
     only: Sequence[str] = (),
-    limits: DocumentLimits | None = None,
+    settings: DocumentSettings | None = None,
 ) -> Document:
     """Read a file as the texts in it, which are translated from the first of these languages into the second. `only`
     are the columns of a table or the keys of JSON to translate, each a name or a pattern such as `*.title`.
@@ -106,13 +108,14 @@ def read_document(
         raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
     if content.startswith(OLE) and name in ("docx", "xlsx"):
         raise DataError(f"{path} has a password, or the format of old Office; save it as .{name} without a password")
-    limits, reader = limits or DocumentLimits(), import_module(f"dragoman.formats.{format.module or format.name}")
+    settings, reader = settings or DocumentSettings(), import_module(f"dragoman.formats.{format.module or format.name}")
     with suppress(
         BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error
     ):  # the reader reports what is wrong
-        limits.check_memory(content, path, format)
+        settings.check_memory(content, path, format)
     document = reader.read(content, path, languages, *([only] if only else []))
-    limits.check_texts(len(document.texts), path)
+    settings.check_texts(len(document.texts), path)
+    document.needs_review = settings.needs_review
     return document
 
 

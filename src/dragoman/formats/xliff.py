@@ -120,7 +120,8 @@ class Xliff(Document):
                 _fill(unit.target, unit.content.pieces(unit.content.texts))
                 unit.element.find("{*}target").set("state", "needs-translation")
             elif unit.element.tag.endswith("trans-unit"):
-                unit.element.find("{*}target").set("state", "needs-review-translation")
+                state = "needs-review-translation" if self.needs_review else "translated"
+                unit.element.find("{*}target").set("state", state)
                 unit.element.find("{*}target").set("state-qualifier", "mt-suggestion")
             else:
                 unit.element.set("state", "translated")

@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output, sha256
 from dragoman.formats.document import Document
 from dragoman.formats.lines import stored_in
-from dragoman.formats.reading import DocumentLimits, read_document
+from dragoman.formats.reading import DocumentSettings, read_document
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.resumable import identity, resumable_file
 from dragoman.inference.translation import HARMLESS, Translation
@@ -189,7 +189,7 @@ def translate_document(
     threads: int | None = None,
     progress: Progress | bool = True,
     *,
-    limits: DocumentLimits | None = None,
+    document_settings: DocumentSettings | None = None,
     fresh: bool = False,
     **settings: Any,
 ) -> Summary:
@@ -214,7 +214,7 @@ def translate_document(
     if options.raw or options.align or options.n_best > 1:
         raise ConfigError(f"{source} is a document, which takes no decode.raw, align or n_best")
     languages = translator.languages.source, options.target_language or translator.languages.target
-    document = read_document(source, languages, document_format, only, limits)
+    document = read_document(source, languages, document_format, only, document_settings)
     facts = {"as_json": False, "document": [document_format or source.suffix, only, sha256(stored_in(source))]}
     summary = translate_file(translator, source, document, output, options, progress, fresh=fresh, **facts)
     for remark in summary.remarks:

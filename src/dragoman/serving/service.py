@@ -23,7 +23,7 @@ from dragoman.errors import Error
 from dragoman.explaining.recording import Recorder
 from dragoman.formats.document import cancellable
 from dragoman.formats.foreign import refuse_document
-from dragoman.formats.reading import DocumentLimits, decoded, format_of, read_document
+from dragoman.formats.reading import DocumentSettings, decoded, format_of, read_document
 from dragoman.inference.documents import translate_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.texts import translate_texts
@@ -290,8 +290,8 @@ class Service:
             kind = format_of(path) or "text"
             if kind == "text":
                 refuse_document(path, decoded(path.read_bytes(), path)[0].splitlines())
-            limits = DocumentLimits(memory=self.limits.document_memory, texts=self.limits.document_texts)
-            read = partial(read_document, path, document_format=kind, limits=limits)
+            settings = DocumentSettings(memory=self.limits.document_memory, texts=self.limits.document_texts)
+            read = partial(read_document, path, document_format=kind, settings=settings)
             if source == "auto":
                 with cancellable(job.check):
                     beginning = read(("und", target or "und"))
