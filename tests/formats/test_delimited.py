@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,38 @@ def test_a_translation_is_quoted_if_it_must_be(
 ) -> None:
     document = read(tmp_path / name, content)
     assert document.translated([text for _ in document.texts]).decode() == written
+
+
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [
+        (r"One.\nTwo.\r\n\tThree.\n", ["One.", "Two.", "Three."]),
+        (r"See C:\names and \now", [r"See C:\names and \now"]),
+        ("No dogs | one dog|{n} dogs", ["No dogs", "one dog", "{n} dogs"]),
+        ("{dog|upper} sleeps, see [[Dog|it]]", ["{dog|upper} sleeps, see [[Dog|it]]"]),
+        ("12 | 13", []),
+    ],
+)
+def test_lines_and_alternatives_of_a_cell_are_texts(tmp_path: Path, cell: str, texts: list[str]) -> None:
+    document = read(tmp_path / "a.tsv", f"Text\t12\n{cell}\t12\n")
+    assert document.texts == ["Text", *texts]
+    expected = re.sub(r"(?<!\\)[A-Za-z]+|(?<=\\)n(?=ames|ow)", lambda words: words[0].upper(), cell)
+    assert in_capitals(document) == f"TEXT\t12\n{expected}\t12\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'x,"{n, plural, one {a dog} other {dogs}}"\n'),
+        ("a.md", "Say {n,select, one {a dog} other {dogs}}.\n"),
+        ("a.html", "<p>{ n , selectordinal, one {a dog} other {dogs}}</p>"),
+        ("a.json", '{"a": "Say {n, plural, one {a dog} other {dogs}}"}'),
+        ("a.po", 'msgid "{n, plural, one {a dog} other {dogs}}"\nmsgstr ""\n'),
+    ],
+)
+def test_messages_with_branches_are_reported(tmp_path: Path, name: str, content: str) -> None:
+    document = read(tmp_path / name, content)
+    assert [(left.reason, left.place) for left in document.left] == [("it is a message with branches of ICU", "line 1")]
 
 
 CELLS = st.lists(st.sampled_from([*'ab è ,;"\n\t', "\r\n", " 1"]), max_size=9).map("".join)

@@ -245,6 +245,13 @@ def test_the_lines_of_values_are_the_texts_of_json(tmp_path: Path) -> None:
     assert translated(read(path), lambda text: f'"{text}"è') == '{"a": "\\"caf\\u00e9\\\\n\\"\\u00e8"}'
 
 
+def test_the_alternatives_of_a_value_are_texts(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": "No dogs | one\\ndog|{n} dogs", "b": "{a|upper} is"}')
+    assert read(path).texts == ["No dogs", "one", "dog", "{n} dogs", "{a|upper} is"]
+    assert translated(read(path), str.upper) == '{"a": "NO DOGS | ONE\\nDOG|{N} DOGS", "b": "{A|UPPER} IS"}'
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -17,7 +17,10 @@ Where = tuple[int, int]
 """The beginning and end of a piece in its file."""
 WHITE = " \t\n\r\f"
 _LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
-_LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
+ALTERNATIVES = r"\|(?![^\[\]{}]{0,100}+[\]}])"
+"""The sign between the forms of a message, as in "one dog | {n} dogs"."""
+_DIVIDING = re.compile(rf"([\r\n]|\\[nrt](?![a-z])|{ALTERNATIVES})")
+"""What divides the lines of a text; a program may read the letters \\n as a line break."""
 
 
 _check = ContextVar[Callable[[], object]]("check", default=lambda: None)
@@ -45,6 +48,9 @@ class Left(NamedTuple):
     """The end of a sentence that begins "left as it is: ", such as "a formula compares with it"."""
     place: str
     """The position in the file, such as "line 12" or "cell Prices!B3"."""
+
+
+HAS_BRANCHES = "it is a message with branches of ICU"
 
 
 class Document(ABC):
@@ -196,11 +202,15 @@ def line_of(content: str, where: Where) -> str:
 
 
 def lines_in(text: str) -> list[str]:
-    """Return the lines of a text that have words, without the spaces around them."""
-    return [line for line in _LINE.findall(text) if has_words(line)]
+    """Return the lines and alternatives of a text that have words, without the spaces around them."""
+    return [line.strip() for line in _DIVIDING.split(text)[::2] if has_words(line)]
 
 
 def with_lines(text: str, translations: Iterable[str]) -> str:
     """Return a text with the next translations in place of those lines; spaces around them stay."""
-    left = iter(translations)
-    return _LINE.sub(lambda line: next(left) if has_words(line[0]) else line[0], text)
+    left, pieces = iter(translations), _DIVIDING.split(text)
+    for place, line in enumerate(pieces):
+        if place % 2 == 0 and has_words(line):
+            begin, end = len(line) - len(line.lstrip()), len(line.rstrip())
+            pieces[place] = line[:begin] + next(left) + line[end:]
+    return "".join(pieces)

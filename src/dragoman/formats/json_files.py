@@ -12,25 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError
-from dragoman.formats.document import Left, Spliced, Where
+from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Left, Spliced, Where
 from dragoman.formats.inline import InlinePart
 from dragoman.formats.lines import EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded
 from dragoman.formats.rows import Row, by_language, is_json_list
-from dragoman.formats.values import Value, selected
+from dragoman.formats.values import BRANCHES, Value, selected
 
 SURROGATES = "lone surrogates replaced"
 ONE_OBJECT = "one JSON object that holds all rows; write an array of objects, or one object a line"
 LONGEST_ITEM = 1 << 24
 """Characters of an item of an array that may be held in memory."""
-BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
-"""The beginning of the branches of a message, which other texts never hold."""
 _JSON = json.JSONDecoder(parse_constant=lambda _: None)
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # also matches pairs of them, which are a whole character
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[{}\[\]]')
-_LINE = re.compile(r"\\[nrt]|((?:(?!\\[nrt])(?:[^\\]|\\.))++)")
+_LINE = re.compile(rf"\\[nrt]|{ALTERNATIVES}|((?:(?!\\[nrt]|{ALTERNATIVES})(?:[^\\]|\\.))++)")
 
 
 def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Row]:
@@ -117,7 +115,7 @@ class Json(Spliced):
         for (key, string), is_wanted in zip(strings, wanted, strict=True):
             if (is_wanted or not only) and key not in comments and BRANCHES.search(string[1]):
                 number, place = number + content.count("\n", place, string.start()), string.start()
-                self.left.append(Left("it is a message with branches of ICU", f"line {number:,}"))
+                self.left.append(Left(HAS_BRANCHES, f"line {number:,}"))
             elif is_wanted:
                 for line in _LINE.finditer(content, *string.span(1)):
                     if line[1]:

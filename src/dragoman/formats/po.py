@@ -14,10 +14,11 @@ from typing import Any
 
 from dragoman.errors import DataError, optional
 from dragoman.formats.column_names import language_column
-from dragoman.formats.document import Document, Left
+from dragoman.formats.document import HAS_BRANCHES, Document, Left
 from dragoman.formats.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
 from dragoman.formats.reading import check_languages
 from dragoman.formats.rows import NOT_TO_TRANSLATE, UNTRANSLATED, Texts, Untranslated
+from dragoman.formats.values import BRANCHES
 from dragoman.languages import is_code
 from dragoman.surface.sentences import has_words
 from dragoman.surface.tags import without_tags
@@ -133,7 +134,12 @@ class Catalogue(Document):
         self._catalogue, self._encoding, self._target = catalogue, encoding, target.replace("-", "_")
         self._lines = text.splitlines(keepends=True)  # as polib counts them
         self._end = "\r\n" if self._lines and self._lines[0].endswith("\r\n") else "\n"
-        self._entries = [entry for entry in catalogue.untranslated_entries() if entry.msgid not in ("", *CREDITS)]
+        for entry in catalogue:
+            entry.linenum = entry.linenum or 1  # polib begins with 0 if the file has no header
+        entries = [entry for entry in catalogue.untranslated_entries() if entry.msgid not in ("", *CREDITS)]
+        self._entries = [entry for entry in entries if not BRANCHES.search(entry.msgid)]
+        lines = (entry.linenum for entry in entries if BRANCHES.search(entry.msgid))
+        self.left = [Left(HAS_BRANCHES, f"line {line:,}") for line in lines]
         messages = ((entry, message) for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         # The lines and columns of all messages, because programs show them as such.
         texts = [(entry, text) for entry, message in messages for text in _BETWEEN.split(message or "")[::2]]

@@ -15,11 +15,12 @@ import pydantic
 
 from dragoman.config import Settings
 from dragoman.errors import ConfigError, DataError
-from dragoman.formats.document import Document
+from dragoman.formats.document import HAS_BRANCHES, Document, Left
 from dragoman.formats.encodings import advice
 from dragoman.formats.foreign import OLE, ZIP
 from dragoman.formats.lines import open_bytes, without_packing
 from dragoman.formats.registry import DOCUMENT_FORMATS, SELECTIVE, FileFormat
+from dragoman.formats.values import BRANCHES
 from dragoman.languages import UNKNOWN_LANGUAGE, base_language, english_name
 
 LARGEST = 100_000_000
@@ -115,6 +116,8 @@ def read_document(
         settings.check_memory(content, path, format)
     document = reader.read(content, path, languages, *([only] if only else []))
     settings.check_texts(len(document.texts), path)
+    branches = (number for number, text in enumerate(document.texts) if BRANCHES.search(text))
+    document.left += [Left(HAS_BRANCHES, document.place(number)) for number in branches]
     document.needs_review = settings.needs_review
     return document
 

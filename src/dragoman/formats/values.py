@@ -75,6 +75,10 @@ _COMMANDS = frozenset(
 )
 
 
+BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+"""The beginning of the branches of a message of ICU, which other texts never hold."""
+
+
 class Value(NamedTuple):
     """A value in a column of a table or workbook, or of a key of JSON."""
 
@@ -134,7 +138,7 @@ def is_code(text: str) -> bool:
     text = text.strip()[:1_001]
     words = re.split(r"[\s,;|]+", _without(text, code_in(text)))
     is_wordless = all(_WORD.fullmatch(word) or not has_words(_without(word, identifiers_in(word))) for word in words)
-    return len(text) <= 1_000 and (is_wordless or _WHOLE.fullmatch(text) is not None)
+    return len(text) <= 1_000 and not BRANCHES.search(text) and (is_wordless or _WHOLE.fullmatch(text) is not None)
 
 
 def _without(text: str, spans: Sequence[Span]) -> str:

@@ -13,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.column_names import language_column
-from dragoman.formats.document import Document, Left, check_cancelled
+from dragoman.formats.document import HAS_BRANCHES, Document, Left, check_cancelled
 from dragoman.formats.inline import InlinePart, InlineTexts, divided
-from dragoman.formats.json_files import BRANCHES
 from dragoman.formats.lines import EncodingErrors
 from dragoman.formats.reading import check_languages
 from dragoman.formats.rows import NOT_TO_TRANSLATE, UNTRANSLATED, Texts
+from dragoman.formats.values import BRANCHES
 from dragoman.formats.xml import segment_text, stream_texts, xml_bytes, xml_tree
 from dragoman.surface.sentences import has_words
 
@@ -176,7 +176,7 @@ class Xliff(Document):
 def _reason(source: Any, basis: Any) -> str:
     """Return why a source cannot be translated, or nothing."""
     if BRANCHES.search(_text(source)):
-        return "it is a message with branches of ICU"
+        return HAS_BRANCHES
     outside = basis.xpath(".//text()[not(ancestor::*[@mtype='seg'])]") if _segments(basis) else ()
     return "some of its words are in no segment" if has_words("".join(outside)) else ""
 
