@@ -20,7 +20,7 @@ _LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
 ALTERNATIVES = r"\|(?![^\[\]{}]{0,100}+[\]}])"
 """The sign between the forms of a message, as in "one dog | {n} dogs"."""
 _DIVIDING = re.compile(rf"([\r\n]|\\[nrt](?![a-z])|{ALTERNATIVES})")
-"""What divides the lines of a text; a program may read the letters \\n as a line break."""
+"""Signs between the lines of a text; a program may read the letters \\n as a line break."""
 
 
 _check = ContextVar[Callable[[], object]]("check", default=lambda: None)

@@ -99,8 +99,8 @@ FORMATS = (
         document="catalogue",
         document_suffixes=(".po", ".pot"),
         document_title="catalogues of gettext",
-        translated="messages that are not translated yet, with their plural forms; not those that are marked as fuzzy, as "
-        "new translations are too. A template gets the header of its language; all other lines stay",
+        translated="messages that are not translated yet, with their plural forms; not those that are marked as fuzzy, "
+        "as new translations are too. A template gets the header of its language; all other lines stay",
         sign=rb"\n",
         bytes_a_sign=700,
     ),
