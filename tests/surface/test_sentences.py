@@ -13,6 +13,7 @@ from dragoman.surface.sentences import (
     separator,
     split_sentences,
     split_to_fit,
+    without_controls,
 )
 from dragoman.surface.words import spaceless
 
@@ -22,6 +23,24 @@ Texts = st.text(st.sampled_from("ab A1.,;!?…\"'“”«»() \t\n\u00a0\u2028�
 @given(text=Texts)
 def test_sentences_joined_are_the_text(text: str) -> None:
     assert "".join(split_sentences(text)) == text
+
+
+DIRECTIONS = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u202c\u2069"
+
+
+@given(text=st.text(st.sampled_from("ab \0\x07\t\u200f\u05d0" + DIRECTIONS)))
+def test_controls_become_spaces_and_marks_of_direction_stay_in_pairs_around_all(text: str) -> None:
+    cleaned = without_controls(text)
+    assert not {"\0", "\x07"} & {*cleaned}
+    inner = cleaned.strip(DIRECTIONS)
+    count = len(cleaned) - len(inner)
+    assert not {*DIRECTIONS} & {*inner} and (count == 0 or not inner or cleaned[: count // 2] + inner in cleaned)
+    plain = str.maketrans("\0\x07", "  ", DIRECTIONS)
+    assert cleaned.translate(plain) == text.translate(plain) and without_controls(cleaned) == cleaned
+    opening, closing = cleaned[: count // 2], cleaned[len(cleaned) - count // 2 :]
+    assert not inner or [mark in "\u2066\u2067\u2068" for mark in opening] == [
+        mark == "\u2069" for mark in closing[::-1]
+    ]
 
 
 @given(text=Texts)

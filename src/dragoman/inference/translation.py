@@ -41,7 +41,8 @@ MEANINGS: dict[Flag, str] = {
     "truncated": "the longest length allowed was reached before the translation ended",
     "repetition": "some words come four times or more in a row, and more often than in the source",
     "doubtful": "the model finds it unlikely: the mean log-probability of its tokens is below decode.doubtful_below",
-    "cleaned": "control characters or line separators in the output were replaced by spaces",
+    "cleaned": "control characters or line separators became spaces, or marks of another direction in the text were "
+    "removed",
     "untranslatable": "there is text, but the tokenizer finds no token in it",
     "lost": "a name, a number, a sign or code of the source is not in the translation",
     "term": "the translation lacks a form of a term of the source, or holds it too seldom",
@@ -273,7 +274,7 @@ class Writer:
             unused_terms=tuple(term for piece in pieces if options.terms for term in piece.unused(terms)),
         )
         flags = self._flags(translation, pieces, options)
-        translation = dataclasses.replace(translation, flags=(*line.flags, *flags))
+        translation = dataclasses.replace(translation, flags=tuple(dict.fromkeys((*line.flags, *flags))))
         if not options.align or links is None:
             return translation
         return dataclasses.replace(

@@ -17,7 +17,7 @@ from dragoman.surface.conventions import PairConventions
 from dragoman.surface.letters import LanguageSide, Letters
 from dragoman.surface.masking import Code, Masking, MissingPlaceholders, NamesAndNumbers
 from dragoman.surface.segment import Context, Flag, Links, Restored, Segment, Step
-from dragoman.surface.sentences import Sentences, has_words, split_sentences, split_to_fit
+from dragoman.surface.sentences import Sentences, has_words, split_sentences, split_to_fit, without_controls
 from dragoman.surface.tags import Tags
 from dragoman.surface.target_language import TargetLanguages
 from dragoman.surface.words import matching_words, split_words
@@ -91,7 +91,8 @@ class Surface:
 
     def line(self, text: str, context: Context) -> Segment:
         """Return a line without language tag and markup, before it is split."""
-        line = replace(Segment.from_typed(text), original=text)
+        typed = text if context.is_raw else without_controls(text)
+        line = replace(Segment.from_typed(typed), original=text, flags=() if typed == text else ("cleaned",))
         for step in self.line_steps:
             (line,) = step.apply(line, context)
         return line
@@ -168,7 +169,7 @@ class Surface:
             line,
             parts=tuple(self.target_languages.with_id(part, line.language) for part in fitting),
             prefix=context.prefix.strip() if fitting and fitting[0].is_copied else "",
-            flags=tuple(flag for flag, is_set in flags.items() if is_set),
+            flags=(*line.flags, *(flag for flag, is_set in flags.items() if is_set)),
         )
 
     def _cut(self, parts: Sequence[Segment], context: Context) -> tuple[list[Segment], bool]:

@@ -96,6 +96,10 @@ _TOKEN = re.compile(rf"{_PICTURE}|[^\s{PICTURES}]+")
 _LONE_MARKS = re.compile(r"(?!\.+\Z)[^\w\"'“”‘’»›)\]}」』]+|_+")
 _MARKED_END = re.compile(r"[.!?…؟。！？][\"'”’»›)\]}]*\Z")
 
+_CONTROLS = re.compile(r"[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # those that are no space
+_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_CLOSING_DIRECTION = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
+
 # NUL, and every character that some program takes for the end of a line.
 _BREAKS = re.compile("[\0\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -210,6 +214,21 @@ def one_line(text: str) -> tuple[str, int]:
     """Return a text as one line, and the number of characters that this replaced by spaces."""
     text, count = _BREAKS.subn(" ", text)
     return text.strip(), count
+
+
+def without_controls(text: str) -> str:
+    """Return a text with a space for each control character, and without the marks of another direction in it, of which
+    a translation would lose some. Pairs of marks around all of it stay.
+
+    >>> without_controls("\u2067One\0two \u202athree\u202c.\u2069")
+    '\u2067One two three.\u2069'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    begin, end = 0, len(text)
+    while end - begin > 1 and _CLOSING_DIRECTION.get(text[begin]) == text[end - 1]:
+        begin, end = begin + 1, end - 1
+    return text[:begin] + _DIRECTIONS.sub("", _CONTROLS.sub(" ", text[begin:end])) + text[end:]
 
 
 def is_blank(text: str) -> bool:
