@@ -926,5 +926,11 @@ def test_no_encoding_is_named_that_would_ruin_the_file(tmp_path):
     mixed = "così\tperché\n".encode() * 20 + "così\tperché\n".encode("latin-1")
     assert "20 other lines with such characters are UTF-8" in (message := refusal(write(tmp_path / "a.tsv", mixed)))
     assert "iconv" not in message
+    message = refusal(write(tmp_path / "b.tsv", mixed + b"Hi.\tCiao.\n" + "così\tperché\n".encode("latin-1") * 2))
+    assert "b.tsv:21 is not valid UTF-8" in message and "nor are 2 more lines; 20 other lines" in message
+    mostly = "così\tperché\n".encode() + "città\tgià\n".encode("latin-1") * 30
+    message = refusal(write(tmp_path / "c.tsv", mostly))
+    assert "nor are 29 more lines; as WINDOWS-1252 it reads 'città" in message
+    assert message.endswith("but that would spoil those that are UTF-8 already: 1")
     noise = bytes(range(128, 255)) * 3
     assert "iconv" not in refusal(write(tmp_path / "a.tsv", b"a\t" + noise + b"\n"))
