@@ -579,6 +579,15 @@ def test_prepared_data_is_reported_as_a_table_or_json(
     assert json.loads(capsys.readouterr().out)["splits"]["test"]["pairs"] == 10
 
 
+def test_what_was_dropped_is_shown_once(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (run_folder.parent / "pairs.tsv").read_text("utf-8")
+    (tmp_path / "twice.tsv").write_text(text * 2, "utf-8")
+    new = ["--runs", str(tmp_path), "--set", "train.steps=1", "--set", "model.size=tiny"]
+    for command in (["prepare-data", "--folder", str(tmp_path / "data")], ["train", *new]):
+        assert main([*command, str(tmp_path / "twice.tsv"), "--set", "data.header=true"]) == 0
+        assert "".join(capsys.readouterr()).count("duplicate of an earlier pair") == 1
+
+
 def test_a_tokenizer_is_trained_on_prepared_data_or_on_a_file(
     run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

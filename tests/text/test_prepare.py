@@ -183,10 +183,10 @@ def test_sets_beside_the_training_text_are_read_like_it(tmp_path):
         prepare_data(DataSettings(path=train, test_path=other), tmp_path / "more")
 
 
-def test_dropped_pairs_are_logged(tmp_path, caplog):
-    with caplog.at_level(logging.INFO):
-        prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", [*corpus(100), *corpus(3)])), tmp_path / "data")
-    assert f"dropped: 3 pairs of 103: {DUPLICATE}, first at a.tsv:102" in caplog.messages
+def test_dropped_pairs_are_noted_in_the_report(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", [*corpus(100), *corpus(3)])
+    report = prepare_data(DataSettings(path=path), tmp_path / "data")
+    assert f"dropped: 3 pairs of 103: {DUPLICATE}, first at a.tsv:102" in report.notes()
 
 
 @pytest.mark.parametrize("rows", [150, 1_000, 1_001, 2_000])
