@@ -237,6 +237,20 @@ def test_nested_work_does_not_report_its_end() -> None:
     assert output.getvalue() == "train: 2 of 2, 0:00:00\n"
 
 
+@pytest.mark.parametrize("width", [30, 45, 60, 80, 100, 120, 200])
+def test_a_bar_drops_parts_where_a_terminal_is_narrow_and_cuts_none(width: int) -> None:
+    output, facts = StringIO(), {"loss": "2.31", "tokens": "12,345/s", "memory": "471 MiB", "dev": "5.01 BLEU 9.5"}
+    screen = Console(file=output, force_terminal=True, color_system=None, width=width)
+    with Bars(screen).track("train", 2_000, "steps") as advance:
+        advance(1_000, **facts)
+    last = output.getvalue().split("\x1b[2K")[-1].splitlines()[0].rstrip()
+    whole = ", ".join(["1,000 of 2,000 steps", "0:00:00", *(f"{name} {fact}" for name, fact in facts.items())])
+    shown = last[last.index("1,000") :]
+    dropped = whole.removeprefix(shown)
+    assert len(last) <= width and (not dropped or dropped.startswith(", "))
+    assert not dropped or len(last) + len(", ".join(dropped.split(", ")[:2])) > width
+
+
 def test_bars_on_a_terminal_leave_standard_output_alone(capsys: pytest.CaptureFixture[str]) -> None:
     output = StringIO()
     progress = Bars(Console(file=output, force_terminal=True, width=120))
