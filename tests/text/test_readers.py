@@ -173,13 +173,17 @@ def test_the_hub_library_reads_a_folder_of_the_same_layout(tmp_path, monkeypatch
 
 
 def test_a_hub_error_is_one_line(monkeypatch):
+    errors = [ConnectionError("no route\nto the hub"), ValueError("no split\nof this name")]
+
     def load_dataset(name, config, *, split, revision):
-        raise ConnectionError("no route\nto the hub")
+        raise errors.pop(0)
 
     library = types.SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", library)
-    with pytest.raises(DataError, match=r"some/set \(en-it\) could not be loaded: ConnectionError: no route$"):
-        open_pairs("hub:some/set:en-it")
+    advice = "; the hub cannot be reached: check the network, or give a file that holds the text"
+    for reason in (f"ConnectionError: no route{advice}", "ValueError: no split"):
+        with pytest.raises(DataError, match=rf"some/set \(en-it\) could not be loaded: {reason}$"):
+            open_pairs("hub:some/set:en-it")
 
 
 @pytest.mark.parametrize(("module", "address", "extra"), [("datasets", "hub:a/b", "hub"), ("pyarrow", "", "parquet")])
