@@ -100,7 +100,7 @@ def test_every_model_is_loaded_on_the_device_and_threads_that_were_asked_for(
 
     original = Translator.__init__
     monkeypatch.setattr(Translator, "__init__", build)
-    monkeypatch.setattr(system, "processor_quotas", lambda: [])
+    monkeypatch.setattr(system, "processor_quotas", list)
     tune(old, tmp_path, threads=3)
     assert built and set(built) == {("cpu", 3)}
 

@@ -1,7 +1,7 @@
 """Fine-tuning: the same loop from a finished model, with old data mixed in so that the model does not forget."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
