@@ -593,6 +593,18 @@ def test_prepared_data_is_reported_as_a_table_or_json(
     assert json.loads(capsys.readouterr().out)["splits"]["test"]["pairs"] == 10
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_cells_that_run_from_right_to_left_keep_the_order_of_a_table_on_a_terminal(
+    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    console.write_table(["word", "other"], [["שלום", "abc"], ["سلام, سلام", "1 \u202e"]])
+    shown = capsys.readouterr().out
+    for word in ("שלום", "سلام, سلام"):
+        assert word in shown and (f"\u2068{word}\u2069" in shown) == is_terminal
+    assert shown.count("\u2068") == 2 * is_terminal and "1 \\u202e" in shown and "abc" in shown
+
+
 def test_what_was_dropped_is_shown_once(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (run_folder.parent / "pairs.tsv").read_text("utf-8")
     (tmp_path / "twice.tsv").write_text(text * 2, "utf-8")

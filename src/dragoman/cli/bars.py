@@ -23,8 +23,6 @@ SECONDS_OF_RATE = 120.0
 PATIENCE = 1.0
 """Seconds of work before a caller of Python sees a bar."""
 _WIDTH = 16
-_NARROW = 60
-"""Columns of a terminal below which words take the place of the bar."""
 
 
 class Bars:
@@ -76,7 +74,7 @@ class Bars:
         self._notebook_line = NotebookLine() if in_notebook else None
         return Drawing(
             TextColumn("{task.description}", markup=False),
-            *[BarColumn(bar_width=_WIDTH)] * (self._console.width >= _NARROW),
+            *[BarColumn(bar_width=_WIDTH)] * (self._console.width >= 60),  # on a narrower one, words take its place
             StateColumn(),
             console=self._console,
             disable=in_notebook or not self._console.is_terminal,

@@ -272,7 +272,6 @@ class TransformersModel:
 
 def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
     """Return the settings of transformers that correspond to our search options, and notes on differences."""
-    # at most, with start and end symbols
     search, notes = _search(options, options.length_extra + 2 if options.length_ratio == 0 else MAX_LENGTH)
     generation: dict[str, Any] = {
         **search,
@@ -286,7 +285,7 @@ def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, 
 
 
 def _search(options: SearchOptions, max_length: int) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings that do not depend on a vocabulary, and notes on differences."""
+    """Return the settings that do not depend on a vocabulary, with start and end in `max_length`, and notes."""
     generation: dict[str, Any] = {
         "num_beams": options.beam_size,
         "length_penalty": options.length_penalty,

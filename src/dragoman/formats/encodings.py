@@ -56,8 +56,7 @@ def advice(open_file: Callable[[], IO[bytes]]) -> str:
     valid, more = are_valid[True], are_valid[False] - 1
     others = f"nor {'is 1 more line' if more == 1 else f'are {more:,} more lines'}; " if more else ""
     if valid > more:
-        these = "these" if more else "this one"
-        return f"{others}{valid:,} other lines with such characters are UTF-8, so fix {these}"
+        return f"{others}{valid:,} other lines with such characters are UTF-8, so fix {'these' if more else 'this one'}"
     spoiled = f", but that would spoil those that are UTF-8 already: {valid:,}" if valid else ""
     broken = [line for line in odd if not _is_utf8(line)]
     fits = {name: _fit(odd, name) for name in _LETTERS}
