@@ -331,6 +331,20 @@ def test_every_flag_and_every_word_is_there_in_both_languages(visit: Visit) -> N
     assert {f"flags.{flag} function" for flag in MEANINGS if flag != "split"} <= set(english)
 
 
+def test_words_that_run_from_right_to_left_keep_the_order_of_a_sentence(visit: Visit) -> None:
+    say = """async ([name, words]) => {
+      const { WORDS } = await import("/page/words.js");
+      const answer = { lost: words, unused_terms: words, unknown_words: words };
+      return [...["lost", "term", "unknown"].map((flag) => WORDS[name].flags[flag](answer)),
+        WORDS[name].cameFrom(words[0]), WORDS[name].readAs(...words)];
+    }"""
+    page, hebrew = visit(), ["שלום", "עולם"]
+    for name in ("en", "it"):
+        for said in page.evaluate(say, [name, hebrew]):
+            assert all(f"\u2068{word}\u2069" in said for word in hebrew if word in said) and hebrew[0] in said
+        assert not any("\u2068" in said for said in page.evaluate(say, [name, ["dog", "cat"]]))
+
+
 # ---- languages ----
 
 

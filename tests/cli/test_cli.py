@@ -237,6 +237,20 @@ def test_nested_work_does_not_report_its_end() -> None:
     assert output.getvalue() == "train: 2 of 2, 0:00:00\n"
 
 
+@pytest.mark.parametrize("width", [30, 45, 60, 80, 100, 120, 200])
+def test_a_bar_drops_parts_where_a_terminal_is_narrow_and_cuts_none(width: int) -> None:
+    output, facts = StringIO(), {"loss": "2.31", "tokens": "12,345/s", "memory": "471 MiB", "dev": "5.01 BLEU 9.5"}
+    screen = Console(file=output, force_terminal=True, color_system=None, width=width)
+    with Bars(screen).track("train", 2_000, "steps") as advance:
+        advance(1_000, **facts)
+    last = output.getvalue().split("\x1b[2K")[-1].splitlines()[0].rstrip()
+    whole = ", ".join(["1,000 of 2,000 steps", "0:00:00", *(f"{name} {fact}" for name, fact in facts.items())])
+    shown = last[last.index("1,000") :]
+    dropped = whole.removeprefix(shown)
+    assert len(last) <= width and (not dropped or dropped.startswith(", "))
+    assert not dropped or len(last) + len(", ".join(dropped.split(", ")[:2])) > width
+
+
 def test_bars_on_a_terminal_leave_standard_output_alone(capsys: pytest.CaptureFixture[str]) -> None:
     output = StringIO()
     progress = Bars(Console(file=output, force_terminal=True, width=120))
@@ -577,6 +591,27 @@ def test_prepared_data_is_reported_as_a_table_or_json(
     assert "en → it" in capsys.readouterr().out
     assert main([*command, "--folder", str(tmp_path / "two"), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["splits"]["test"]["pairs"] == 10
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_cells_that_run_from_right_to_left_keep_the_order_of_a_table_on_a_terminal(
+    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    console.write_table(["word", "other"], [["שלום", "abc"], ["سلام, سلام", "1 \u202e"]])
+    shown = capsys.readouterr().out
+    for word in ("שלום", "سلام, سلام"):
+        assert word in shown and (f"\u2068{word}\u2069" in shown) == is_terminal
+    assert shown.count("\u2068") == 2 * is_terminal and "1 \\u202e" in shown and "abc" in shown
+
+
+def test_what_was_dropped_is_shown_once(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (run_folder.parent / "pairs.tsv").read_text("utf-8")
+    (tmp_path / "twice.tsv").write_text(text * 2, "utf-8")
+    new = ["--runs", str(tmp_path), "--set", "train.steps=1", "--set", "model.size=tiny"]
+    for command in (["prepare-data", "--folder", str(tmp_path / "data")], ["train", *new]):
+        assert main([*command, str(tmp_path / "twice.tsv"), "--set", "data.header=true"]) == 0
+        assert "".join(capsys.readouterr()).count("duplicate of an earlier pair") == 1
 
 
 def test_a_tokenizer_is_trained_on_prepared_data_or_on_a_file(

@@ -176,6 +176,12 @@ def test_broken_rows_of_a_test_set_stay_as_empty_lines_with_a_warning(tmp_path, 
     )
 
 
+def test_tags_in_a_test_set_are_counted_with_a_warning(tmp_path, caplog):
+    rows = [("one", "uno"), ("<b>two</b>", "<b>due</b>"), ("a < b", "a < b")]
+    read_references(csv_of(tmp_path / "a.csv", "en,it", rows))
+    assert "a.csv: 1 of 3 pairs have tags such as <b>, which scores count as words" in caplog.text
+
+
 class Italian:
     """A translator that finds Italian likely, after whatever source."""
 

@@ -38,15 +38,21 @@ def command(folder: Path, first: list[str], second: list[str], option: str, coun
     return [float(found) for found in re.findall(r"\(p = ([0-9.]+)\)", done.stdout)]
 
 
-def test_randomisation_equals_the_sacrebleu_command_except_for_ties(tmp_path):
-    first, second = random_damage(0.1, seed=1), random_damage(0.13, seed=2)
-    strict = []
+@pytest.mark.parametrize("has_ties", [False, True])
+def test_randomisation_equals_the_sacrebleu_command_except_for_ties(has_ties, tmp_path):
+    random_pair = random_damage(0.1, seed=1), random_damage(0.13, seed=2)
+    first, second = (damaged(7), damaged(9)) if has_ties else random_pair
+    strict, ties = [], 0
     for name in METRICS:
         pair = [statistics(build_metric(name), lines, [[line] for line in REFERENCES]) for lines in (first, second)]
         real = abs(pair[0].scores(pair[0].total[None])[0] - pair[1].scores(pair[1].total[None])[0])
-        greater = exchanged_distances(*pair, trials=500) > real + 1e-9
+        distances = exchanged_distances(*pair, trials=500)
+        greater, tied = distances > real + 1e-9, np.isclose(distances, real, rtol=0, atol=1e-9)
         strict.append(round((greater.sum() + 1) / 501, 4))
+        assert randomisation_p_value(*pair, trials=500) == (greater.sum() + tied.sum() + 1) / 501
+        ties += tied.sum()
     assert strict == command(tmp_path, first, second, "--paired-ar", "500")
+    assert bool(ties) or not has_ties
 
 
 def test_randomisation_comes_near_to_trying_every_exchange():

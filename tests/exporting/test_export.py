@@ -1,5 +1,6 @@
 """Models that travel to other toolkits translate there as here, or do not travel."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from dragoman.exporting.portable_tokenizer import names, portable
 from dragoman.inference.options import SearchOptions
 from dragoman.run_folder import RunFolder
 from dragoman.store.folder import load_model
+from dragoman.store.saving import save_model
 from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -185,6 +187,19 @@ def test_an_export_that_translates_otherwise_leaves_nothing(
     with pytest.raises(ConfigError, match="gives other log-probabilities for sentence 1: they differ by .*e-0"):
         dragoman.export(model, target, tmp_path / "out", ["Where is the station?"])
     assert sorted(each.name for each in tmp_path.iterdir()) == ["model"]
+
+
+def test_search_options_are_exported_to_transformers_or_said_to_be_left_out(tmp_path: Path) -> None:
+    stored = load_model(make(tmp_path / "plain", {"preset": "paper"}))
+    asked = {"beam_size": 3, "length_penalty": 0.8, "early_stopping": False, "no_repeat_ngram": 3, "minimum_length": 2}
+    files = stored.files._replace(generation={**asked, "prefix": "Il", "banned_words": ["auto"], "length_ratio": 2.0})
+    save_model(tmp_path / "model", stored.model, files)
+    notes = dragoman.export(tmp_path / "model", "huggingface", tmp_path / "out", ["Where is the station?"]).notes
+    names = ("prefix", "banned_words", "length_ratio", "length_penalty")
+    assert len(notes) == 4 and all(name in note for name, note in zip(names, notes, strict=True))
+    kept = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    wanted = {"num_beams": 3, "length_penalty": 0.8, "early_stopping": "never", "no_repeat_ngram_size": 3}
+    assert wanted.items() <= kept.items() and kept["min_new_tokens"] == 2
 
 
 def test_wrong_asking_is_refused_before_a_file_is_written(tmp_path: Path) -> None:

@@ -135,6 +135,12 @@ def test_tags_and_accelerators_are_taken_out_of_all_texts_as_translate_does(tmp_
     assert pairs_of(path) == [("See the dog.", "Vedi il cane.")]
 
 
+def test_a_memory_without_segments_is_named_so(tmp_path):
+    content = tmx(unit(en="dog", it="cane") * 2).replace(b"<seg>", b"").replace(b"</seg>", b"")
+    with pytest.raises(DataError, match="2 entries whose <tuv> lack the <seg>"):
+        open_pairs(write(tmp_path / "a.tmx", content))
+
+
 def test_a_text_that_is_empty_is_none(tmp_path):
     reading = open_pairs(write(tmp_path / "a.tmx", tmx(unit(en="dog", it="cane") + unit(en="a", it=""))))
     assert len(list(reading)) == 1 and reading.repairs[LACKING] == 1

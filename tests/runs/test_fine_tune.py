@@ -13,6 +13,7 @@ from families import Trained
 from small_runs import AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
 import dragoman
+from dragoman import system
 from dragoman.cli.main import main
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
@@ -22,6 +23,7 @@ from dragoman.inference.translator import Translator
 from dragoman.runs import fine_tune as naming
 from dragoman.runs import translation, trial
 from dragoman.runs.fine_tune import FineTuneResult, fine_tune
+from dragoman.runs.lookup import RunOptions
 from dragoman.runs.recipe import read_recipe
 from dragoman.runs.train import train
 from dragoman.store.folder import load_model
@@ -50,7 +52,10 @@ def tune(model: Path, folder: Path, *overrides: str, **options: Any) -> FineTune
 
 @pytest.mark.parametrize("folder", ["", "best", "final", "checkpoints/step-00000012"])
 def test_the_name_begins_with_that_of_the_run_whose_model_is_tuned(folder: str, old: Path) -> None:
-    assert naming._look_up(old / folder, str(old.parents[1] / "corpus.tsv"), None, None, ()).name == "corpus-corpus"
+    assert (
+        naming._look_up(old / folder, str(old.parents[1] / "corpus.tsv"), None, None, RunOptions()).name
+        == "corpus-corpus"
+    )
 
 
 def names(evaluations: Any) -> list[str]:
@@ -82,6 +87,32 @@ def test_a_tuned_model_knows_the_writing_of_the_model_that_it_began_from(old: Pa
 def test_a_rate_near_zero_changes_nothing(old: Path, tmp_path: Path) -> None:
     result = tune(old, tmp_path, "train.learning_rate=1e-30")
     assert weights(result.folder)[0] == weights(old)[1], "it began with the best model's weights"
+
+
+def test_every_model_is_loaded_on_the_device_and_threads_that_were_asked_for(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[tuple[str, int]] = []
+
+    def build(self: Translator, stored: Any, device: str, *args: Any, **options: Any) -> None:
+        original(self, stored, device, *args, **options)
+        built.append((device, self.threads))
+
+    original = Translator.__init__
+    monkeypatch.setattr(Translator, "__init__", build)
+    monkeypatch.setattr(system, "processor_quotas", list)
+    tune(old, tmp_path, threads=3)
+    assert built and set(built) == {("cpu", 3)}
+
+
+def test_a_weak_model_is_blamed_and_not_the_learning_rate(
+    old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tune(old, tmp_path, "train.learning_rate=1e-30")
+    assert "the model that it started from was as weak (BLEU" in caplog.text and "lower train.learn" not in caplog.text
+    monkeypatch.setattr(translation, "signs_of_nothing", lambda facts: "BLEU 0.0" if "step" in facts else None)
+    tune(old, tmp_path / "strong", "train.learning_rate=1e-30")
+    assert "or lower train.learning_rate" in caplog.text
 
 
 def test_a_bare_model_folder_has_no_old_test(old: Path, tmp_path: Path) -> None:

@@ -244,6 +244,13 @@ def test_a_multilingual_glossary_grows_and_shrinks(client: Any):
         client.get_multilingual_glossary(made.glossary_id)
 
 
+def test_dictionaries_of_two_regions_do_not_replace_each_other(client: Any):
+    both = [Entries("EN-GB", "IT", {"tube": "metro"}), Entries("EN-US", "IT", {"subway": "metro"})]
+    with pytest.raises(deepl.DeepLException, match="regions such as en-GB and en-US share a dictionary"):
+        client.create_multilingual_glossary("Stops", both)
+    assert not client.list_multilingual_glossaries()
+
+
 def test_of_several_glossaries_the_first_decides(client: Any):
     glossaries = [client.create_glossary("some", "en", "it", {"Station": form}) for form in ("fermata", "scalo")]
     found = client.translate_text(STATION, source_lang="EN", target_lang="IT", glossary_ids=glossaries)

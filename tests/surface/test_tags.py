@@ -152,6 +152,7 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
         # spaces
         ("Press<b> the red </b>now", "Premi il rosso ora", [(0, 0), (2, 2), (3, 3)], "Premi il<b> rosso </b>ora"),
         ("I know <b><i/></b> why", "So perché", [(1, 0), (2, 1)], "So <b><i/></b> perché"),
+        ("<i>No <br/></i> “I”", "No “io”", [(0, 0), (2, 2)], "<i>No <br/></i> “io”"),
         ("<p>In.</p><p>Out</p>", "Dentro. Fuori", [(0, 0), (2, 2)], "<p>Dentro.</p><p>Fuori</p>"),
         ("It is <b>3.50</b>", "Costa 3,50", [(2, 1)], "Costa <b>3,50</b>"),
         # another kind of code
@@ -160,6 +161,11 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
 )
 def test_tags_stand_around_what_translates_the_words_between_them(source, translation, links, written):
     assert with_tags(without_tags(source), translation, links) == written
+
+
+@pytest.mark.parametrize("text", ["<i>No <br/></i> “I”", "<i>No <br/></i> go", "<i>No <br/></i>", "No <br/> “I”"])
+def test_the_model_reads_one_space_where_tags_had_one_on_each_side(text):
+    assert "  " not in without_tags(text).plain
 
 
 def test_a_tag_that_an_expression_protects_is_code_and_so_are_many():

@@ -57,16 +57,15 @@ PAIRS = {"train": pairs(*range(40)), "validation": pairs(50, 51, 52), "test": pa
 
 
 @pytest.mark.parametrize("form", ["hub:{}", "{}", "{}/data"])
-def test_given_splits_are_the_sets_of_pairs(form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_given_splits_are_the_sets_of_pairs(form: str, tmp_path: Path) -> None:
     address = form.format(write(tmp_path / "books", PAIRS))
-    with caplog.at_level(logging.INFO):
-        report = prepare_data(address, tmp_path / "data")
+    report = prepare_data(address, tmp_path / "data")
     assert {name: split.pairs for name, split in report.splits.items()} == {"train": 40, "dev": 3, "test": 4}
     dev, test = f"{address}#validation", f"{address}#test"
     if not address.startswith("hub:"):
         dev, test = (tmp_path / "books" / "data" / f"{name}-00000-of-00001.parquet" for name in ("validation", "test"))
     line = f"train 40 pairs (the rest), dev 3 pairs (given: {dev}), test 4 pairs (given: {test})"
-    assert caplog.messages.count(line) == 1
+    assert list(report.notes()).count(line) == 1
     assert list(read_split(tmp_path / "data", "test"))[2] == ("The dog 3.", "Il cane 3.")
     assert "1 of 4 test pairs have a sentence that is also in training" in " ".join(report.warnings)
     assert "1 of 4 test pairs have a sentence that is also in dev" in " ".join(report.warnings)
@@ -106,7 +105,8 @@ def test_labels_that_are_hidden_are_not_used(form: str, tmp_path: Path, caplog: 
     assert {name: split.examples for name, split in report.splits.items()} == {"train": 54, "dev": 9, "test": 6}
     assert list(report.labels) == (["bad", "good"] if "hub" in form else ["0", "1"])
     assert ("the film 60 was dull", next(iter(report.labels))) in list(read_examples(tmp_path / "data", "dev"))
-    assert "are hidden (-1), so it is not used" in caplog.text and "dev 9 examples (given: " in caplog.text
+    notes = " ".join(report.notes())
+    assert "are hidden (-1), so it is not used" in caplog.text + notes and "dev 9 examples (given: " in notes
 
 
 def test_labels_of_words_have_names(tmp_path: Path) -> None:

@@ -288,8 +288,7 @@ def test_leaks_contradictions_and_unknown_labels_are_found_and_said(tmp_path: Pa
     assert again.findings[DUPLICATES].first == "a.csv:62"
 
 
-def test_entities_that_begin_with_i_are_rewritten_in_all_sets(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    caplog.set_level("INFO")
+def test_entities_that_begin_with_i_are_rewritten_in_all_sets(tmp_path: Path):
     rows = [[("in", "O"), (animal, "I-place"), ("city", "I-place"), ("home", "B-place")] for animal in ANIMALS * 2]
     path, test = (write(tmp_path / name, columns(each)) for name, each in (("a.conll", rows), ("b.conll", rows[:3])))
     settings = data(path, test_path=test, dev_size=0, checks={"drop_duplicates": False})
@@ -297,7 +296,8 @@ def test_entities_that_begin_with_i_are_rewritten_in_all_sets(tmp_path: Path, ca
     for split in ("train", "test"):
         assert next(read_tagged(tmp_path / "data", split))[1] == ["O", "B-place", "I-place", "B-place"]
     assert report.labels == {"B-place": 40, "I-place": 20, "O": 20}
-    assert "train: 2 CoNLL columns" in caplog.text and "; 20 labels I-… that begin an entity became B-…" in caplog.text
+    notes = "\n".join(report.notes())
+    assert "train: 2 CoNLL columns" in notes and "; 20 labels I-… that begin an entity became B-…" in notes
 
 
 def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import random
+import re
 import tracemalloc
 import unicodedata
 from contextlib import suppress
@@ -37,7 +38,7 @@ from dragoman.text.checks import (
     is_misread,
 )
 from dragoman.text.inputs import open_inputs
-from dragoman.text.pair_set import ENTITIES
+from dragoman.text.pair_set import ENTITIES, TAGS
 from dragoman.text.phrasebook import read_phrasebook
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepare_pairs import PairText
@@ -182,10 +183,10 @@ def test_sets_beside_the_training_text_are_read_like_it(tmp_path):
         prepare_data(DataSettings(path=train, test_path=other), tmp_path / "more")
 
 
-def test_dropped_pairs_are_logged(tmp_path, caplog):
-    with caplog.at_level(logging.INFO):
-        prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", [*corpus(100), *corpus(3)])), tmp_path / "data")
-    assert f"dropped: 3 pairs of 103: {DUPLICATE}, first at a.tsv:102" in caplog.messages
+def test_dropped_pairs_are_noted_in_the_report(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", [*corpus(100), *corpus(3)])
+    report = prepare_data(DataSettings(path=path), tmp_path / "data")
+    assert f"dropped: 3 pairs of 103: {DUPLICATE}, first at a.tsv:102" in report.notes()
 
 
 @pytest.mark.parametrize("rows", [150, 1_000, 1_001, 2_000])
@@ -661,6 +662,14 @@ def test_html_entities_are_counted_with_advice_to_replace_them(tmp_path):
     assert (report.noted[ENTITIES].pairs, report.noted[ENTITIES].first) == (2, "a.tsv:62")
     assert report.warnings[0].startswith("2 of 63 train pairs have HTML entities such as &amp; (first at a.tsv:62)")
     assert splits(tmp_path / "data", "train")[0][60:] == HTML
+
+
+def test_tags_are_counted_with_advice_to_remove_them(tmp_path):
+    rows = [("a &lt;b <3", "<name> & **c**"), ("<b>The dog</b> sleeps.", "Il cane dorme."), ("Cats", "Gatti<br/>")]
+    path = write_tsv(tmp_path / "a.tsv", [*corpus(60), *rows])
+    report = prepare_data(DataSettings(path=path, dev_size=0, test_size=0), tmp_path / "data")
+    assert (report.noted[TAGS].pairs, report.noted[TAGS].first) == (2, "a.tsv:63")
+    assert any(re.search(r"^2 of 63 train pairs have tags .*remove them$", warning) for warning in report.warnings)
 
 
 def test_invisible_characters_drop_a_pair_and_line_ends_in_a_cell_are_mended(tmp_path):

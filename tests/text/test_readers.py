@@ -173,13 +173,17 @@ def test_the_hub_library_reads_a_folder_of_the_same_layout(tmp_path, monkeypatch
 
 
 def test_a_hub_error_is_one_line(monkeypatch):
+    errors = [ConnectionError("no route\nto the hub"), ValueError("no split\nof this name")]
+
     def load_dataset(name, config, *, split, revision):
-        raise ConnectionError("no route\nto the hub")
+        raise errors.pop(0)
 
     library = types.SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", library)
-    with pytest.raises(DataError, match=r"some/set \(en-it\) could not be loaded: ConnectionError: no route$"):
-        open_pairs("hub:some/set:en-it")
+    advice = "; the hub cannot be reached: check the network, or give a file that holds the text"
+    for reason in (f"ConnectionError: no route{advice}", "ValueError: no split"):
+        with pytest.raises(DataError, match=rf"some/set \(en-it\) could not be loaded: {reason}$"):
+            open_pairs("hub:some/set:en-it")
 
 
 @pytest.mark.parametrize(("module", "address", "extra"), [("datasets", "hub:a/b", "hub"), ("pyarrow", "", "parquet")])
@@ -926,5 +930,11 @@ def test_no_encoding_is_named_that_would_ruin_the_file(tmp_path):
     mixed = "così\tperché\n".encode() * 20 + "così\tperché\n".encode("latin-1")
     assert "20 other lines with such characters are UTF-8" in (message := refusal(write(tmp_path / "a.tsv", mixed)))
     assert "iconv" not in message
+    message = refusal(write(tmp_path / "b.tsv", mixed + b"Hi.\tCiao.\n" + "così\tperché\n".encode("latin-1") * 2))
+    assert "b.tsv:21 is not valid UTF-8" in message and "nor are 2 more lines; 20 other lines" in message
+    mostly = "così\tperché\n".encode() + "città\tgià\n".encode("latin-1") * 30
+    message = refusal(write(tmp_path / "c.tsv", mostly))
+    assert "nor are 29 more lines; as WINDOWS-1252 it reads 'città" in message
+    assert message.endswith("but that would spoil those that are UTF-8 already: 1")
     noise = bytes(range(128, 255)) * 3
     assert "iconv" not in refusal(write(tmp_path / "a.tsv", b"a\t" + noise + b"\n"))

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Lock, Timer
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Drawing
 from rich.text import Text
@@ -73,7 +74,7 @@ class Bars:
         self._notebook_line = NotebookLine() if in_notebook else None
         return Drawing(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=_WIDTH),
+            *[BarColumn(bar_width=_WIDTH)] * (self._console.width >= 60),  # on a narrower one, words take its place
             StateColumn(),
             console=self._console,
             disable=in_notebook or not self._console.is_terminal,
@@ -131,12 +132,28 @@ def meter(task: Task) -> str:
 class StateColumn(ProgressColumn):
     """The words next to a bar."""
 
-    def render(self, task: Task) -> Text:
-        return Text(visible(state_of(task)), overflow="ellipsis", no_wrap=True)
+    def render(self, task: Task) -> "State":
+        return State(tuple(map(visible, parts_of(task))))
+
+
+class State(NamedTuple):
+    """The parts of a state in words. The last are left out if the terminal is narrow."""
+
+    parts: tuple[str, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        texts = (", ".join(self.parts[:count]) for count in range(len(self.parts), 1, -1))
+        fitting = (text for text in texts if cell_len(text) <= options.max_width)
+        yield Text(next(fitting, self.parts[0]), overflow="ellipsis", no_wrap=True)
 
 
 def state_of(task: Task) -> str:
-    """Return the state of a piece of work in words: amount done, time left or taken, rate and facts."""
+    """Return the state of a piece of work in words."""
+    return ", ".join(parts_of(task))
+
+
+def parts_of(task: Task) -> list[str]:
+    """Return the parts of a state: amount done, time left or taken, rate and facts."""
     total, unit = task.total, task.fields["unit"]
     done = f"{task.completed:,.0f}" if total is None else f"{task.completed:,.0f} of {total:,.0f}"
     is_one = (task.completed if total is None else total) == 1
@@ -151,7 +168,7 @@ def state_of(task: Task) -> str:
     ]
     if rate:
         state.append(f"{rate:,.0f} {unit or 'units'}/s" if rate >= 10 else f"{rate:.2g} {unit or 'units'}/s")
-    return ", ".join([*state, *(f"{name.replace('_', ' ')} {fact}" for name, fact in task.fields["facts"].items())])
+    return [*state, *(f"{name.replace('_', ' ')} {fact}" for name, fact in task.fields["facts"].items())]
 
 
 def duration(seconds: float) -> str:

@@ -20,6 +20,7 @@ WIDE = 10_000
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, and those that change the direction of writing, separate lines, or are half characters."""
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,11 @@ def visible(text: str) -> str:
     red \x1b[31m
     """
     return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def isolated(text: str) -> str:
+    """Return visible text. If it runs from right to left, isolates keep it from reordering the text around it."""
+    return f"\u2068{visible(text)}\u2069" if _RIGHT_TO_LEFT.search(text) else visible(text)
 
 
 # Results
@@ -86,8 +92,9 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         starts = [row[number][:1] for row in rows]
         numeric = bool(rows) and all(start.isdigit() or start in {"", "-", "–", "+"} for start in starts)
         table.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
+    shown = isolated if sys.stdout.isatty() else visible
     for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
+        table.add_row(*(Text(shown(cell)) for cell in row))
     output = Console(width=None if sys.stdout.isatty() else WIDE)
     with output.capture() as drawn:
         output.print(table)

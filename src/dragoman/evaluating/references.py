@@ -26,6 +26,7 @@ from dragoman.languages import UNKNOWN_LANGUAGE, differing, language_of, languag
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import USES, read_config
 from dragoman.store.folder import find_model
+from dragoman.text.checks import has_tag
 from dragoman.text.columns import Naming
 from dragoman.text.prepared import read_pairs
 from dragoman.text.readers import open_pairs
@@ -112,6 +113,8 @@ def read_references(
     test_set = replace(_gather(path, rows, keep_empty=True), files=reading.files)
     for kind, count in (+reading.repairs).items():
         log.info("%s: %s: %d", path.name, kind, count)
+    if tagged := sum(has_tag(source) or has_tag(target) for source, target in rows):
+        log.warning("%s: %d of %d pairs have tags such as <b>, which scores count as words", path, tagged, len(rows))
     for fault, count in faults.items():
         log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(test_set))
     return _with_languages(test_set, reading.named, naming._replace(expected=reading.languages))

@@ -220,7 +220,8 @@ def pair_weights(
         for number, text in enumerate(forced, first + 1):
             if positions is not None and text.longest > positions:
                 raise DataError(
-                    f"aligned pair {number} has {text.longest:,} tokens, but the model has positions for {positions:,}"
+                    f"aligned pair {number}, {pairs[number - 1].source[:60]!r}, has {text.longest:,} tokens, but the "
+                    f"model has positions for {positions:,}"
                 )
         for pair, weights in zip(some, cross_weights(translator.model, forced), strict=True):
             source = words_in_tokens(translator.tokenizers.source, pair.source, pair.source_words, before)

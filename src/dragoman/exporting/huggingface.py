@@ -144,14 +144,8 @@ def own_layout(stored: StoredModel, options: SearchOptions) -> FolderLayout:
         "eos_token_id": framing.target_end,
         "decoder_start_token_id": framing.target_start,
     }
-    generation = {
-        "num_beams": options.beam_size,
-        "max_length": longest,
-        "length_penalty": 1.0,
-        "early_stopping": True,
-        "suppress_tokens": suppressed_ids(stored.tokenizers, framing),
-        **symbols,
-    }
+    search, notes = _search(options, longest)
+    generation = {**search, "suppress_tokens": suppressed_ids(stored.tokenizers, framing), **symbols}
 
     def write_tokenizers(folder: Path) -> None:
         _write_tokenizer(folder, stored.tokenizers.source, framing)
@@ -164,7 +158,7 @@ def own_layout(stored: StoredModel, options: SearchOptions) -> FolderLayout:
         positions=max(POSITIONS, longest + 2),
         symbols={**symbols, "forced_eos_token_id": None},
         generation=generation,
-        notes=[],
+        notes=notes,
         write_tokenizers=write_tokenizers,
     )
 
@@ -259,6 +253,8 @@ class TransformersModel:
                 max_length=longest + 1,
                 forced_eos_token_id=None,
                 bad_words_ids=None,
+                no_repeat_ngram_size=None,
+                min_new_tokens=None,
                 suppress_tokens=self.suppressed,
             ).tolist()
         end = self.model.config.eos_token_id
@@ -276,25 +272,35 @@ class TransformersModel:
 
 def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
     """Return the settings of transformers that correspond to our search options, and notes on differences."""
+    search, notes = _search(options, options.length_extra + 2 if options.length_ratio == 0 else MAX_LENGTH)
     generation: dict[str, Any] = {
-        "num_beams": options.beam_size,
-        "length_penalty": options.length_penalty,
-        "early_stopping": options.beam_size > 1 and (options.early_stopping or "never"),
-        "max_length": options.length_extra + 2 if options.length_ratio == 0 else MAX_LENGTH,  # start and end symbols
+        **search,
         "bad_words_ids": [[symbols.padding], *([] if options.allow_unknown else [[symbols.unknown]])],
         "decoder_start_token_id": symbols.padding,
         "pad_token_id": symbols.padding,
         "eos_token_id": symbols.end,
         "forced_eos_token_id": symbols.end,
     }
+    return generation, notes
+
+
+def _search(options: SearchOptions, max_length: int) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings that do not depend on a vocabulary, with start and end in `max_length`, and notes."""
+    generation: dict[str, Any] = {
+        "num_beams": options.beam_size,
+        "length_penalty": options.length_penalty,
+        "early_stopping": options.beam_size > 1 and (options.early_stopping or "never"),
+        "max_length": max_length,
+    }
     if options.no_repeat_ngram is not None:
         generation["no_repeat_ngram_size"] = options.no_repeat_ngram
     if options.minimum_length:
         generation["min_new_tokens"] = options.minimum_length
-    return generation, [*_left_out(options), *length_penalty_notes(options.beam_size, options.length_penalty)]
+    notes = [*_left_out(options, max_length), *length_penalty_notes(options.beam_size, options.length_penalty)]
+    return generation, notes
 
 
-def _left_out(options: SearchOptions) -> Iterator[str]:
+def _left_out(options: SearchOptions, max_length: int) -> Iterator[str]:
     """Yield a note on each search option that transformers has no setting for."""
     if sampling := [name for name in DRAWS if getattr(options, name) is not None]:
         yield f"decode.{sampling[0]} is not exported: it draws samples here, but transformers will search"
@@ -309,5 +315,5 @@ def _left_out(options: SearchOptions) -> Iterator[str]:
     if options.length_ratio:
         yield (
             f"decode.length_ratio = {options.length_ratio:g} is not exported: every translation has at most "
-            f"{MAX_LENGTH - 2} tokens in transformers, however long its source is"
+            f"{max_length - 2} tokens in transformers, however long its source is"
         )

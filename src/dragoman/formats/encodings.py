@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from typing import IO
 
 _WESTERN = "àèéìòùî àâçèéêëîïôùûüœ äöüß ñáéíóúü ãõáéíóúâêôàç æøåé äöåé éèëïöüá áéíóúýþæöð àéèíïóòúüç"
@@ -46,12 +46,19 @@ _BLOCK = 1 << 20
 
 
 def advice(open_file: Callable[[], IO[bytes]]) -> str:
-    """Return in words how to fix a file that is not UTF-8; names an encoding only if it can read the whole file."""
+    """Return in words how many more lines of a file are not UTF-8, and how to fix it; names an encoding only if it can
+    read the whole file.
+    """
     with open_file() as file:
-        lines = iter(partial(file.readline, _BLOCK), b"")
-        odd = list(islice((line for line in lines if not line.isascii()), _LINES_JUDGED))
-    if 2 * (valid := sum(map(_is_utf8, odd))) >= len(odd):
-        return f"{valid:,} other lines with such characters are UTF-8, so fix this one"
+        beyond_ascii = (line for line in iter(partial(file.readline, _BLOCK), b"") if not line.isascii())
+        odd = list(islice(beyond_ascii, _LINES_JUDGED))
+        are_valid = Counter(map(_is_utf8, chain(odd, beyond_ascii)))
+    valid, more = are_valid[True], are_valid[False] - 1
+    others = f"nor {'is 1 more line' if more == 1 else f'are {more:,} more lines'}; " if more else ""
+    if valid > more:
+        return f"{others}{valid:,} other lines with such characters are UTF-8, so fix {'these' if more else 'this one'}"
+    spoiled = f", but that would spoil those that are UTF-8 already: {valid:,}" if valid else ""
+    broken = [line for line in odd if not _is_utf8(line)]
     fits = {name: _fit(odd, name) for name in _LETTERS}
     for name in sorted(fits, key=lambda name: -fits[name]):
         if fits[name] < _LEAST_FIT:
@@ -59,9 +66,10 @@ def advice(open_file: Callable[[], IO[bytes]]) -> str:
         with suppress(UnicodeDecodeError), io.TextIOWrapper(open_file(), name) as file:
             while file.read(_BLOCK):  # to its end
                 pass
-            shown = " and ".join(repr(line.decode(name).strip()[:60]) for line in odd[:2])
-            return f"as {name} it reads {shown}; if that is right, convert it (iconv -f {name} -t UTF-8)"
-    return "no encoding that is known here fits; save it as UTF-8 with the program that wrote it"
+            shown = " and ".join(repr(line.decode(name).strip()[:60]) for line in broken[:2])
+            advised = f"as {name} it reads {shown}; if that is right, convert it (iconv -f {name} -t UTF-8)"
+            return f"{others}{advised}{spoiled}"
+    return f"{others}no encoding that is known here fits; save it as UTF-8 with the program that wrote it"
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -60,6 +60,8 @@ def _load(name: str, config: str, revision: str, split: str) -> Any:
     try:
         return datasets.load_dataset(name, config or None, split=split or None, revision=revision or None)
     except Exception as error:  # the library raises dozens of kinds, network ones among them
+        advice = "; the hub cannot be reached: check the network, or give a file that holds the text"
         raise DataError(
             f"the data set {name} ({config or 'no configuration'}) could not be loaded: {first_line(error)}"
+            f"{advice * isinstance(error, ConnectionError)}"
         ) from None

@@ -12,6 +12,7 @@ from dragoman.formats.xml import segment_text, stream_texts
 
 OTHER_REGIONS = "texts in another region's form of a language read with it"
 FURTHER = "further texts in the same language left out"
+NO_SEGMENT = "entries whose <tuv> lack the <seg> that holds a text left out"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -49,7 +50,7 @@ def rows(path: Path, _encoding_errors: EncodingErrors, repairs: Counter[str]) ->
             name for name in texts if name.partition("-")[0] == original.partition("-")[0]
         ]
         if not texts:
-            repairs[UNTRANSLATED] += 1
+            repairs[NO_SEGMENT if unit.find("{*}tuv/{*}seg") is None else UNTRANSLATED] += 1
         else:
             yield {name: texts[name] for name in (*first[:1], *texts)}
 

@@ -1,7 +1,7 @@
 """Fine-tuning: the same loop from a finished model, with old data mixed in so that the model does not forget."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -79,14 +79,15 @@ def fine_tune(
     """
     options = RunOptions.from_keywords(**arguments)
     with join(options.device) as world:  # the first process reads model and text, and reports their errors
-        plan = world.share(lambda: _look_up(model, data, mix_rate, mix_data, options.overrides))
+        plan = world.share(lambda: _look_up(model, data, mix_rate, mix_data, options))
     result = train_run(plan.recipe, replace(options, name=options.name or plan.name))
     run = RunFolder(result.folder)
     if not world.is_first or (not result.evaluations and _is_scored(run.scores)):
         return FineTuneResult(result.folder, result.steps, (), ())
     tests = {"new": run.split("test")} | ({"old": split_of(plan.old, "test")} if plan.old else {})
     starts = (plan.start, find_model(result.folder))
-    translators = [Translator.load(folder, options.device, progress=options.progress) for folder in starts]
+    place = {"device": options.device, "threads": options.threads, "progress": options.progress}
+    translators = [Translator.load(folder, **place) for folder in starts]
     language = translators[1].options.target_language
     translators[0] = translators[0].with_options(target_language=language)
     before, after = (
@@ -107,7 +108,7 @@ def forecast_fine_tune(
 ) -> Forecast:
     """Forecast the cost of `fine_tune` with the same arguments, as `forecast` does for `train`."""
     options = RunOptions.from_keywords(**arguments)
-    plan = _look_up(model, data, mix_rate, mix_data, options.overrides)
+    plan = _look_up(model, data, mix_rate, mix_data, options)
     return forecast(plan.recipe, **{**arguments, "name": options.name or plan.name})
 
 
@@ -128,13 +129,13 @@ def _look_up(
     text: Path | Address,
     mix_rate: float | None,
     mix_data: Path | str | None,
-    overrides: Sequence[str],
+    options: RunOptions,
 ) -> _FineTunePlan:
     data = str(text) if isinstance(text, Path) else text
-    if any(override.partition("=")[0].strip() == "task" for override in overrides):
+    if any(override.partition("=")[0].strip() == "task" for override in options.overrides):
         raise ConfigError("fine-tune keeps the task, translation; other tasks: dragoman train DATA --task TASK")
     start, old = _translation_model(model), _old_data(Path(model), mix_data)
-    recipe = Recipe(start=_start(start, old, mix_rate), data=_text(Path(model), data, overrides))
+    recipe = Recipe(start=_start(start, old, mix_rate), data=_text(Path(model), data, options))
     return _FineTunePlan(start, old, recipe, f"{_name_of_model(Path(model).resolve())}-{name_of(data)}")
 
 
@@ -154,9 +155,9 @@ def _translation_model(model: Path | str) -> Path:
     return folder
 
 
-def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
+def _text(model: Path, data: Address, options: RunOptions) -> DataSettings:
     """Return the settings of the new text, with the model's columns and languages. Warn of exchanged sides."""
-    data_overrides = [text for text in overrides if text.strip().startswith("data.")]
+    data_overrides = [text for text in options.overrides if text.strip().startswith("data.")]
     settings = check(apply_overrides(data_overrides, {"data": {"path": data}}), "the command line", Recipe).data
     known = naming_for(model, settings.naming)
     if isinstance(settings.path, str):
@@ -164,7 +165,7 @@ def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
     with open_inputs(settings, known) as inputs:
         train = inputs["train"]
         log.info("%s: %s to %s: %s", train.name, *train.languages, train.reasons["languages"])
-        translator = Translator.load(model, progress=silent)
+        translator = Translator.load(model, options.device, progress=silent, threads=options.threads)
         for reading in inputs.values():
             pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
             warn_of_exchanged_sides(translator, pairs, reading.name)

@@ -152,8 +152,11 @@ def _prepare(task: Task, anyway: bool, world: World) -> None:
     """Read, check and split text into the run's folder on the first process, unless it is there already."""
 
     def prepare() -> None:
+        is_new = not task.run.data.exists()
         try:
             task.prepare()
+            for note in task.report.notes() if is_new else ():
+                log.info("%s", note)
         except DataError as error:
             _keep_data(task, error, anyway)
 

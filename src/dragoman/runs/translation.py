@@ -25,7 +25,7 @@ from dragoman.runs.choices import FEW_PAIRS, TextFacts
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Task, Validated
 from dragoman.store.description import Languages, ModelFiles, StoredModel, read_conventions
-from dragoman.store.folder import find_model
+from dragoman.store.folder import find_model, load_model
 from dragoman.surface.conventions import PairConventions
 from dragoman.surface.learning import learn_pair_conventions, with_copies_counted
 from dragoman.surface.letters import Normaliser, Truecaser
@@ -269,6 +269,11 @@ class TranslationTask(Task):
     def _advice(self, minutes: float) -> str:
         """Return advice for a model that learned next to nothing in this many minutes."""
         if self.recipe.start is not None:
+            base = None if self.start is None else load_model(self.recipe.start.model).model
+            if base and (signs := signs_of_nothing(self.measure(base.to(self.device)).facts)):
+                return (
+                    f"the model that it started from was as weak ({signs}); train that one longer, or take a better one"
+                )
             return "check that the text is in the model's languages and direction, or lower train.learning_rate"
         pairs = self.report.splits["train"].pairs
         if pairs < FEW_PAIRS:

@@ -388,7 +388,10 @@ def _terms_of(request: Request, dictionaries: Sequence[Dictionary]) -> dict[Lang
     service.check_ready()
     for dictionary in dictionaries:
         service.model(dictionary.source_lang, dictionary.target_lang)
-    return {dictionary.direction: _entries(dictionary) for dictionary in dictionaries}
+    terms = {dictionary.direction: _entries(dictionary) for dictionary in dictionaries}
+    if len(terms) < len(dictionaries):
+        raise Refused(400, "regions such as en-GB and en-US share a dictionary: give one for each pair of languages")
+    return terms
 
 
 def _entries(dictionary: Dictionary) -> dict[str, str]:

@@ -72,7 +72,8 @@ def without_tags(text: str, kept: Sequence[Span] = ()) -> Markup:
         if (tag[3] or _name(tag) in _PARTING) and ends_word and begins_word and _are_words(before, after):
             owed = " "  # only for the model: the translation has no space there
         # A tag belongs to the word before it or after it, and the space between the two moves to its other side.
-        if number in opens or (number not in closes and (after in CLOSING or (ends_word and not begins_word))):
+        follows_word = not begins_word and (ends_word or (end < following and before.isspace()))
+        if number in opens or (number not in closes and (after in CLOSING or follows_word)):
             if text[tag.start() - 1 : tag.start()].isspace():
                 left, plain, owed = SPACED, plain[:-1], before if begins_word and after not in CLOSING else ""
             is_empty = number in opens and placed[opens[number]][1] == len(plain)

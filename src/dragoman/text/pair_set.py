@@ -39,6 +39,7 @@ from dragoman.text.checks import (
     CheckSettings,
     fault,
     has_entity,
+    has_tag,
     is_misread,
     repair,
 )
@@ -48,6 +49,7 @@ from dragoman.text.report import Longest, Tally
 from dragoman.text.split import Keys, one_form, repeating, sentence_key, text_key, words_key
 
 ENTITIES = "HTML entities such as &amp;"
+TAGS = "tags such as <b>"
 EMPTY_SOURCES = "an empty source"
 EMPTY_TARGETS = "an empty reference"
 SWAPPED = "rows whose sides looked exchanged, swapped back"
@@ -250,6 +252,7 @@ class PairSet:
                 (EMPTY_TARGETS, not target),
                 (EMPTY_SOURCES, not source),
                 (ENTITIES, has_entity(source) or has_entity(target)),
+                (TAGS, has_tag(source) or has_tag(target)),
                 (MISREAD, is_misread(source) or is_misread(target)),
             ):
                 if applies:

@@ -103,9 +103,7 @@ def _prepare(text: Text, folder: Path) -> Any:
 
 
 def announce(report: DataReport | LabelledReport | TextReport) -> None:
-    """Log what was dropped, and the warnings."""
-    for note in report.notes():
-        log.info("%s", note)
+    """Log the warnings of a report."""
     for warning in report.warnings:
         log.warning("%s", warning)
 

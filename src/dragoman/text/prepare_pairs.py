@@ -26,6 +26,7 @@ from dragoman.text.pair_set import (
     EMPTY_SOURCES,
     EMPTY_TARGETS,
     ENTITIES,
+    TAGS,
     Observations,
     PairSet,
     WrittenSplit,
@@ -343,6 +344,7 @@ def _warnings_of_rows(name: str, observed: Observations) -> Iterator[str]:
         PLACEHOLDER: "--set data.checks.drop_placeholders=true leaves them out" * is_train,
         MISREAD: "write the file again, and read its original as UTF-8",
         ENTITIES: "a model would learn to write them; replace them by their characters",
+        TAGS: "`translate` takes tags out of a text and puts them back, so a model need not learn them; remove them",
         EMPTY_SOURCES: unscored if name == "dev" else "its translation is empty",
         EMPTY_TARGETS: unscored if name == "dev" else "any translation of it counts as wrong",
     }.items():

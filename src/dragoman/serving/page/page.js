@@ -3,7 +3,7 @@
 
 import { Problem, ask, askJson, currentKey, keep, kept, useKey } from "./asking.js";
 import { enterTranslation, find, listen, make, showSource, showWords, speak } from "./reading.js";
-import { WORDS, direction, nameOf } from "./words.js";
+import { WORDS, direction, listed, nameOf } from "./words.js";
 
 const SHORTEST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 300;
@@ -169,13 +169,13 @@ function showNotes(answer) {
   const notes = [];
   const doubtful = answer?.doubtful_words ?? [];
   if (doubtful.length) {
-    const unsure = doubtful.map((number) => answer.target_words[number]).join(", ");
+    const unsure = listed(...doubtful.map((number) => answer.target_words[number]));
     notes.push(make("li", { id: "doubt" }, words().uncertain(unsure)));
   }
   for (const flag of answer?.flags ?? []) {
     if (flag.name !== "split") notes.push(make("li", {}, words().flags[flag.name]?.(answer) ?? flag.meaning));
   }
-  if (answer?.used_terms.length) notes.push(make("li", {}, words().termsUsed(answer.used_terms.join(", "))));
+  if (answer?.used_terms.length) notes.push(make("li", {}, words().termsUsed(listed(...answer.used_terms))));
   const read = (answer?.rewritten ?? []).filter(([as, read]) => bare(as) !== bare(read) && !PLACEHOLDER.test(read));
   notes.push(...read.map((pair) => make("li", {}, words().readAs(...pair))));
   find("notes").replaceChildren(...notes);

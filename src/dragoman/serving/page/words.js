@@ -1,5 +1,8 @@
 // Texts of the interface. Texts with parameters are functions.
 
+// Separates words with commas. Isolates keep those that run from right to left from reordering the sentence around them.
+export const listed = (...words) => words.map((word) => (/[\u0590-\u08ff\ufb1d-\ufefc]/.test(word) ? `\u2068${word}\u2069` : word)).join(", ");
+
 const ENGLISH = {
   skip: "Skip to the text",
   interface: "Language of this page",
@@ -27,14 +30,14 @@ const ENGLISH = {
   better: "A better translation",
   send: "Send",
   thanks: "Thank you. Your suggestion is saved.",
-  cameFrom: (word) => `From “${word}”. Alternatives:`,
+  cameFrom: (word) => `From “${listed(word)}”. Alternatives:`,
   fromNowhere: "It is not aligned with a single word. Alternatives:",
   nothingElse: "The model has no alternative here.",
   looking: "Looking for alternatives …",
 
   uncertain: (words) => `The model is unsure of the words with a dotted underline: ${words}. Choose a word to see alternatives.`,
   termsUsed: (terms) => `From your glossary: ${terms}.`,
-  readAs: (typed, read) => `“${typed}” was read as “${read}”.`,
+  readAs: (typed, read) => `“${listed(typed)}” was read as “${listed(read)}”.`,
   flags: {
     broken: () => "A sentence is too long for the model and was cut. Check the places where the pieces meet.",
     copied: () => "Names, code or text without words were copied, not translated.",
@@ -43,9 +46,9 @@ const ENGLISH = {
     doubtful: () => "The model gives its translation a low probability. Read this with care.",
     cleaned: () => "Control characters in the translation were replaced by spaces.",
     untranslatable: () => "The model knows nothing in this text.",
-    lost: (answer) => `Missing from the translation: ${answer.lost.join(", ")}.`,
-    term: (answer) => `In your glossary, but not used: ${answer.unused_terms.join(", ")}.`,
-    unknown: (answer) => `Words that the model does not know: ${answer.unknown_words.join(", ")}.`,
+    lost: (answer) => `Missing from the translation: ${listed(...answer.lost)}.`,
+    term: (answer) => `In your glossary, but not used: ${listed(...answer.unused_terms)}.`,
+    unknown: (answer) => `Words that the model does not know: ${listed(...answer.unknown_words)}.`,
     language: () => "Some of the text seems to be in another language.",
     left: () => "Some of the text was left as it was.",
   },
@@ -119,14 +122,14 @@ const ITALIAN = {
   better: "Una traduzione migliore",
   send: "Invia",
   thanks: "Grazie. La tua proposta è salvata.",
-  cameFrom: (word) => `Da «${word}». Qui potrebbe stare anche:`,
+  cameFrom: (word) => `Da «${listed(word)}». Qui potrebbe stare anche:`,
   fromNowhere: "Non viene da una sola parola. Qui potrebbe stare anche:",
   nothingElse: "Il modello non vede altre parole qui.",
   looking: "Cerco altre parole …",
 
   uncertain: (words) => `Il modello non era sicuro di ciò che è sottolineato a punti: ${words}. Scegli una parola per vederne altre.`,
   termsUsed: (terms) => `Dal tuo glossario: ${terms}.`,
-  readAs: (typed, read) => `«${typed}» è stato letto come «${read}».`,
+  readAs: (typed, read) => `«${listed(typed)}» è stato letto come «${listed(read)}».`,
   flags: {
     broken: () => "Una frase è più lunga di quanto il modello accetti ed è stata divisa. Controlla i punti in cui le parti si uniscono.",
     copied: () => "Nomi, codice o testo senza parole sono stati copiati, non tradotti.",
@@ -135,9 +138,9 @@ const ITALIAN = {
     doubtful: () => "Il modello trova improbabile la propria traduzione. Leggi con attenzione.",
     cleaned: () => "I caratteri di controllo nella traduzione sono diventati spazi.",
     untranslatable: () => "Il modello non riesce a leggere nulla in questo testo.",
-    lost: (answer) => `Manca nella traduzione: ${answer.lost.join(", ")}.`,
-    term: (answer) => `Nel tuo glossario, ma non usato: ${answer.unused_terms.join(", ")}.`,
-    unknown: (answer) => `Parole che il modello non conosce: ${answer.unknown_words.join(", ")}.`,
+    lost: (answer) => `Manca nella traduzione: ${listed(...answer.lost)}.`,
+    term: (answer) => `Nel tuo glossario, ma non usato: ${listed(...answer.unused_terms)}.`,
+    unknown: (answer) => `Parole che il modello non conosce: ${listed(...answer.unknown_words)}.`,
     language: () => "Una parte del testo sembra in un'altra lingua.",
     left: () => "Una parte del testo è rimasta com'era.",
   },
