@@ -447,6 +447,16 @@ def test_batches_are_limited_in_lines_and_characters(monkeypatch: pytest.MonkeyP
     assert list(documents.chunks(texts, len)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
 
 
+@pytest.mark.parametrize("empty_lines", [0, 5])
+def test_only_chunks_of_empty_texts_are_longer(monkeypatch: pytest.MonkeyPatch, empty_lines: int) -> None:
+    monkeypatch.setattr(documents, "LINES", 3)
+    texts = [*"abcd", *[""] * 16, "e", "", "", "", "", "f"]
+    made = list(documents.chunks(texts, len, None, empty_lines))
+    assert [text for chunk in made for text in chunk] == texts
+    assert max(len(chunk) for chunk in made if not any(chunk)) == max(3, empty_lines)
+    assert all(len(chunk) <= 3 for chunk in made if any(chunk))
+
+
 def test_flags_are_counted_and_explained_once(
     run_folder: Path, type_in: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
