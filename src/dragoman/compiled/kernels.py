@@ -46,6 +46,11 @@ prepare = _PREPARED.prepare
 """Compile or load the kernels; return True if that succeeded. Otherwise plain PyTorch runs."""
 
 
+def failure() -> str:
+    """Return why `prepare` failed; empty if it did not."""
+    return str(_PREPARED.failure or "")
+
+
 def available() -> bool:
     """Return True if this process has prepared kernels. Never compiles."""
     return bool(_PREPARED.loaded)
