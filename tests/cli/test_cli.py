@@ -1,5 +1,6 @@
 """The command line: results on standard output, all else on standard error, mistakes as one line with a code."""
 
+import errno
 import json
 import logging
 import shutil
@@ -93,6 +94,9 @@ def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) 
     [
         MemoryError("there is no memory for the kernel attention"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"),
+        RuntimeError("can't start new thread"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
     ],
 )
 def test_memory_that_runs_out_anywhere_is_one_line(
