@@ -30,7 +30,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def unprepared() -> Iterator[None]:
     """A process that has not asked for kernels yet."""
-    prepared = kernels._PREPARED
+    prepared = kernels.PREPARED
     before, prepared.loaded = prepared.loaded, {}
     yield
     prepared.loaded, prepared.failure = before, None

@@ -67,10 +67,8 @@ def _check_port(address: str) -> None:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the first `Error` in the chain of causes of an error raised by Ray, else the last cause.
-
-    Ray raises subclasses of the cause's class that have its traceback as their message, and appends lines of advice to
-    the message of the cause.
+    """Return the first `Error` among the causes of an error raised by Ray, without the lines that Ray appends to its
+    message; else the last cause.
     """
     while cause := getattr(error, "cause", None) or (None if isinstance(error, Error) else error.__cause__):
         error = cause

@@ -22,7 +22,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.resumable import identity, resumable_file
 from dragoman.inference.translation import HARMLESS, Translation
 from dragoman.inference.translator import Translator
-from dragoman.progress import Progress, as_progress, silent
+from dragoman.progress import Progress, as_progress
 
 logger = logging.getLogger(__name__)
 
@@ -111,8 +111,7 @@ class Summary:
             flags.add("flagged")
         if translation.tokens:
             self.counts["translated"] += 1
-        if flags:
-            self.counts.update(flags)
+        self.counts.update(flags)
         for flag in flags:
             if len(places := self.places.setdefault(flag, [])) < PLACES:
                 places.append(self.texts)
@@ -142,10 +141,8 @@ def translate_lines(
         if summary.texts:
             advance(summary.texts)
         for chunk in chunks(lines, len, at_once, 0 if at_once else EMPTY_LINES):
-            if any(chunk):
-                translations = translator.translate(chunk, options, progress)
-            else:  # the translations of empty lines are equal
-                translations = translator.translate(chunk[:1], options, silent) * len(chunk)
+            distinct = chunk if any(chunk) else chunk[:1]  # the translations of empty lines are equal
+            translations = translator.translate(distinct, options, progress) * (len(chunk) // len(distinct))
             for translation in translations:
                 summary.add(translation)
             yield translations

@@ -40,14 +40,10 @@ class ModelSearch:
     shared: Searcher | None = None
 
     def run(
-        self,
-        lines: Sequence[Sequence[Request]],
-        options: SearchOptions,
-        advance: Callable[[], object] = lambda: None,
+        self, lines: Sequence[Sequence[Request]], options: SearchOptions, advance: Callable[[], object] = lambda: None
     ) -> Generator[tuple[int, list[list[Hypothesis]]]]:
         """Yield the number of each line when its last request finishes, with the hypotheses of each of its requests.
-
-        `advance` is called for each finished request, for its last sample only.
+        Call `advance` when the last sample of a request finishes.
         """
         samples = [[request.samples(options.samples) for request in line] for line in lines]
         requests = [sample for line in samples for drawn in line for sample in drawn]

@@ -51,9 +51,7 @@ def _software() -> list[Fact]:
     compiler = system.compiler()
     compiled = "kernels are compiled"
     if not kernels.prepare():
-        compiled = (
-            f"kernels run uncompiled, slower: {kernels.failure()}; on Linux, install g++, or set CXX to a compiler"
-        )
+        compiled = f"kernels run uncompiled, slower: {kernels.PREPARED.failure}; on Linux, install g++ or set CXX"
     return [
         Fact("dragoman", dragoman.__version__, f"from {Path(dragoman.__file__).parent}"),
         Fact("python", str(system.machine()["python"]), "3.11 or newer is needed"),
