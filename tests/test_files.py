@@ -258,6 +258,18 @@ def test_a_replaced_folder_is_deleted_once_the_new_one_is_there(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows neither deletes nor renames what is open")
+def test_a_new_folder_removes_what_a_killed_process_left_of_it_but_not_what_a_running_one_writes(
+    tmp_path: Path,
+) -> None:
+    for name in ("model", "other"):
+        (tmp_path / f".{name}.0123abcd.partial").mkdir()
+    with new_folder(tmp_path / "model", replace=True) as running:
+        assert names(tmp_path) == sorted([".other.0123abcd.partial", running.name])
+        folder_with(tmp_path / "model", "of a faster process")
+        assert names(tmp_path) == sorted([".other.0123abcd.partial", running.name, "model"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows neither deletes nor renames what is open")
 def test_threads_write_one_file_and_folder_while_others_clean_up(tmp_path: Path) -> None:
     """Threads share a process id, as the first processes of two containers do."""
     ends, errors = threading.Event(), []

@@ -1,5 +1,6 @@
 """The memory of this process: what it holds, what it may hold, and a limit that says so."""
 
+import errno
 import subprocess
 import sys
 from mmap import mmap
@@ -11,6 +12,7 @@ import torch
 from dragoman.errors import OutOfMemory
 from dragoman.memory import (
     group_limits,
+    is_out_of_memory,
     memory_bytes,
     memory_limit,
     peak_memory_bytes,
@@ -92,3 +94,20 @@ print(fresh)
         for way in ("kept", "given back")
     }
     assert fresh["kept"] < 100 < fresh["given back"]
+
+
+def test_a_file_named_like_a_message_is_no_lack_of_memory() -> None:
+    assert not is_out_of_memory(FileNotFoundError(errno.ENOENT, "No such file", "out of memory.txt"))
+
+
+@linux
+def test_a_limit_of_the_address_space_is_what_the_process_may_hold_and_is_warned_of() -> None:
+    code = """import resource, sys
+from dragoman import memory
+assert memory.address_limit() is None
+resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, resource.RLIM_INFINITY))
+assert memory.address_limit() == memory.usable_memory_bytes() == 3 * 2**29
+from dragoman.cli.main import main
+sys.exit(main(["--version"]))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "warning: ulimit -v gives this command 1.5 GiB" in done.stderr, done.stderr

@@ -200,9 +200,11 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
     """Create a folder to fill. It appears at `path`, complete, when the block ends, and never if the block raises.
 
     An existing folder is a `DataError`; with `replace` it is renamed at the end and deleted. Not every system can swap
-    folders: for a moment neither exists, and after a kill `remove_partial` restores the old one.
+    folders: for a moment neither exists, and after a kill `remove_partial` restores the old one. What a killed process
+    left of the same folder is deleted first.
     """
     path = Path(path)
+    remove_partial(path.parent, path.name)
     if not replace:
         check_new_folder(path)
     with _explained(path, path):

@@ -1,6 +1,7 @@
 """Memory of this process: use, limits, and reuse of freed memory. What the system does not report is None."""
 
 import ctypes
+import errno
 import os
 import re
 import sys
@@ -34,13 +35,23 @@ def peak_memory_bytes() -> int | None:
 
 def usable_memory_bytes() -> int | None:
     """Return the number of bytes that this process may hold: its own plus free memory, or the limit of its control
-    group if that is lower. Processes that torchrun started on one machine share it equally.
+    group or address space if that is lower. Processes that torchrun started on one machine share it equally.
     """
     held, left = memory_bytes(), _proc_bytes(Path("/proc/meminfo"), "MemAvailable")
     if held is None or left is None:
         return None
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return min(held + left // processes, *(limit // processes for limit in group_limits()))
+    return min(held + left // processes, address_limit() or sys.maxsize, *(n // processes for n in group_limits()))
+
+
+def address_limit() -> int | None:
+    """Return the limit of this process's address space in bytes (`ulimit -v`), if there is one."""
+    if sys.platform != "linux":
+        return None
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
@@ -55,7 +66,7 @@ def out_of_memory_as(message: str) -> Generator[None]:
     """Raise `OutOfMemory` with this message if the block runs out of memory, on the CPU or on a GPU."""
     try:
         yield
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(message) from error
@@ -89,7 +100,9 @@ def memory_limit(limit: int | None) -> Generator[None]:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Return True if an allocation failed. Torch's own errors say so only in their message."""
-    signs = r"out of memory|allocate memory|bad_alloc|could not (create|execute) a primitive$"
+    if isinstance(error, OSError) and error.errno:  # its message may name any file
+        return error.errno == errno.ENOMEM
+    signs = r"out of memory|allocate memory|bad_alloc|could not (create|execute) a primitive$|new thread|failed to map"
     return isinstance(error, MemoryError) or bool(re.search(signs, str(error)))
 
 

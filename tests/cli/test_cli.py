@@ -1,5 +1,6 @@
 """The command line: results on standard output, all else on standard error, mistakes as one line with a code."""
 
+import errno
 import json
 import logging
 import shutil
@@ -93,6 +94,9 @@ def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) 
     [
         MemoryError("there is no memory for the kernel attention"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"),
+        RuntimeError("can't start new thread"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
     ],
 )
 def test_memory_that_runs_out_anywhere_is_one_line(
@@ -459,6 +463,16 @@ def test_batches_are_limited_in_lines_and_characters(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(documents, "CHARACTERS", 10)
     texts = ["a", "b", "c", "d" * 30, "e", "", "f", "g"]
     assert list(documents.chunks(texts, len)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
+
+
+@pytest.mark.parametrize("empty_lines", [0, 5])
+def test_only_chunks_of_empty_texts_are_longer(monkeypatch: pytest.MonkeyPatch, empty_lines: int) -> None:
+    monkeypatch.setattr(documents, "LINES", 3)
+    texts = [*"abcd", *[""] * 16, "e", "", "", "", "", "f"]
+    made = list(documents.chunks(texts, len, None, empty_lines))
+    assert [text for chunk in made for text in chunk] == texts
+    assert max(len(chunk) for chunk in made if not any(chunk)) == max(3, empty_lines)
+    assert all(len(chunk) <= 3 for chunk in made if any(chunk))
 
 
 def test_flags_are_counted_and_explained_once(

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from extras import without
 from typer.testing import CliRunner
@@ -19,17 +20,17 @@ from typer.testing import CliRunner
 import dragoman
 from dragoman.cli.main import app
 from dragoman.cluster import bulk, preparing, shards
-from dragoman.cluster.connection import _check_port, _own_error, connected
+from dragoman.cluster.connection import _cause, _check_port, connected
 from dragoman.cluster.preparing import prepare_shards
 from dragoman.cluster.shards import (
     copy_shard,
     everywhere,
     fetched,
+    is_written,
     list_shards,
     new_shards,
     numbered,
     read_shard,
-    size_of,
     write_shard,
 )
 from dragoman.errors import ConfigError, DataError, MissingExtra
@@ -37,7 +38,7 @@ from dragoman.progress import silent
 from dragoman.text.checks import CheckSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import parts_of, read_split
-from dragoman.text.settings import DataSettings
+from dragoman.text.settings import DataSettings, ReadingSettings
 
 ray = pytest.importorskip("ray")
 
@@ -312,7 +313,6 @@ def test_shards_lie_on_disks_and_elsewhere(tmp_path) -> None:
     far = list_shards((f"file://{tmp_path}/*.en", f"file://{tmp_path}/*.it"))
     assert near == [(f"{tmp_path}/{name}.en", f"{tmp_path}/{name}.it") for name in "ab"]
     assert far == [tuple(f"file://{part}" for part in shard) for shard in near]
-    assert [size_of(shard) for shard in near] == [8, 8]
     with fetched(far[1]) as here:
         copies = [Path(part) for part in here]
         assert [copy.read_text() for copy in copies] == ["b.en", "b.it"] and copies[0] != tmp_path / "b.en"
@@ -341,9 +341,36 @@ def test_an_address_means_the_same_in_every_folder(tmp_path, monkeypatch) -> Non
         assert everywhere(address) == address
 
 
-def test_a_shard_without_files_has_no_bytes(tmp_path) -> None:
-    (tmp_path / "a.en").write_text("1234")
-    assert size_of((f"file://{tmp_path}/a.en", f"file://{tmp_path}/a.it")) == 4
+@pytest.mark.parametrize("at", ["", "file://"])
+def test_parts_with_a_result_are_not_done_again_even_if_it_is_empty(tmp_path, monkeypatch, at) -> None:
+    (tmp_path / "a.txt").write_text("Hello.\n" * 5)
+    monkeypatch.setattr(bulk, "LINES", 2)
+    work = bulk._Translating(bulk.ModelOptions(str(MODEL)), "txt", None, lambda *_: [])
+    shard = numbered([f"{tmp_path}/a.txt"])[0]
+    batch = {"number": np.array([shard["number"]]), "shard": [shard["shard"]]}
+    folder = f"{at}{tmp_path}/out"
+
+    def parts() -> list[str]:
+        return [part["name"][0] for part in bulk._parts(batch, work, folder)]
+
+    assert parts() == [f"00000-0000{part}.txt" for part in range(3)]
+    for part, content in ((0, b"Ciao.\nCiao.\n"), (1, b"")):
+        write_shard(f"{folder}/00000-0000{part}.txt", content)
+        assert is_written(f"{folder}/00000-0000{part}.txt")
+    assert parts() == ["00000-00002.txt"]
+
+
+@pytest.mark.thorough
+def test_pairs_of_which_none_is_kept_are_scored_once(tmp_path, cluster) -> None:
+    (tmp_path / "a.tsv").write_text("Where is the station?\tDov'è la stazione?\n" * 3)
+    reading = ReadingSettings(source_language="en", target_language="it")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".00000-00000.jsonl.0123abcd.partial").write_text("of a killed process")
+    arguments = str(MODEL), f"{tmp_path}/a.tsv", f"{tmp_path}/out", cluster, reading
+    for expected in (3, 0):
+        done, _ = dragoman.score_shards(*arguments, write=lambda _: "", progress=False)
+        assert done == expected
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["00000-00000.jsonl", "asked.json"]
 
 
 def test_a_shard_that_is_written_in_part_does_not_exist(tmp_path, monkeypatch) -> None:
@@ -387,8 +414,35 @@ def test_a_connection_that_the_process_has_is_kept(monkeypatch) -> None:
 def test_an_error_of_ours_is_found_behind_those_of_the_cluster() -> None:
     ours, wrapped, outer = DataError("no text"), RuntimeError("task failed"), RuntimeError("job failed")
     wrapped.cause, outer.__cause__ = ours, wrapped  # pyright: ignore[reportAttributeAccessIssue]
-    assert _own_error(outer) is _own_error(wrapped) is _own_error(ours) is ours
-    assert _own_error(RuntimeError("the network")) is None
+    assert _cause(outer) is _cause(wrapped) is _cause(ours) is ours
+    assert _cause(network := RuntimeError("the network")) is network
+
+
+@pytest.mark.parametrize("worker", ["translate", "prepare-data"])
+def test_an_error_on_a_worker_is_what_one_machine_says(tmp_path, cluster, capfd, worker) -> None:
+    (tmp_path / "a.tsv").write_text("Where is the station?\tDov'è la stazione?\n" * 2000)
+    (tmp_path / "b.tsv").write_bytes(b"Good morning.\tBuongiorno.\n" * 2000 + b"\xff\tx\n")
+    (tmp_path / "c.txt").write_bytes(b"Good morning.\n" * 2000 + b"\xff\n")
+    messages = []
+    for ray_options, name in ((["--ray", cluster], "many"), ([], "alone")):
+        if worker == "translate":
+            arguments = [str(MODEL), "--input", f"{tmp_path}/c.txt", "--output", f"{tmp_path}/{name}"]
+        else:
+            arguments = [f"{tmp_path}/?.tsv", "--folder", f"{tmp_path}/{name}"]
+            arguments += ["--source-language", "en", "--target-language", "it"]
+        error = CliRunner().invoke(app, [worker, *arguments, *ray_options]).exception
+        assert type(error) is DataError
+        messages.append(str(error).replace(f"{tmp_path}/", ""))
+    assert messages[0] == messages[1] and ":2001 is not valid UTF-8" in messages[0]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_fault_on_a_worker_is_named(cluster) -> None:
+    def fail() -> None:
+        raise KeyError("nothing here")
+
+    with pytest.raises(ConfigError, match="^the Ray cluster failed: KeyError: 'nothing here'; see"), connected(cluster):
+        ray.get(ray.remote(fail).remote())
 
 
 def test_what_processes_return_is_put_in_order(monkeypatch) -> None:

@@ -13,6 +13,7 @@ import torch
 from compiler import needs_compiler
 from small import Counting
 
+import dragoman
 from dragoman import system
 from dragoman.compiled import kernels, libraries
 from dragoman.compiled.libraries import Library, NotCompiled, cache_folder, load_libraries
@@ -29,7 +30,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def unprepared() -> Iterator[None]:
     """A process that has not asked for kernels yet."""
-    prepared = kernels._PREPARED
+    prepared = kernels.PREPARED
     before, prepared.loaded = prepared.loaded, {}
     yield
     prepared.loaded, prepared.failure = before, None
@@ -128,6 +129,23 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(libraries, "FLAGS", ["--no-such-flag"])
     with pytest.raises(NotCompiled, match="could not be compiled .*no-such-flag"):
         load()
+
+
+@pytest.mark.usefixtures("cache", "unprepared")
+def test_a_program_that_is_no_compiler_is_named_by_the_loader_and_by_doctor(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    program = tmp_path / "my-program"
+    program.write_text('#!/bin/sh\n[ "$1" = --version ] && echo my program 1.0\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("CXX", str(program))
+    system.compiler.cache_clear()
+    reason = f"they could not be compiled by {program} (the compiler printed nothing)"
+    (fact,) = (fact for fact in dragoman.doctor() if fact.name == "compiler")
+    assert fact.value == "my program 1.0"
+    assert fact.meaning.startswith(f"kernels run uncompiled, slower: {reason};")
+    assert caplog.messages[0].startswith(f"compiled kernels are not used: {reason};")
+    system.compiler.cache_clear()
 
 
 @needs_compiler

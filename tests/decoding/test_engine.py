@@ -1,6 +1,7 @@
 """Requests of all kinds that come, go and are cancelled while others are under way: each finds what it finds alone."""
 
 import random
+import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -192,6 +193,30 @@ def test_a_source_that_the_stepper_cannot_admit_fails_alone_and_the_engine_goes_
     expected = search(Engine(Toy(SIZE), start=START, end=END), asked)
     assert [outcomes[ticket] for ticket in tickets if ticket != bad] == expected
     assert not engine.busy and toy.rows == []
+
+
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_tensors_of_a_failed_batch_are_freed_before_each_request_is_tried_alone(error: type[Exception]) -> None:
+    failed: list[weakref.ref[torch.Tensor]] = []
+    freed: list[bool] = []
+
+    class Tight(Toy):
+        def admit(self, sources: Sequence[Sequence[int]]) -> None:
+            if len(sources) > 1:
+                activations = torch.zeros(len(sources))
+                failed.append(weakref.ref(activations))
+                raise error("out of memory")
+            freed.append(failed[0]() is None)
+            super().admit(sources)
+
+        def select(self, row: np.ndarray) -> None:
+            freed.append(failed[0]() is None)
+            super().select(row)
+
+    asked = [Request([number], 5) for number in range(3)]
+    tight, plain = (Engine(toy, start=START, end=END) for toy in (Tight(SIZE), Toy(SIZE)))
+    assert search(tight, asked) == search(plain, asked)
+    assert len(failed) == 1 and len(freed) >= 4 and all(freed)
 
 
 def test_an_error_at_a_step_ends_those_under_way_and_the_waiting_ones_enter() -> None:

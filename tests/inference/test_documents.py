@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small_translators
 
 import dragoman
 from dragoman.cli.main import main
 from dragoman.formats.document import Left
 from dragoman.formats.reading import read_document
+from dragoman.inference import documents
 
 PAGE = '<html lang="en"><h1>The cat</h1><p>the <b>red</b> dog sleeps.</p><pre>the cat</pre></html>'
 
@@ -154,3 +156,20 @@ def test_a_document_without_texts_is_reported(
     page.write_text("<p>7 <b>8</b>")
     assert main(["translate", str(run_folder), "--input", str(page), "--output", str(tmp_path / "out.html")]) == 0
     assert "no text was found" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_best": 2}, {"align": True}])
+def test_empty_lines_are_translated_together_as_alone(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(documents, "LINES", 4)
+    monkeypatch.setattr(documents, "EMPTY_LINES", 7)
+    translator, options = small_translators.make(), small_translators.asked(beam_size=2, **settings)
+    lines = ["the cat", *[""] * 19, "the dog", "", " "]
+    summary, alone = dragoman.Summary(), dragoman.Summary()
+    chunks = list(dragoman.translate_lines(translator, lines, options, False, summary=summary))
+    expected = [translator.translate([line], options, False)[0] for line in lines]
+    for translation in expected:
+        alone.add(translation)
+    assert [translation for chunk in chunks for translation in chunk] == expected
+    assert [len(chunk) for chunk in chunks] == [4, 7, 7, 4, 1] and summary == alone

@@ -436,12 +436,13 @@ def test_settings_of_the_search_are_keywords(translator: Translator, tmp_path: P
         translator.translate(texts, n_best=9)
 
 
-def test_progress_counts_lines() -> None:
+@pytest.mark.parametrize("settings", [{"beam_size": 1}, {"temperature": 1.0, "n_best": 3}])
+def test_progress_counts_the_sentences_within_lines(settings: dict[str, Any]) -> None:
     class Counting(Silent):
-        total = done = 0
+        unit, total, done, reports = "", 0, 0, 0
 
         def track(self, label: str, total: int | None = None, unit: str = ""):
-            self.total = total or 0
+            self.unit, self.total = unit, total or 0
             return self
 
         def __enter__(self):
@@ -452,10 +453,12 @@ def test_progress_counts_lines() -> None:
 
         def advance(self, count: int = 1, **facts: str) -> None:
             self.done += count
+            self.reports += 1
 
-    progress = Counting()
-    make().translate(["the cat", "", "The dog . The cat ."], asked(beam_size=1), progress)
-    assert (progress.total, progress.done) == (3, 3)
+    progress, translator = Counting(), make()
+    texts = ["the cat", "", " ".join(["The dog sees the cat ."] * 20)]
+    translator.translate(texts, asked(**settings), progress)
+    assert progress.total == progress.done == progress.reports == 21 and progress.unit == "sentences"
 
 
 def test_a_model_folder_is_loaded_and_translates_the_same(translator: Translator, tmp_path: Path) -> None:

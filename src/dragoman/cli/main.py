@@ -24,7 +24,7 @@ from dragoman.cli.streams import prepare_streams
 from dragoman.cli.train import demo, fine_tune, prepare_data, train, train_tokenizer
 from dragoman.cli.translate import translate
 from dragoman.errors import Error, Interrupted
-from dragoman.memory import out_of_memory_as
+from dragoman.memory import address_limit, out_of_memory_as
 
 INTERRUPTED = 130
 REFUSED_BY_THE_SYSTEM = {
@@ -98,6 +98,10 @@ def main(arguments: list[str]) -> int:
     """Run one command and return its exit code. An error that is a bug of ours keeps its traceback."""
     started = time.monotonic()
     try:
+        if (limit := address_limit()) and limit < 2 * 2**30:
+            say_last(
+                f"warning: ulimit -v gives this command {limit / 2**30:.1f} GiB; with less than 2 GiB it may abort"
+            )
         with out_of_memory_as("there is not enough memory; smaller batches or a smaller model need less"):
             code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
             sys.stdout.flush()

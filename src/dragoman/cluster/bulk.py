@@ -19,18 +19,18 @@ from dragoman.cluster.connection import connected
 from dragoman.cluster.shards import (
     everywhere,
     fetched,
+    is_written,
     list_shards,
     numbered,
     parts_of,
     read_shard,
     refuse_full,
-    size_of,
     write_shard,
 )
 from dragoman.config import check, choose, differences
 from dragoman.errors import DataError
 from dragoman.evaluating.pairs import ScoredPair, open_scored, score_pairs
-from dragoman.files import sha256
+from dragoman.files import remove_partial, sha256
 from dragoman.formats.addresses import Address
 from dragoman.formats.foreign import refuse_document
 from dragoman.formats.lines import read_lines
@@ -202,6 +202,7 @@ class _Scoring(ShardWork):
 def _in_bulk(work: ShardWork, data: Address, folder: str, ray: str, progress: Progress) -> tuple[int, Counter[str]]:
     shards, folder = list_shards(data), str(everywhere(folder))
     with connected(ray), progress.track(folder, unit="lines") as advance:
+        remove_partial(folder)
         if (previous := read_shard(f"{folder}/{IDENTITY}")) is None:
             refuse_full(folder)  # results without an identity may be those of any call
         current = _identity(work, shards)
@@ -267,7 +268,7 @@ def _parts(batch: dict[str, Any], work: ShardWork, folder: str) -> Iterator[dict
                 if not (part := list(islice(items, LINES))):
                     break
                 name = f"{number:05}-{index:05}.{'jsonl' if isinstance(part[0], dict) else work.suffix}"
-                if not size_of(f"{folder}/{name}"):
+                if not is_written(f"{folder}/{name}"):
                     yield {"name": [name], "first": [index * LINES + 1], "items": [json.dumps(part, default=str)]}
 
 

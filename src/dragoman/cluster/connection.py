@@ -3,6 +3,7 @@
 import logging
 import os
 import socket
+import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -32,6 +33,9 @@ def connected(address: str) -> Generator[None]:
         raise missing_extra("ray", "ray") from None
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    for handler in logging.getLogger("ray.data").handlers:
+        if handler.name == "console":  # errors are raised, and in its log file
+            handler.setLevel(logging.CRITICAL)
     ray.data.DataContext.get_current().enable_progress_bars = False
     was_connected = ray.is_initialized()
     if not was_connected:
@@ -43,11 +47,13 @@ def connected(address: str) -> Generator[None]:
             raise ConfigError(f"no Ray cluster answers at {address} ({error}); {advice}") from None
     try:
         yield
-    except RayError as error:
-        failed = f"the Ray cluster failed: {str(error).strip().splitlines()[-1]}"
-        raise _own_error(error) or ConfigError(f"{failed}; see its dashboard and its logs") from None
     except Exception as error:
-        raise _own_error(error) or error from None
+        if isinstance(cause := _cause(error), Error):
+            raise cause from None
+        if not isinstance(error, RayError):
+            raise
+        reason = traceback.format_exception_only(cause)[-1].partition("\n")[0]
+        raise ConfigError(f"the Ray cluster failed: {reason}; see its dashboard and its logs") from None
     finally:
         if not was_connected:
             ray.shutdown()
@@ -60,8 +66,12 @@ def _check_port(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS).close()
 
 
-def _own_error(error: BaseException | None) -> Error | None:
-    """Return the first `Error` in the chain of causes of an error raised by Ray."""
-    while error is not None and not isinstance(error, Error):
-        error = getattr(error, "cause", None) or error.__cause__
-    return error if isinstance(error, Error) else None
+def _cause(error: BaseException) -> BaseException:
+    """Return the first `Error` among the causes of an error raised by Ray, without the lines that Ray appends to its
+    message; else the last cause.
+    """
+    while cause := getattr(error, "cause", None) or (None if isinstance(error, Error) else error.__cause__):
+        error = cause
+    if isinstance(error, Error):
+        error.args = (str(error).partition("\n")[0],)
+    return error

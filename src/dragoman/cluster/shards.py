@@ -50,13 +50,10 @@ def is_remote(address: str) -> bool:
     return "://" in address
 
 
-def size_of(shard: Address) -> int:
-    """Return the size of a shard in bytes; 0 if it has no files."""
-    sizes = 0
-    for part in parts_of(shard):
-        files, name = _at(part)
-        sizes += files.size(name) or 0 if files.exists(name) else 0
-    return sizes
+def is_written(path: str) -> bool:
+    """Return True if a shard exists; it may be empty."""
+    files, name = _at(path)
+    return files.exists(name)
 
 
 @contextmanager

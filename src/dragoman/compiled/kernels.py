@@ -35,26 +35,26 @@ LIBRARIES = {
     dtype: Library(f"kernels-{element}", _SOURCES, (f"ELEMENT={element}",)) for dtype, element in ELEMENTS.items()
 }
 """The kernels, compiled once per data type."""
-_PREPARED = Libraries(
+PREPARED = Libraries(
     LIBRARIES,
     {name: (ctypes.c_bool, arguments) for name, arguments in _ARGUMENTS.items()},
     "compiled kernels are not used: %s; the same arithmetic runs in plain PyTorch, slower",
 )
 _off: ContextVar[frozenset[str]] = ContextVar("kernels switched off", default=frozenset())
 
-prepare = _PREPARED.prepare
+prepare = PREPARED.prepare
 """Compile or load the kernels; return True if that succeeded. Otherwise plain PyTorch runs."""
 
 
 def available() -> bool:
     """Return True if this process has prepared kernels. Never compiles."""
-    return bool(_PREPARED.loaded)
+    return bool(PREPARED.loaded)
 
 
 def usable(name: str, *tensors: Tensor) -> bool:
     """Return True if this kernel supports these tensors; otherwise the caller uses PyTorch. Never compiles."""
     dtype = tensors[0].dtype
-    if dtype not in _PREPARED.loaded or name in _off.get() or torch.compiler.is_compiling():
+    if dtype not in PREPARED.loaded or name in _off.get() or torch.compiler.is_compiling():
         return False
     return all(x.device.type == "cpu" and x.dtype == dtype for x in tensors)
 
@@ -64,7 +64,7 @@ def run(name: str, first: Tensor, *arguments: Any) -> None:
 
     Tensors are passed by address, so they must be contiguous unless the kernel takes strides.
     """
-    function = getattr(_PREPARED.loaded[first.dtype], name)
+    function = getattr(PREPARED.loaded[first.dtype], name)
     if not function(*(x.data_ptr() if isinstance(x, Tensor) else x for x in (first, *arguments))):
         raise MemoryError(f"there is no memory for the kernel {name}")
 

@@ -121,8 +121,8 @@ def _compile_all(
                 libraries[library] = task.result()
                 advance()
     except (OSError, subprocess.SubprocessError) as error:
-        reason = _first_error(getattr(error, "stderr", None) or str(error))
-        raise NotCompiled(f"they could not be compiled ({reason})") from error
+        printed = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+        raise NotCompiled(f"they could not be compiled by {compiler} ({_first_error(printed)})") from error
     return libraries
 
 

@@ -238,17 +238,21 @@ class Engine:
         """Admit requests to the stepper and assign rows; return failures. If several fail, each is tried alone."""
         if not entering:
             return []
+        before = np.arange(len(self._outputs))
         try:
             self.stepper.admit([beam.request.source for beam in entering])
         except Interrupted:
             raise
         except Exception as error:
-            self.stepper.select(np.arange(len(self._outputs)))  # it may have admitted some of them
             if len(entering) == 1:
+                self.stepper.select(before)
                 return [Result(entering[0].ticket, error)]
-            return [failed for beam in entering for failed in self._admit([beam])]
-        self._assign_rows(entering)
-        return []
+        else:
+            self._assign_rows(entering)
+            return []
+        # Outside the handler, because the error holds the tensors of the failed batch
+        self.stepper.select(before)  # some may have been admitted
+        return [failed for beam in entering for failed in self._admit([beam])]
 
     def _assign_rows(self, entering: list[Beam]) -> None:
         """Expand every new request, which the stepper has admitted to one row, to `beam_size` rows, of which the first

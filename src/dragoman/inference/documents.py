@@ -22,13 +22,15 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.resumable import identity, resumable_file
 from dragoman.inference.translation import HARMLESS, Translation
 from dragoman.inference.translator import Translator
-from dragoman.progress import Progress, as_progress, silent
+from dragoman.progress import Progress, as_progress
 
 logger = logging.getLogger(__name__)
 
 LINES = 1000
 CHARACTERS = 1_000_000
 """Maximum number of lines and characters in a chunk that is translated together."""
+EMPTY_LINES = 200_000
+"""Maximum number of lines in a chunk of empty lines."""
 PLACES = 10
 """Number of places that are kept for each flag."""
 
@@ -46,19 +48,28 @@ class Arriving(Iterator[T]):
         return next(self._texts)
 
 
-def chunks(texts: Iterable[T], length: Callable[[T], int], lines: int | None = None) -> Iterator[list[T]]:
+def chunks(
+    texts: Iterable[T], length: Callable[[T], int], lines: int | None = None, empty_lines: int = 0
+) -> Iterator[list[T]]:
     """Group texts whose lengths are in characters.
 
     A chunk ends with `lines` texts, by default `LINES`, or with the text that brings it to `CHARACTERS`, so the chunks
-    after the end of one are the same whatever came before it. `Arriving` texts also end a chunk while none is waiting.
+    after the end of one are the same whatever came before it. A chunk of empty texts may have more, up to
+    `empty_lines`. `Arriving` texts also end a chunk while none is waiting.
     """
     arriving = texts if isinstance(texts, Arriving) else None
     chunk: list[T] = []
     characters = 0
+    most = lines or LINES
     for text in texts:
+        added = length(text)
+        if added and len(chunk) >= most:  # of empty texts
+            yield chunk
+            chunk = []
         chunk.append(text)
-        characters += length(text)
-        if len(chunk) == (lines or LINES) or characters >= CHARACTERS or (arriving and not arriving.has_come()):
+        characters += added
+        is_full = len(chunk) >= (most if characters else max(most, empty_lines)) or characters >= CHARACTERS
+        if is_full or (arriving and not arriving.has_come()):
             yield chunk
             chunk, characters = [], 0
     if chunk:
@@ -98,9 +109,9 @@ class Summary:
         flags: set[str] = {flag for ranked in (translation, *translation.alternatives) for flag in ranked.flags}
         if flags - HARMLESS:
             flags.add("flagged")
-        self.counts.update(flags)
         if translation.tokens:
             self.counts["translated"] += 1
+        self.counts.update(flags)
         for flag in flags:
             if len(places := self.places.setdefault(flag, [])) < PLACES:
                 places.append(self.texts)
@@ -118,18 +129,20 @@ def translate_lines(
 ) -> Iterator[list[Translation]]:
     """Translate any number of lines, in constant memory, and yield the translations of one chunk after another.
 
-    A chunk has at most `at_once` lines, by default `LINES`. Flags are counted in `summary`, which may begin with lines
-    that are done already. `total` is the number of lines for the progress bar, if it is known.
+    A chunk has at most `at_once` lines, by default `LINES`, or `EMPTY_LINES` if all are empty. Flags are counted in
+    `summary`, which may begin with lines that are done already. `total` is the number of lines for the progress bar, if
+    it is known; a second bar counts the sentences of a chunk.
 
     Raises:
         DecodeError, OutOfMemory: as in `Translator.translate`.
     """
-    summary = summary or Summary()
-    with as_progress(progress).track("translate", total, f"{summary.unit}s") as advance:
+    summary, progress = summary or Summary(), as_progress(progress)
+    with progress.track("translate", total, f"{summary.unit}s") as advance:
         if summary.texts:
             advance(summary.texts)
-        for chunk in chunks(lines, len, at_once):
-            translations = translator.translate(chunk, options, silent)
+        for chunk in chunks(lines, len, at_once, 0 if at_once else EMPTY_LINES):
+            distinct = chunk if any(chunk) else chunk[:1]  # the translations of empty lines are equal
+            translations = translator.translate(distinct, options, progress) * (len(chunk) // len(distinct))
             for translation in translations:
                 summary.add(translation)
             yield translations

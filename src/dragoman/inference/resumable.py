@@ -141,7 +141,7 @@ class ResumableFile:
     def state(self) -> str:
         """The progress and the way to continue, in English."""
         if not self.record.lines:
-            return "nothing was written"
+            return "nothing was written, because the first chunk of lines was not finished"
         return f"{self.record.lines:,} lines are done and in {self.part}; run the same command again to go on"
 
 

@@ -40,14 +40,17 @@ class ModelSearch:
     shared: Searcher | None = None
 
     def run(
-        self, lines: Sequence[Sequence[Request]], options: SearchOptions
+        self, lines: Sequence[Sequence[Request]], options: SearchOptions, advance: Callable[[], object] = lambda: None
     ) -> Generator[tuple[int, list[list[Hypothesis]]]]:
-        """Yield the number of each line when its last request finishes, with the hypotheses of each of its requests."""
+        """Yield the number of each line when its last request finishes, with the hypotheses of each of its requests.
+        Call `advance` when the last sample of a request finishes.
+        """
         samples = [[request.samples(options.samples) for request in line] for line in lines]
         requests = [sample for line in samples for drawn in line for sample in drawn]
         ticket = itertools.count()  # an index in `requests`
         tickets = [[[next(ticket) for _ in drawn] for drawn in line] for line in samples]
         line_of = [number for number, line in enumerate(samples) for drawn in line for _ in drawn]
+        last_samples = {drawn[-1] for line in tickets for drawn in line}
         for number, line in enumerate(lines):
             if not line:
                 yield number, []
@@ -56,6 +59,8 @@ class ModelSearch:
         with closing(self._searcher(options, len(requests)).run(requests)) as results:
             for result in results:
                 finished[result.ticket] = result.hypotheses
+                if result.ticket in last_samples:
+                    advance()
                 number = line_of[result.ticket]
                 unfinished[number] -= 1
                 if not unfinished[number]:

@@ -182,9 +182,9 @@ class Translator:
         unlinked: dict[int, ChosenHypotheses] = {}
         translations: dict[int, Translation] = {}
         with (
-            as_progress(progress).track("translate", len(lines), "lines") as advance,
+            as_progress(progress).track("translate", sum(map(len, requests)), "sentences") as advance,
             self.search.computing(options),
-            closing(self.search.run(requests, options)) as searched,
+            closing(self.search.run(requests, options, advance)) as searched,
         ):
             for number, hypotheses in searched:
                 chosen = ChosenHypotheses(lines[number], self.writer.choose(hypotheses, options))
@@ -192,7 +192,6 @@ class Translator:
                     unlinked[number] = chosen
                 else:  # while other lines are still being searched
                     translations[number] = self.writer.translation(*chosen, options)
-                advance(1)
         numbers = sorted(unlinked)
         linked = self._translations([unlinked[number] for number in numbers], options)
         translations.update(zip(numbers, linked, strict=True))

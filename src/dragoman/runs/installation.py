@@ -49,7 +49,9 @@ def _software() -> list[Fact]:
     judged = "the tested version" if tested else f"tested with {TESTED_TORCH}; others are expected to work"
     libraries = ("numpy", "tokenizers", "safetensors", "sacrebleu")
     compiler = system.compiler()
-    compiled = "kernels are compiled" if kernels.prepare() else "kernels run uncompiled, slower; on Linux, install g++"
+    compiled = "kernels are compiled"
+    if not kernels.prepare():
+        compiled = f"kernels run uncompiled, slower: {kernels.PREPARED.failure}; on Linux, install g++ or set CXX"
     return [
         Fact("dragoman", dragoman.__version__, f"from {Path(dragoman.__file__).parent}"),
         Fact("python", str(system.machine()["python"]), "3.11 or newer is needed"),

@@ -3,6 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from operator import eq
 from threading import Lock, Thread
@@ -141,7 +142,12 @@ def best_guess(text: str) -> Guess:
 
 def prepare() -> None:
     """Begin to load py3langid in another thread, which takes half a second."""
-    Thread(target=_library, name="languages", daemon=True).start()
+
+    def load() -> None:
+        with suppress(MemoryError):  # a later call raises it
+            _library()
+
+    Thread(target=load, name="languages", daemon=True).start()
 
 
 def _library() -> Any:
