@@ -733,10 +733,10 @@ def test_a_copied_word_streams_and_follows_the_prefix(kind: str, prefix: str) ->
 @pytest.mark.parametrize("text", ["the\0cat . a dog", "the \u2067cat\u2069 .", "\x07the cat\u202c"])
 def test_controls_are_read_as_spaces_and_flagged(translator: Translator, text: str) -> None:
     plain = text.translate(str.maketrans("\0\x07", "  ", "\u202c\u2067\u2069"))
-    (found,), (expected,) = translator.translate([text]), translator.translate([plain])
-    assert (found.text, found.tokens, found.source) == (expected.text, expected.tokens, text)
-    assert found.flags.count("cleaned") == 1 and set(found.flags) - {"cleaned"} == set(expected.flags)
-    assert "".join(translator.stream(text)) == found.text
+    (translation,), (expected,) = translator.translate([text]), translator.translate([plain])
+    assert (translation.text, translation.tokens, translation.source) == (expected.text, expected.tokens, text)
+    assert translation.flags.count("cleaned") == 1 and set(translation.flags) - {"cleaned"} == set(expected.flags)
+    assert "".join(translator.stream(text)) == translation.text
 
 
 def test_a_copied_word_is_one_line_of_unicode(translator: Translator) -> None:
