@@ -129,7 +129,7 @@ def measure(path: Path, document_format: str) -> None:
     """Read and write one file, and print the peak memory in bytes."""
     try:
         limits = DocumentSettings(memory=2**50, texts=10**10)
-        document = read_document(path, ("en", "it"), document_format, limits=limits)
+        document = read_document(path, ("en", "it"), document_format, settings=limits)
         document.translated([text.upper() for text in document.texts])
         refused = ""
     except DataError as error:
