@@ -739,6 +739,12 @@ def test_controls_are_read_as_spaces_and_flagged(translator: Translator, text: s
     assert "".join(translator.stream(text)) == translation.text
 
 
+def test_a_message_with_branches_is_copied_as_a_whole(translator: Translator) -> None:
+    text = "the cat {n, plural, one {the <b>dog</b>} other {dogs}} . the dog"
+    (translation,) = translator.translate([text])
+    assert (translation.text, translation.flags) == (text, ("copied",))
+
+
 def test_a_copied_word_is_one_line_of_unicode(translator: Translator) -> None:
     (found,) = translator.translate(["x" * 120 + "\0" + "12"])
     assert found.text == "x" * 120 + " 12" and {"copied", "cleaned"} <= set(found.flags)

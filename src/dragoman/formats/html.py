@@ -100,13 +100,12 @@ class Html(Spliced):
         self._wheres = [*pairwise([*(event.begin for event in events), len(text)])]
         self._closes = _closes(events)
         self._is_xml, self._kept, self._inline, self._list = False, _UNTRANSLATED, _INLINE, ""
-        self._in_sentence = set[int]()
+        starts = [place for place, event in enumerate(events) if event.kind == "start"]
         if kept is not None:
             self._is_xml, self._kept = True, frozenset(map(str.lower, kept))
-            self._inline = _next_to_words(events, text)
-        else:
-            begins = [*filter(self._is_in_sentence, range(len(events)))]
-            self._in_sentence.update(begins, (self._closes.get(place, place) for place in begins))
+            self._inline = frozenset(events[place].name for place in starts if any(self._words_around(place)))
+        begins = [place for place in starts if not self._is_xml and self._is_in_sentence(place)]
+        self._in_sentence = {*begins, *(self._closes.get(place, place) for place in begins)}
         for is_text, parts in groupby(self._pieces(), lambda piece: piece is not None):
             self.add([*filter(None, parts)]) if is_text else None
         for where in self._wheres if "<![" in text or "<!--[" in text else ():
@@ -149,19 +148,21 @@ class Html(Spliced):
 
     def _is_in_sentence(self, place: int) -> bool:
         """Return True if an element that is neither always inline nor a block is part of a sentence."""
-        event = self._events[place]
-        is_choice = event.attributes.get("type", "").lower() in ("checkbox", "radio")
-        if event.kind != "start" or is_choice or event.name in _BLOCKS.union(_INLINE):
+        event, (before, after) = self._events[place], self._words_around(place)
+        if event.attributes.get("type", "").lower() in ("checkbox", "radio") or event.name in _BLOCKS.union(_INLINE):
             return False
-        before, after = self._words_at(place - 1), self._words_at(self._closes.get(place, place) + 1)
         if event.name not in _CONTROLS:
-            return has_words(before) or has_words(after)
-        goes_on = after[:1].islower() or after[:1] in (*",.;)",)
-        return has_words(before) and before[-1] not in ".:;!?" and goes_on
+            return has_words(before + after)
+        return has_words(before) and before[-1] not in ".:;!?" and (after[:1].islower() or after[:1] in (*",.;)",))
 
-    def _words_at(self, place: int) -> str:
-        is_words = 0 <= place < len(self._events) and self._events[place].kind == "words"
-        return self.content[slice(*self._wheres[place])].strip() if is_words else ""
+    def _words_around(self, place: int) -> list[str]:
+        """Return the words directly before and after an element."""
+        around = place - 1, self._closes.get(place, place) + 1
+        events = ((at, self._events[at] if 0 <= at < len(self._events) else None) for at in around)
+        return [
+            self.content[slice(*self._wheres[at])].strip() if event and event.kind == "words" else ""
+            for at, event in events
+        ]
 
     def _is_note(self, place: int) -> bool:
         """Return True if an element refers to a footnote, and is no part of a formula, a unit or a number."""
@@ -289,23 +290,6 @@ def _closes(events: Sequence[Event]) -> dict[int, int]:
         elif event.kind == "end" and opened[event.name]:
             closes[opened[event.name].pop()] = place
     return closes
-
-
-def _next_to_words(events: Sequence[Event], content: str) -> frozenset[str]:
-    """Return the names of the tags with words directly before or after them."""
-    closes = _closes(events)
-    ends = [*(event.begin for event in events[1:]), len(content)]
-    has_words = [
-        event.kind == "words" and content[event.begin : end].strip() != ""
-        for event, end in zip(events, ends, strict=True)
-    ]
-    names = set[str]()
-    for place, (event, following) in enumerate(pairwise(events)):
-        if has_words[place] and following.kind == "start":
-            names.add(following.name)
-        if has_words[place + 1] and (event.kind == "end" or (event.kind == "start" and place not in closes)):
-            names.add(event.name)
-    return frozenset(names)
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str]) -> Html:

@@ -17,7 +17,8 @@ from dragoman.formats.inline import InlinePart
 from dragoman.formats.lines import EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded
 from dragoman.formats.rows import Row, by_language, is_json_list
-from dragoman.formats.values import BRANCHES, Value, selected
+from dragoman.formats.values import Value, selected
+from dragoman.surface.sentences import BRANCHES
 
 SURROGATES = "lone surrogates replaced"
 ONE_OBJECT = "one JSON object that holds all rows; write an array of objects, or one object a line"

@@ -18,9 +18,8 @@ from dragoman.formats.document import HAS_BRANCHES, Document, Left
 from dragoman.formats.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
 from dragoman.formats.reading import check_languages
 from dragoman.formats.rows import NOT_TO_TRANSLATE, UNTRANSLATED, Texts, Untranslated
-from dragoman.formats.values import BRANCHES
 from dragoman.languages import is_code
-from dragoman.surface.sentences import has_words
+from dragoman.surface.sentences import BRANCHES, has_words
 from dragoman.surface.tags import without_tags
 
 FUZZY = "fuzzy entries left out"

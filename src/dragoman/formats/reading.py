@@ -20,8 +20,8 @@ from dragoman.formats.encodings import advice
 from dragoman.formats.foreign import OLE, ZIP
 from dragoman.formats.lines import open_bytes, without_packing
 from dragoman.formats.registry import DOCUMENT_FORMATS, SELECTIVE, FileFormat
-from dragoman.formats.values import BRANCHES
 from dragoman.languages import UNKNOWN_LANGUAGE, base_language, english_name
+from dragoman.surface.sentences import BRANCHES
 
 LARGEST = 100_000_000
 """Most bytes of a document, which is read as a whole."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.surface.protected import Span, code_in, identifiers_in, replaced
-from dragoman.surface.sentences import has_words
+from dragoman.surface.sentences import BRANCHES, has_words
 
 WORDS = {
     "locale": r"[a-z]{2,3}[-_](?:[A-Z][a-z]{3}[-_])?[A-Z]{2}",
@@ -73,10 +73,6 @@ _COMMANDS = frozenset(
     "scripts script command cmd sql regex regexp xpath cron dependencies devdependencies engines browserslist "
     "compileroptions rel classname css selector expr expression".split()
 )
-
-
-BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
-"""The beginning of the branches of a message of ICU, which other texts never hold."""
 
 
 class Value(NamedTuple):

@@ -18,9 +18,8 @@ from dragoman.formats.inline import InlinePart, InlineTexts, divided
 from dragoman.formats.lines import EncodingErrors
 from dragoman.formats.reading import check_languages
 from dragoman.formats.rows import NOT_TO_TRANSLATE, UNTRANSLATED, Texts
-from dragoman.formats.values import BRANCHES
 from dragoman.formats.xml import segment_text, stream_texts, xml_bytes, xml_tree
-from dragoman.surface.sentences import has_words
+from dragoman.surface.sentences import BRANCHES, has_words
 
 UNFINISHED = "entries in a state before translation or review left out"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"

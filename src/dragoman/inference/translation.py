@@ -36,8 +36,8 @@ DOUBTFUL_SHARE, MEASURED = 0.01, 100
 MEANINGS: dict[Flag, str] = {
     "split": "translated in several pieces, each by itself",
     "broken": "a sentence was longer than the model takes, and was cut into pieces",
-    "copied": f"text without words, or only with names and code, or a word of more than {LONGEST_WORD} characters, was "
-    "copied, not translated",
+    "copied": "text without words, or only with names and code, a message with branches (ICU), or a word of more than "
+    f"{LONGEST_WORD} characters, was copied, not translated",
     "truncated": "the longest length allowed was reached before the translation ended",
     "repetition": "some words come four times or more in a row, and more often than in the source",
     "doubtful": "the model finds it unlikely: the mean log-probability of its tokens is below decode.doubtful_below",

@@ -96,6 +96,8 @@ _TOKEN = re.compile(rf"{_PICTURE}|[^\s{PICTURES}]+")
 _LONE_MARKS = re.compile(r"(?!\.+\Z)[^\w\"'“”‘’»›)\]}」』]+|_+")
 _MARKED_END = re.compile(r"[.!?…؟。！？][\"'”’»›)\]}]*\Z")
 
+BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+"""The beginning of the branches of a message of ICU, which other texts never hold."""
 _CONTROLS = re.compile(r"[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # those that are no space
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _CLOSING_DIRECTION = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
@@ -263,8 +265,9 @@ class Sentences(Step):
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
         """Return the parts of a line that are translated or copied separately, without the space around them."""
         text = segment.typed
-        if context.split == "never" or not has_words(text):
-            parts = [(text, not has_words(text))]
+        has_branches = context.rewrites and BRANCHES.search(text) is not None
+        if context.split == "never" or has_branches or not has_words(text):
+            parts = [(text, has_branches or not has_words(text))]
         else:
             sentences = split_sentences(text, context.abbreviations) if context.split == "sentence" else [text]
             parts = [part for sentence in sentences for part in part_copies(sentence)]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from dragoman.surface.protected import Span, code_in, identifiers_in, quantities_in, spans_matching, without_overlaps
 from dragoman.surface.segment import Context, Restored, Segment, Step, TagPair
+from dragoman.surface.sentences import BRANCHES
 from dragoman.surface.words import places_of_words, spaceless
 
 _ACCELERATOR = r"(?<![\w&_~])(?:[&_](?=[^\W\d_][^\W_]*(?![\w;]))|~(?=[A-Z][^\W_]*(?!\w)))"
@@ -370,8 +371,8 @@ class Tags(Step):
     """Step that removes markup from a line, and places it in the translation by links between words."""
 
     def apply(self, segment: Segment, context: Context) -> list[Segment]:
-        """Remove all tags except those in protected text."""
-        if not context.rewrites:
+        """Remove all tags except those in protected text, and in a message with branches, which is copied."""
+        if not context.rewrites or BRANCHES.search(segment.typed):
             return [segment]
         markup = without_tags(segment.typed, spans_matching(context.protect, segment.typed))
         if not markup.pairs:
