@@ -131,17 +131,6 @@ def test_the_language_of_the_text_is_that_of_its_translation(path: Path) -> None
         assert not [*written.element.iter(f"{{{W}}}lang")]
 
 
-def test_a_language_is_named_where_none_was(path: Path) -> None:
-    document = docx.Document(str(path))
-    defaults = document.styles.element.find(f"{{{W}}}docDefaults")
-    defaults.getparent().remove(defaults)
-    document.save(str(path))
-    read = read_document(path, ("en", "it"))
-    path.write_bytes(read.translated(read.texts))
-    first = docx.Document(str(path)).styles.element[0]
-    assert [node.tag.rpartition("}")[2] for node in first.iter()] == ["docDefaults", "rPrDefault", "rPr", "lang"]
-
-
 def test_descriptions_are_translated(path: Path) -> None:
     document = docx.Document(str(path))
     picture = '<wp:inline xmlns:wp="x"><wp:docPr id="1" name="Picture 1" descr="A red&#10;cat" title="12"/></wp:inline>'

@@ -140,13 +140,7 @@ def _above(node: Any) -> Any:
 
 
 def _set_language(styles: Any, language: str) -> None:
-    """Name the language of all text that names none itself, which programs use to check its spelling."""
-    node = styles
-    for name in ("docDefaults", "rPrDefault", "rPr", "lang"):
-        above, node = node, node.find(f"{_W}{name}")
-        if node is None:
-            node = above.makeelement(f"{_W}{name}")
-            above.insert(len(above) if name == "lang" else 0, node)
+    """Name the language of the text, which programs use to check its spelling."""
     for lang in styles.iter(f"{_W}lang"):
         for kind in {"val", _LANGUAGE_KINDS.get(base_language(language), "val")}:
             lang.set(f"{_W}{kind}", language)

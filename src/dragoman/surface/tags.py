@@ -217,7 +217,7 @@ class _Placing:
             place = None
             if is_linked and free == [room] and self._is_same(pair, outer):
                 place = _stripped(self._target, room)
-            elif is_linked and (place := self._in_same_word(pair, free)) is None:
+            elif is_linked:
                 others = set[int]().union(*within[:number], *within[number + 1 :])
                 place = self._around_same(pair, free) or self._around_linked(within[number], others, free)
                 place = place and self._with_mark(pair, place, free)
@@ -241,43 +241,32 @@ class _Placing:
         words = self._source[pair.begin : pair.end].strip()
         return bool(words) and words == self._source[slice(*outer)].strip()
 
-    def _in_same_word(self, pair: TagPair, free: Sequence[Range]) -> Range | None:
-        """Return the place of a pair that divides a word, as in "m<sup>2</sup>", if the translation has that word as
-        often as the source. The ending of an ordinal number, as in "5<sup>th</sup>", may be another one or none.
+    def _around_same(self, pair: TagPair, free: Sequence[Range]) -> Range | None:
+        """Return the place of the same words, if the translation has them as often as the source; words that occur
+        several times only of a pair that divides one, as in "m<sup>2</sup>". The ending of an ordinal number, as in
+        "5<sup>th</sup>", may be another one or none.
         """
-        begin, end = pair.begin, pair.end
-        while self._source[max(0, begin - 1) : begin].isalnum():
-            begin -= 1
-        while self._source[end : end + 1].isalnum():
-            end += 1
-        word, stem = self._source[begin:end], self._source[begin : pair.begin]
-        if word == self._source[pair.begin : pair.end] or not word.isalnum():
+        first, last = _stripped(self._source, (pair.begin, pair.end))
+        begin, end = first, last
+        if first >= last:
             return None
-        is_ordinal = stem.isdecimal() and pair.end == end and word.removeprefix(stem).isalpha()
-        spelling = rf"{stem}[^\W\d_]*+" if is_ordinal else word
+        while self._source[begin].isalnum() and self._source[max(0, begin - 1) : begin].isalnum():
+            begin -= 1
+        while self._source[end - 1].isalnum() and self._source[end : end + 1].isalnum():
+            end += 1
+        words, stem = self._source[begin:end], self._source[begin:first]
+        is_ordinal = stem.isdecimal() and end == last and words.removeprefix(stem).isalpha()
+        spelling = rf"{stem}[^\W\d_]*+" if is_ordinal else re.escape(words)
+        if words[0].isdigit() and words[-1].isdigit():
+            spelling = re.sub(r"\\?[.,]", "[.,]", spelling)  # the marks of another language
         pattern = re.compile(rf"(?<![^\W_]){spelling}(?![^\W_])")
         here, places = ([match.span() for match in pattern.finditer(text)] for text in (self._source, self._target))
-        if len(places) != len(here):
+        is_divided = (begin, end) != (first, last)
+        if len(places) != len(here) or (begin, end) not in here or (len(here) > 1 and not is_divided):
             return None
-        first, last = places[here.index((begin, end))]
-        place = first + pair.begin - begin, last if is_ordinal else first + pair.end - begin
+        start, stop = places[here.index((begin, end))]
+        place = start + first - begin, stop if is_ordinal else stop - (end - last)
         return place if any(gap[0] <= place[0] and place[1] <= gap[1] for gap in free) else None
-
-    def _around_same(self, pair: TagPair, free: Sequence[Range]) -> Range | None:
-        """Return the place of the same words, if source and translation have them once."""
-        inside = self._source[pair.begin : pair.end]
-        words, begin = inside.strip(), pair.end - len(inside.lstrip())
-        before, after = self._source[begin - 1 : begin], self._source[begin + len(words) :][:1]
-        starts, ends = ("" if before.isalnum() else r"(?<!\w)"), ("" if after.isalnum() else r"(?!\w)")
-        literal = re.escape(words)
-        if words[:1].isdigit() and words[-1:].isdigit():
-            literal = re.sub(r"\\?[.,]", "[.,]", literal)  # the marks of another language
-        pattern = f"{starts}{literal}{ends}"
-        places = [match.span() for match in re.finditer(pattern, self._target)] if words else []
-        if len(places) != 1 or self._source.count(words) != 1:
-            return None
-        ((begin, end),) = places
-        return (begin, end) if any(first <= begin and end <= last for first, last in free) else None
 
     def _around_linked(self, inside: Collection[int], others: Collection[int], free: Sequence[Range]) -> Range | None:
         """Return the place with the most words linked to those `inside`, each word linked elsewhere counting against
