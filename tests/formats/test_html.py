@@ -118,6 +118,7 @@ def test_a_text_in_an_unusual_place_is_translated_or_reported(tmp_path: Path, co
         ("First name: <input name=a> Last name: <input name=b>", ["First name:", "Last name:"]),
         ("We have <input value=2> dogs.", ["We have <g1/> dogs."]),
         ("We see <select><option value=a>One<option value=b>Two</select> dogs.", ["We see <g1/> dogs.", "One", "Two"]),
+        ("See <video title=Two>No video.</video> now", ["See <g1/> now", "Two", "No video."]),
         ("The <my-icon></my-icon> old <x-a>house</x-a> is", ["The <g1></g1> old <g2>house</g2> is"]),
         ("<my-card><h2>One</h2><p>Two</p></my-card>", ["One", "Two"]),
         ("<x-row><x-cell>One</x-cell><x-cell>Two</x-cell></x-row>", ["One", "Two"]),

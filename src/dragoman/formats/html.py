@@ -24,7 +24,10 @@ _INLINE = _UNTRANSLATED.difference(["pre"]).union(
     " sub sup time tt u".split(),
 )
 _CONTROLS = frozenset("audio button canvas iframe input label meter object output progress select video".split())
-"""Elements that may be part of a sentence, as in "Press <button>Save</button> now", but are usually apart."""
+_CONTROLS_WITH_WORDS = {"button", "label", "output"}
+"""Elements that may be part of a sentence, as in "Press <button>Save</button> now", but are usually apart; and those of
+them whose words are too.
+"""
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center col colgroup datalist dd details dialog dir div dl dt"
     " fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link"
@@ -137,7 +140,7 @@ class Html(Spliced):
             else:
                 is_styled = _HIDDEN.search(event.attributes.get("style", "")) is not None
                 is_hidden = is_inline and not self._is_xml and ("hidden" in event.attributes or is_styled)
-                is_apart = event.name in _APART or (event.name == "select" and is_inline)
+                is_apart = event.name in _APART or (is_inline and event.name in _CONTROLS - _CONTROLS_WITH_WORDS)
                 last = self._last(place, is_hidden or (is_apart and not self._is_xml))
                 last = self._closes.get(place) if last is None and self._is_note(place) else last
                 kind = "after" if is_hidden else "open" if last is None and place in self._closes else None
@@ -149,7 +152,8 @@ class Html(Spliced):
     def _is_in_sentence(self, place: int) -> bool:
         """Return True if an element that is neither always inline nor a block is part of a sentence."""
         event, (before, after) = self._events[place], self._words_around(place)
-        if event.attributes.get("type", "").lower() in ("checkbox", "radio") or event.name in _BLOCKS.union(_INLINE):
+        is_choice = event.attributes.get("type", "").lower() in ("checkbox", "radio")
+        if is_choice or event.name in _BLOCKS or event.name in _INLINE:
             return False
         if event.name not in _CONTROLS:
             return has_words(before + after)
