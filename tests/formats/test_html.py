@@ -96,6 +96,7 @@ def test_a_statement_of_a_template_divides_texts(tmp_path: Path) -> None:
         ),
         ("<ul><li lang=de>Das <b>Haus</b><li>«One»</ul><p translate=no>Not me<p>«Two»", 1),
         ("<svg><desc><![CDATA[the dog]]></desc></svg><meta itemprop=description content='«One»'>", 1),
+        ("<div translate=no>not <p translate=yes>me</p></div>", 1),
         ("<p>«I see» <ruby>«base»<rp>(<rt>reading<rp>)</ruby> «now»</p>", 1),
         ("<html data-lang=en><body lang=en>«One»</body></html>", 0),
         ("<p>«I see» <ruby>«base»<rp>(</rp><rt>reading</rt><rp>)</rp></ruby> «now»</p>", 1),
@@ -134,6 +135,8 @@ def test_a_text_in_an_unusual_place_is_translated_or_reported(tmp_path: Path, co
         # footnotes, and parts of words
         ("The cat<sup>3</sup> sleeps<sup><a href=x>[4]</a></sup>.", ["The cat<g1/> sleeps<g2/>."]),
         ("25 m<sup>2</sup>, 10<sup>6</sup>, H<sub>2</sub>O", ["25 m<g1>2</g1>, 10<g2>6</g2>, H<g3>2</g3>O"]),
+        ("The cat<sup>a</sup> costs 5.<sup>99</sup>, x<sup>n</sup>", ["The cat<g1/> costs 5.<g2>99</g2>, x<g3>n</g3>"]),
+        ("A cat, <b>12</b><sup>3</sup>", ["A cat, <g1>12</g1><g2>3</g2>"]),
         ("The 5<sup>th</sup> cat", ["The 5<g1>th</g1> cat"]),
     ],
 )
@@ -143,6 +146,11 @@ def test_what_is_part_of_a_sentence(tmp_path: Path, content: str, texts: list[st
     assert document.translated(document.texts).decode() == f"<p>{content}</p>"
     written = document.translated([re.sub(r"\b[a-z]+\b(?![^<]*>)", lambda word: word[0].upper(), t) for t in texts])
     assert written.decode().lower() == f"<p>{content}</p>".lower()
+
+
+def test_references_to_characters_may_lack_a_semicolon(tmp_path: Path) -> None:
+    document = read(tmp_path, "<p>1 &copy 2 &amp 3 ?a=1&copy=2 &eacute&eacute; one")
+    assert document.texts == ["1 © 2 &amp 3 ?a=1&copy=2 éé one"]
 
 
 def test_attributes_without_quotes_get_them(tmp_path: Path) -> None:

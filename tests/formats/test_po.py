@@ -125,6 +125,8 @@ def test_a_catalogue_for_other_languages_is_refused(tmp_path: Path, header: str,
         ("c-format", "%d%% of", "%% %d", False),
         ("c-format", "%d%% of", "%d% di", True),
         ("c-format", "%-5.2lf of", "%-5.2f di", True),
+        ("python-format", "50% off for %s", "50%, fuori per %s", True),
+        ("c-format", "%s is 90% full", "%s è al 90% pieno", True),
         ("python-format", "%(a)s in %(b)d", "%(b)d a %(a)s", False),
         ("python-format", "%(a)s in", "%(è)s a", True),
         ("python-brace-format", "{a} in {b:d}", "{b:d} a {a}", False),
@@ -155,6 +157,26 @@ def test_plural_forms_keep_the_arguments_of_one_of_their_sources(tmp_path: Path)
     document = read_document(path, ("en", "it"))
     assert 'msgstr[1] ""' in document.translated(["un cane", "%s cani"]).decode()
     assert len(document.left) == len(document.remarks) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "first"),
+    [("n==1 ? 0 : n%10<5 ? 1 : 2", "Un cane"), ("n%10==1 ? 0 : n%10<5 ? 1 : 2", "%d cani"), ("n==", "%d cani")],
+)
+def test_the_first_of_three_forms_is_singular_if_it_is_for_one_alone(tmp_path: Path, rule: str, first: str) -> None:
+    path = tmp_path / "a.po"
+    header = f'msgid ""\nmsgstr "Plural-Forms: nplurals=3; plural={rule};\\n"\n\n'
+    path.write_text(header + 'msgid "One dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\n')
+    content = read_document(path, ("en", "it")).translated(["Un cane", "%d cani"]).decode()
+    assert [*polib.pofile(content)[0].msgstr_plural.values()] == [first, "%d cani", "%d cani"]
+
+
+def test_a_fuzzy_entry_without_translation_is_reported_and_line_ends_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    path.write_text('#, fuzzy\nmsgid "Cat"\nmsgstr ""\n\nmsgid "One?\\r\\nTwo.\\r\\n"\nmsgstr ""\n')
+    document = read_document(path, ("en", "it"))
+    assert document.texts == ["One?", "Two."] and len(document.left) == 1
+    assert polib.pofile(document.translated(["Uno?", "Due."]).decode())[1].msgstr == "Uno?\r\nDue.\r\n"
 
 
 def test_a_damaged_catalogue_is_refused(tmp_path: Path) -> None:

@@ -178,15 +178,17 @@ def test_a_source_in_segments_is_translated_segment_by_segment(tmp_path: Path, t
     [
         (f"<seg-source>{segments('One.', 'Two.')}</seg-source><target>{segments('Uno.')}</target>", "lacks a segment"),
         (f"<seg-source>{segments('One.', 'Two.', between=' or ')}</seg-source>", "no segment"),
+        ("<source>user.name.label</source>", "a key"),
+        ("<source>One<ph id='1'>x<sub>two</sub></ph></source>", "in a code"),
     ],
 )
 def test_a_unit_that_cannot_be_filled_stays_and_is_reported(tmp_path: Path, content: str, reason: str) -> None:
     path = tmp_path / "a.xlf"
-    path.write_text(unit(f"<source>One.\tTwo.</source>{content}"))
+    path.write_text(unit(content if "<source>" in content else f"<source>One.\tTwo.</source>{content}"))
     document = read_document(path, ("en", "it"))
     (left,) = document.left
     assert reason in left.reason and not document.texts
-    assert content.replace("></mrk>", "/>") in document.translated([]).decode()
+    assert content.replace("></mrk>", "/>").replace("'", '"') in document.translated([]).decode()
 
 
 def test_messages_with_branches_are_reported(tmp_path: Path) -> None:
@@ -229,6 +231,13 @@ def test_line_breaks_and_tabs_stay_if_the_file_says_so(tmp_path: Path, source: s
     )
     words = re.sub(r"(?<![<\w])\w+(?![\w>]|[^<]*>)", lambda word: word[0].upper(), source)
     assert f">{words}</target>" in written.decode().replace('"1"', "'1'")
+
+
+def test_the_forms_of_a_message_are_texts(tmp_path: Path) -> None:
+    texts, written = translated(
+        tmp_path / "a.xlf", unit("<source>One cat|<x id='1'/> cats | none</source>"), "cat", "dog"
+    )
+    assert texts == ["One cat", "cats", "none"] and '>One dog|<x id="1"/> dogs | none</target>' in written
 
 
 @pytest.mark.parametrize(("needs_review", "state"), [(True, "needs-review-translation"), (False, "translated")])

@@ -111,6 +111,8 @@ def test_comments_and_drawings_are_translated_and_prompts_and_headers_reported(p
     chart = BarChart()
     chart.title, chart.y_axis.title = "The old chairs", "12"
     sheet.add_chart(chart, "E5")
+    sheet["B1"].hyperlink = "https://a.org"
+    sheet["B1"].hyperlink.tooltip = "See it"
     sheet.add_data_validation(DataValidation("whole", sqref="C2:C9", formula1="1", promptTitle="1", prompt="A number"))
     sheet.oddFooter.center.text, sheet.evenFooter.center.text = "Page &P of the book", "&P/&N"
     book["Two"].oddHeader.left.text = "&P of &N"
@@ -125,7 +127,7 @@ def test_comments_and_drawings_are_translated_and_prompts_and_headers_reported(p
     }
     assert set(others) == {"Is it", "old?", "So what", "The old chairs", "Buy two"}
     assert others["Buy two"] == "comment threadedComment1!A1" and others["The old chairs"] == "drawing chart1"
-    assert [left.place for left in document.left] == ["sheet1!C2:C9", "sheet1", "sheet2"]
+    assert [left.place for left in document.left] == ["sheet1!C2:C9", "sheet1!B1", "sheet1", "sheet2"]
     written = document.translated([text.upper() for text in document.texts])
     book = openpyxl.load_workbook(BytesIO(written))
     assert book.active["B2"].comment.text == "IS IT\nOLD?\nSO WHAT"
@@ -137,9 +139,12 @@ def test_comments_and_drawings_are_translated_and_prompts_and_headers_reported(p
 
 def test_a_drawing_with_a_field_is_left_and_reported(path: Path) -> None:
     paragraph = "<a:p><a:r><a:t>My </a:t></a:r><a:fld><a:t>chair</a:t></a:fld></a:p>"
-    drawing = f"<x xmlns:a='a'>{paragraph}<a:p><a:r><a:t>12</a:t></a:r></a:p></x>"
+    drawing = f"<x xmlns:a='a'><a:cNvPr descr='A cat'/>{paragraph}<a:p><a:r><a:t>12</a:t></a:r></a:p></x>"
     with_parts(path, {"xl/drawings/drawing1.xml": drawing.encode()})
-    assert [left.place for left in read(path).left] == ["drawing drawing1"]
+    mention = b"<x><threadedComment ref='A1'><text>@Ann</text><mentions/></threadedComment></x>"
+    with_parts(path, {"xl/threadedComments/threadedComment1.xml": mention})
+    places = {left.place for left in read(path).left}
+    assert places == {"drawing drawing1", "comment threadedComment1!A1"} and len(read(path).left) == 3
 
 
 MAIN = "xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main'"

@@ -1,11 +1,15 @@
 """Splitting text: nothing is lost, and known hard cases fall as a reader would have them."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.surface.segment import Context, Restored, Segment
 from dragoman.surface.sentences import (
     LONGEST_WORD,
+    Sentences,
     has_words,
     join,
     part_copies,
@@ -41,6 +45,15 @@ def test_controls_become_spaces_and_marks_of_direction_stay_in_pairs_around_all(
     assert not inner or [mark in "\u2066\u2067\u2068" for mark in opening] == [
         mark == "\u2069" for mark in closing[::-1]
     ]
+
+
+@given(st.lists(st.sampled_from(["One two.", "Three", "", " a "]), max_size=5))
+def test_cells_between_tabs_are_parts_of_their_own(cells: list[str]) -> None:
+    line = Segment.from_typed("\t".join(cells))
+    parts = Sentences().apply(line, Context(longest=100))
+    assert [part.typed for part in parts] == [cell.strip() for cell in cells if cell.strip()]
+    line = replace(line, parts=tuple(parts))
+    assert Sentences().restore(line, [Restored(part.typed) for part in parts]).text.strip() == line.typed.strip()
 
 
 @given(text=Texts)

@@ -125,6 +125,10 @@ def test_a_text_without_pairs_is_left_alone(source, translation, links):
         ("H<b>2</b>O and CO<i>2</i> is", "CO2 e H2O è", [(0, 2), (2, 0)], "CO<i>2</i> e H<b>2</b>O è"),
         ("25 m<b>2</b>, 10<i>6</i> dogs", "106 cani a m2 25", [(0, 3), (1, 2)], "10<i>6</i> cani a m<b>2</b> 25"),
         ("M<b>ARIO</b> is in", "C'è MARIO", [], "C'è M<b>ARIO</b>"),
+        ("It is $4<b>.50</b> now", "Ora $4,50", [], "Ora $4<b>,50</b>"),
+        # the first letter
+        ("<b>O</b>nce I was", "C'era", [(0, 0)], "<b>C</b>'era"),
+        ("I see <b>a</b> dog", "Vedo un cane", [(0, 0), (2, 1), (3, 2)], "Vedo <b>un</b> cane"),
         # the ending of an ordinal number
         ("5<b>th</b> dog, 1<i>st</i> cat", "5º cane, 1 gatto", [(0, 0), (2, 2)], "5<b>º</b> cane, 1<i></i> gatto"),
         ("<b>Ann Lee</b> is in", "C'è Ann Lee", [], "C'è <b>Ann Lee</b>"),

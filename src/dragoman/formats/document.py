@@ -19,8 +19,8 @@ WHITE = " \t\n\r\f"
 _LINK = re.compile(r"</?a\b|[\[\]]", re.IGNORECASE)
 ALTERNATIVES = r"\|(?![^\[\]{}]{0,100}+[\]}])"
 """The sign between the forms of a message, as in "one dog | {n} dogs"."""
-_DIVIDING = re.compile(rf"([\r\n]|\\[nrt](?![a-z])|{ALTERNATIVES})")
-"""Signs between the lines of a text; a program may read the letters \\n as a line break."""
+_DIVIDING = re.compile(rf"([\r\n]|_x000[aAdD]_|\\[nrt](?![a-z])|{ALTERNATIVES})")
+"""Signs between the lines of a text; a program may read letters such as \\n as a line break."""
 
 
 _check = ContextVar[Callable[[], object]]("check", default=lambda: None)
@@ -163,6 +163,9 @@ class Spliced(Document):
         )
         return f'"{words}"' if block.where in self.bare else words + self.ends.get(block.where, "")
 
+    def _keeps_empty(self, piece: Where) -> bool:
+        return self.keeps_empty or self.content.startswith("[", piece[0])  # a link
+
     def translated(self, translations: Sequence[str]) -> bytes:
         outer, inner = translations[: len(self._blocks)], translations[len(self._blocks) :]
         begins = [block.where[0] for block in self._inner]
@@ -185,7 +188,7 @@ class Spliced(Document):
             else:
                 parts += [
                     self.written(part, None) if isinstance(part, str) else self.ends.get(part) or piece(*part)
-                    for part in block.inline.parts(text, lambda _: self.keeps_empty)
+                    for part in block.inline.parts(text, self._keeps_empty)
                 ]
             end = block.where[1]
         content = "".join([*parts, piece(end, len(self.content))])

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 from dragoman.errors import DataError, optional
 from dragoman.formats.document import Document, Left, check_cancelled, lines_in, with_lines
-from dragoman.formats.inline import InlinePart, InlineTexts, divided
+from dragoman.formats.inline import InlinePart, InlineTexts, divided, refers_to_note
 from dragoman.formats.xml import xml_bytes, xml_tree
 from dragoman.languages import base_language
 from dragoman.surface.sentences import has_words
@@ -33,17 +33,22 @@ _HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _NOTES = ("footnotes+xml", "endnotes+xml", "comments+xml")
 _DESCRIBED = (
     "{*}docPr",
+    "{*}hlinkClick",
     "{urn:schemas-microsoft-com:vml}*",
-    *(f"{_W}{n}" for n in ("hyperlink", "tblCaption", "tblDescription")),
+    *(f"{_W}{name}" for name in ("hyperlink", "tblCaption", "tblDescription")),
 )
-_DESCRIPTIONS = ("alt", "descr", "title", f"{_W}tooltip", f"{_W}val")
-"""Elements with descriptions of pictures, links and tables, and the attributes that hold them."""
+_DESCRIPTIONS = ("alt", "descr", "string", "title", "tooltip", f"{_W}tooltip", f"{_W}val")
+"""Elements with descriptions of pictures, links and tables, or drawn words, and the attributes that hold them."""
 _DRAWN = re.compile(r"/word/(?:charts/chart|diagrams/data)[^/]*\.xml")
 _DRAWN_TEXT = re.compile(rb"<(?:\w+:)?(?:t|v)(?: [^<>]*)?>([^<>]+)<")
 _LANGUAGE_KINDS = {"ja": "eastAsia", "ko": "eastAsia", "zh": "eastAsia", "ar": "bidi", "fa": "bidi", "he": "bidi"}
 _OF_FIELDS = "comboBox ddList dropDownList fldChar fldSimple instrText noBreakHyphen softHyphen t".split()
-_COPIED = re.compile(r"\s*(?:ADDRESSBLOCK|FORMDROPDOWN|GREETINGLINE|MERGEFIELD)\b", re.IGNORECASE)
-_READABLE = re.compile(r"\A\s*(?:ASK|FILLIN|IF|MACROBUTTON|QUOTE|SET|TC|XE)\b(.*)", re.IGNORECASE | re.DOTALL)
+_COPIED = re.compile(
+    r"\s*(?:ADDRESSBLOCK|DATE|FORMDROPDOWN|GREETINGLINE|MERGEFIELD|NUMPAGES|PAGE|SEQ|TIME)\b", re.IGNORECASE
+)
+_READABLE = re.compile(
+    r"\A\s*(?:ASK|FILLIN|HYPERLINK\b.*\\o|IF|MACROBUTTON|QUOTE|SET|TC|XE)\b(.*)", re.IGNORECASE | re.DOTALL
+)
 """Instructions of fields whose result is copied, and of those that hold texts for readers."""
 
 
@@ -261,6 +266,10 @@ def _kind(element: Any) -> Literal["single", "before", "after"]:
 
 def _run(run: Any, usual: str, fixed: Set[Any]) -> Iterator[InlinePart[DocxMarkup]]:
     key, format = _format(run)
+    raised, previous = run.find(f"{_W}rPr/{_W}vertAlign[@{_W}val='superscript']"), run.getprevious()
+    if raised is not None and refers_to_note(_words(run).strip(), "" if previous is None else _words(previous)):
+        yield InlinePart("single", DocxMarkup("alone", run))
+        return
     for child in _children(run):
         if (child.tag == f"{_W}t" or child.tag in _HYPHENS) and child not in fixed:
             words = InlinePart("words", DocxMarkup("words"), _HYPHENS.get(child.tag, child.text or ""))

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.document import Left, Spliced, Where, line_of
-from dragoman.formats.inline import InlinePart, unescaped
+from dragoman.formats.inline import InlinePart, refers_to_note, unescaped
 from dragoman.formats.reading import decoded, other_language
 from dragoman.languages import english_name
 from dragoman.surface.sentences import has_words
@@ -173,10 +173,9 @@ class Html(Spliced):
         event, last = self._events[place], self._closes.get(place)
         if event.name not in ("sub", "sup") or last is None or self._is_xml:
             return False
-        shown = _TAGS.sub("", self.content[event.begin : self._events[last].begin])
-        before = self.content[max(0, event.begin - 3) : event.begin]
-        is_after_word = len(before) == 3 and before.isalpha()
-        return not any(map(str.isalpha, shown)) and ("[" in shown or is_after_word or not before[-1:].isalnum())
+        shown = _TAGS.sub("", self.content[event.begin : self._events[last].begin]).strip()
+        before = _TAGS.sub("", self.content[max(0, event.begin - 100) : event.begin])[-3:]
+        return refers_to_note(shown, before)
 
     def _last(self, place: int, is_apart: bool = False) -> int | None:
         """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""
@@ -192,8 +191,13 @@ class Html(Spliced):
                 last, is_open = place, event.name in _OPEN_ENDED
                 while is_open and last + 1 < len(self._events) and self._events[last + 1].name in _WITHIN:
                     last += 1
-            if is_foreign or event.name == "rt":
-                reason = "it is in another language" if is_foreign else "it says how a word is read"
+            inside = (inner.attributes.get("translate") for inner in self._events[place + 1 : last])
+            reasons = {
+                "it is in another language": is_foreign,
+                "it says how a word is read": event.name == "rt",
+                "it should be translated, but the element around it should not": event.is_kept and "yes" in inside,
+            }
+            for reason in [reason for reason, is_given in reasons.items() if is_given][:1]:
                 self._leave(reason, (event.begin, self._wheres[last][1]))
             return last
         while is_apart and last is not None and (place := place + 1) < last:

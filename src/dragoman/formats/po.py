@@ -7,6 +7,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from gettext import c2py
 from operator import itemgetter
 from pathlib import Path
 from textwrap import fill
@@ -35,17 +36,17 @@ _LINE_OF_CATALOGUE = re.compile(
 
 _BETWEEN = re.compile(
     r"""(^[ ]*-{1,2}\w.*?(?:\t|[ ]{2,}) | \t+ | [ ]{2,} | ^[ ]+ | [ ]+$
-      | \n(?![a-z]) | (?<![^\n]{30})\n | (?<=[.:;!?])\n)""",
+      | \r?\n(?![a-z]) | (?<![^\n]{30})\r?\n | (?<=[.:;!?])\r?\n)""",
     re.VERBOSE | re.MULTILINE,
 )
 """The separators between texts of a message: an option and the space after it, space, or the end of a line, unless a
 long line goes on in the next with a small letter.
 """
-_SPECIFIER = r"[-+#0']{0,5}(?:\*|\d{1,9})?(?:\.(?:\*|\d{0,9}))?(?:hh|ll|[hlLqjzt])?[a-zA-Z@]"
+_SPECIFIER = r"[-+#0' ]{0,5}(?:\*|\d{1,9})?(?:\.(?:\*|\d{0,9}))?(?:hh|ll|[hlLqjzt])?[a-zA-Z@]"
 _ARGUMENT = re.compile(rf"((%(?:\(\w+\)|\d+\$){_SPECIFIER}|%%|%\d+\b|\{{[^{{}}\s]*\}})|%(?:{_SPECIFIER})?)")
 """An argument of a format string, and again if it is named, so that its place is free."""
 _FORMATTED = re.compile("(?!no-).*-format")
-_FORMS = re.compile(r"nplurals\s*=\s*(\d)")
+_FORMS = re.compile(r"nplurals\s*=\s*(\d)(?:\s*;\s*plural\s*=\s*([^;]*))?")
 
 
 def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, Texts]]:
@@ -139,6 +140,9 @@ class Catalogue(Document):
         self._entries = [entry for entry in entries if not BRANCHES.search(entry.msgid)]
         lines = (entry.linenum for entry in entries if BRANCHES.search(entry.msgid))
         self.left = [Left(HAS_BRANCHES, f"line {line:,}") for line in lines]
+        for entry in catalogue.fuzzy_entries():
+            if not all((entry.msgstr_plural or {0: entry.msgstr}).values()):
+                self.left.append(Left("it is fuzzy, but lacks a translation", f"line {entry.linenum:,}"))
         messages = ((entry, message) for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         # The lines and columns of all messages, because programs show them as such.
         texts = [(entry, text) for entry, message in messages for text in _BETWEEN.split(message or "")[::2]]
@@ -148,6 +152,7 @@ class Catalogue(Document):
         self._header = self._complete_header()
         forms = _FORMS.search(self._header.get("Plural-Forms", ""))
         self._forms = int(forms[1]) if forms else 0
+        self._is_first_for_more = self._forms > 2 and _is_first_for_more(forms[2] if forms else "")
 
     def place(self, number: int) -> str:
         return f"line {self._entry_of[number].linenum:,}"
@@ -160,8 +165,9 @@ class Catalogue(Document):
             if entry.msgid_plural:
                 plural = _translated(entry.msgid_plural, following)
                 count = self._forms or len(entry.msgstr_plural) or 2
-                # With three forms, the first is also used for 21, so it must not lack the number.
-                is_unlike = count == 1 or (count > 2 and entry.msgid.count("%") < entry.msgid_plural.count("%"))
+                # If the first form is also used for 21, it must not lack the number.
+                lacks_number = entry.msgid.count("%") < entry.msgid_plural.count("%")
+                is_unlike = count == 1 or (self._is_first_for_more and lacks_number)
                 new = {form: plural if form or is_unlike else singular for form in range(count)}
                 entry.msgstr_plural = new | {form: text for form, text in before.items() if text}
             else:
@@ -240,6 +246,15 @@ class Catalogue(Document):
 
 def _line_begins(lines: Sequence[str | None], number: int, *beginnings: str) -> bool:
     return number < len(lines) and (lines[number] or "").lstrip().startswith(beginnings)
+
+
+def _is_first_for_more(rule: str) -> bool:
+    """Return True if the rule of a header uses the first plural form for more numbers than 0 and 1, such as 21."""
+    try:
+        form = c2py(rule)
+    except ValueError:
+        return True
+    return any(form(number) == 0 for number in range(2, 200))
 
 
 def _plural_forms(language: str) -> str:

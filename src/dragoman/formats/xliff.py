@@ -13,11 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.column_names import language_column
-from dragoman.formats.document import HAS_BRANCHES, Document, Left, check_cancelled
+from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Document, Left, check_cancelled
 from dragoman.formats.inline import InlinePart, InlineTexts, divided
 from dragoman.formats.lines import EncodingErrors
 from dragoman.formats.reading import check_languages
 from dragoman.formats.rows import NOT_TO_TRANSLATE, UNTRANSLATED, Texts
+from dragoman.formats.values import is_code
 from dragoman.formats.xml import segment_text, stream_texts, xml_bytes, xml_tree
 from dragoman.surface.sentences import BRANCHES, has_words
 
@@ -168,14 +169,17 @@ class Xliff(Document):
         for node in nodes:
             parts = [*_parts(node)]
             if any(has_words(part.words) for part in parts):
-                keeps_lines = _above(source, _SPACE) == "preserve"
-                yield Unit(element, node, InlineTexts(_lines(parts) if keeps_lines else [parts]))
+                yield Unit(element, node, InlineTexts(_lines(parts, _above(source, _SPACE) == "preserve")))
 
 
 def _reason(source: Any, basis: Any) -> str:
     """Return why a source cannot be translated, or nothing."""
     if BRANCHES.search(_text(source)):
         return HAS_BRANCHES
+    if any(has_words(_text(part)) for part in source.iter("{*}sub")):
+        return "it has a text in a code (<sub>)"
+    if " " not in _text(source) and is_code(_text(source)):
+        return "it is a key or another name of a program"
     outside = basis.xpath(".//text()[not(ancestor::*[@mtype='seg'])]") if _segments(basis) else ()
     return "some of its words are in no segment" if has_words("".join(outside)) else ""
 
@@ -215,12 +219,17 @@ def _parts(element: Any) -> Iterator[InlinePart[str | ElementEnd]]:
             yield InlinePart("words", nothing, child.tail)
 
 
-def _lines(parts: Sequence[InlinePart[str | ElementEnd]]) -> Iterator[Sequence[InlinePart[str | ElementEnd]]]:
-    """Yield the pieces of a text that tabs and the ends of sentences and lines divide, and what divides them."""
+def _lines(
+    parts: Sequence[InlinePart[str | ElementEnd]], keeps_lines: bool
+) -> Iterator[Sequence[InlinePart[str | ElementEnd]]]:
+    """Yield the forms of a message, and the pieces that tabs and the ends of sentences and lines divide if these must
+    stay; also what divides them.
+    """
     held = list[InlinePart[str | ElementEnd]]()
+    dividing = rf"(\s*(?:{ALTERNATIVES}|[\n\t])\s*)" if keeps_lines else rf"(\s*{ALTERNATIVES}\s*)"
     for part in parts:
-        for number, words in enumerate(re.split(r"(\s*\n\s*|\s*\t\s*)", part.words)):
-            if number % 2 and "\t" in words:
+        for number, words in enumerate(re.split(dividing, part.words)):
+            if number % 2 and words.strip(" \n"):
                 yield from (*divided(held), [part._replace(words=words)])
                 held = []
             elif number % 2:

@@ -43,7 +43,7 @@ _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
 _PART = re.compile(r"xl/(?:workbook|(?:worksheets|tables|pivotCache)/[^/]+)\.xml", re.IGNORECASE)
 _COMMENTS = re.compile(r"xl/(?:comments/?[^/]*|threadedComments/[^/]+)\.xml", re.IGNORECASE)
 _DRAWN = re.compile(r"xl/(?:charts|drawings)/(?:chart|drawing)[^/]*\.xml", re.IGNORECASE)
-_PROMPTS = ("promptTitle", "prompt", "errorTitle", "error")
+_PROMPTS = ("promptTitle", "prompt", "errorTitle", "error", "tooltip")
 _CODE_OF_HEADER = re.compile(r"&(?:\"[^\"]*\"|K[\dA-F+-]{6}|\d+|.)")
 _STRINGS, _WORKBOOK = "xl/sharedStrings.xml", "xl/workbook.xml"
 _FORMULAS = ("f", "formula", "formula1", "definedName", "calculatedColumnFormula")
@@ -227,21 +227,25 @@ class Workbook(Document):
         """Add the texts of a part that are in no cell: comments, and paragraphs of drawings and charts."""
         name = posixpath.basename(part).removesuffix(".xml")
         if _SHEET.fullmatch(part):
-            for prompt in self._trees[part].iter("{*}dataValidation"):
+            for prompt in self._trees[part].iter("{*}dataValidation", "{*}hyperlink"):
                 if any(has_words(prompt.get(kind, "")) for kind in _PROMPTS):
-                    self.left.append(Left("it is a prompt of cells", f"{name}!{prompt.get('sqref', '')}"))
+                    cells = prompt.get("sqref") or prompt.get("ref", "")
+                    self.left.append(Left("it is a prompt of cells or links", f"{name}!{cells}"))
             for header in self._trees[part].iter("{*}headerFooter"):
                 if has_words(_CODE_OF_HEADER.sub(" ", "".join(header.itertext()))):
                     self.left.append(Left("it is a header or footer", name))
         elif _COMMENTS.fullmatch(part) or _DRAWN.fullmatch(part):
             self._trees[part] = xml_tree(self._archive.read(part), path)
+            for picture in self._trees[part].iter("{*}cNvPr"):
+                if has_words(picture.get("descr", "") + picture.get("title", "")):
+                    self.left.append(Left("it describes a picture or chart", f"drawing {name}"))
             for element in self._trees[part].iter("{*}comment", "{*}threadedComment", "{*}p"):
                 is_drawn = element.tag.endswith("}p")
                 string = element if is_drawn else element.find("{*}text")
                 text = "" if string is None else text_of(string)
                 place = f"drawing {name}" if is_drawn else f"comment {name}!{element.get('ref', '')}"
-                if is_drawn and any(element.find(f"{{*}}{tag}") is not None for tag in ("br", "fld")):
-                    self.left.append(Left("it has a field or a line break in a drawing", place))
+                if any(element.find(f"{{*}}{tag}") is not None for tag in ("br", "fld", "mentions")):
+                    self.left.append(Left("it has a field, a line break in a drawing, or mentions a person", place))
                 elif has_words(text):
                     self._cells.append(SheetCell(None, text, string, part, place))
 

@@ -36,13 +36,15 @@ _CODE = re.compile(
             r"(?<![\w.@-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+",  # an e-mail address
             rf"(?<![\w.-])(?:[a-z0-9-]{{1,64}}\.){{1,8}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?",
             r"<<[A-Za-z][^<>]{0,500}>>|</?[A-Za-z@#:!?%][^<>]{0,500}>",  # markup
-            r"&(?:[A-Za-z]{2,10}|#\d{1,7}|#x[0-9A-Fa-f]{1,6});",
+            r"&lt;/?[A-Za-z][^&<>]{0,200}&gt;|&(?:[A-Za-z]{2,10}|#\d{1,7}|#x[0-9A-Fa-f]{1,6});",
             r"`[^`\n]{1,200}`|\*\*|\*\|[A-Z][\w:]{0,60}\|\*|\[%[^%\n]{1,100}%\]",
-            r"\{{2,3}[^{}\n]{0,100}\}{2,3}|[$%#@]?\{(?>[^{}\n]{1,100}|\{[^{}\n]{0,100}\}){0,20}\}",  # variables
-            r"%\(\w{1,60}\)[-+#0]?\d{0,3}(?:\.\d{1,2})?[diouxXeEfFgGcrs]|\$(?:[A-Za-z]\w{0,60})?\([^()\s]{1,100}\)",
+            r"'(?:\{[^{}\n']{0,100}\}|[{}|#])'",  # braces that ICU shows as they are
+            # variables, also of a percentage
+            r"(?:\{{2,3}[^{}\n]{0,100}\}{2,3}|[$%#@]?\{(?>[^{}\n]{1,100}|\{[^{}\n]{0,100}\}){0,20}\})(?:%(?!\w))?",
+            r"%(?:\(\w{1,60}\)|<\w{1,60}>)[-+#0]?\d{0,3}(?:\.\d{1,2})?[diouxXeEfFgGcrs]|\$(?:[A-Za-z]\w{0,60})?\([^()\s]{1,100}\)",
             rf"%(?:\d{{1,2}}\$)?#@\w{{1,60}}@|(?<![\w%])(?:(?!%[-+#0']*[ %]){PRINTF})+(?:%%)?(?!\w)",
             r"(?<![\w%])(?<!\d )%[-_0^#]?[ABDFHIMRTYZabjmpwyz](?!\w)",  # a part of a date, as of strftime
-            r"(?<![\w%])%\d{1,2}(?!\w)|%[A-Za-z_]\w{1,60}%|%[A-Z]{3}[A-Z_]{0,60}|%%|(?<!\w)\$[A-Za-z_]\w{1,60}(?:/[\w.+-]{1,60}){0,9}(?<!\.)",
+            r"(?<![\w%])%\d{1,2}(?!\w)|%[A-Za-z_]\w{1,60}%|%[A-Z]{3}[A-Z_]{0,60}|%%|(?<!\w)\$\w{0,60}\$|(?<!\w)\$[A-Za-z_]\w{1,60}(?:/[\w.+-]{1,60}){0,9}(?<!\.)",
             r"(?<![\w%])(?<!\d )%[A-Za-z_]\w{1,60}",
             r"(?<![\w:]):[\w+-]{1,40}:(?![\w:])|(?<![^\s\"'“‘«(\[{=>]):(?:[a-z_]\w{1,60}|[A-Z]\w{2,60})(?![\w:])",
             r"@(?:\.[a-z]{1,20})?:(?:\([\w.-]{1,100}\)|\w[\w.-]{0,100}(?<=\w))",  # a linked message
@@ -69,6 +71,7 @@ _CODE = re.compile(
         )
     )
 )
+_GLUE = re.compile(r"[-@/.:_=#~]")
 _ORDINAL = r"(?:st|nd|rd|th|s|[ºª])(?!\w)"  # of 21st, 1990s: no part of the number
 _UNIT = rf"(?!{_ORDINAL})°?[^\W\d_]{{1,3}}(?!\w)"  # of 5km, 25°C, 3D
 _DIGIT = re.compile(r"\d")
@@ -148,9 +151,9 @@ _HINT = re.compile(
 )
 _PART = r"(?:[A-Za-z]*+\d[A-Za-z\d]*+|[A-Z]++(?![a-z\d]))"  # of an identifier
 _RUN = re.compile(
-    rf"(?<!\w)[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?!\w)|(?<!\w)#?{_PART}(?:(?:[-._]|::?){_PART})*+(?!\w)"
+    rf"(?<!\w)[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?!\w)|(?<!\w)#?{_PART}(?:(?:[-._/]|::?){_PART})*+(?!\w)"
 )
-_MIXED = re.compile(r"[A-Za-z]\d|\d[A-Z](?![a-z])|[A-Z]-\d|\d-[A-Z]{1,3}(?![A-Z])")
+_MIXED = re.compile(r"[A-Za-z]\d|\d[A-Z](?![a-z])|[A-Z][-/]\d|\d[-/][A-Z]{1,3}(?![A-Z])")
 
 
 def code_in(text: str) -> list[Span]:
@@ -159,7 +162,13 @@ def code_in(text: str) -> list[Span]:
     >>> [text[begin:end] for text in ["Hi {name}, see https://a.org/b."] for begin, end, _ in code_in(text)]
     ['{name}', 'https://a.org/b']
     """
-    return [Span(*match.span(), "code") for match in _CODE.finditer(text)] if _HINT.search(text) else []
+    spans = list[Span]()
+    for match in _CODE.finditer(text) if _HINT.search(text) else ():
+        begin = match.start()
+        if spans and (spans[-1].end == begin or _GLUE.fullmatch(text, spans[-1].end, begin)):
+            begin = spans.pop().begin  # a translation must not move one of them
+        spans.append(Span(begin, match.end(), "code"))
+    return spans
 
 
 def identifiers_in(text: str) -> list[Span]:

@@ -98,7 +98,8 @@ _MARKED_END = re.compile(r"[.!?…؟。！？][\"'”’»›)\]}]*\Z")
 
 BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 """The beginning of the branches of a message of ICU, which other texts never hold."""
-_CONTROLS = re.compile(r"[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # those that are no space
+_CELLS = re.compile(r"[^\t]*\t+|[^\t]+")
+_CONTROLS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _CLOSING_DIRECTION = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
 
@@ -225,8 +226,6 @@ def without_controls(text: str) -> str:
     >>> without_controls("\u2067One\0two \u202athree\u202c.\u2069")
     '\u2067One two three.\u2069'
     """
-    if text.isascii() and text.isprintable():
-        return text
     begin, end = 0, len(text)
     while end - begin > 1 and _CLOSING_DIRECTION.get(text[begin]) == text[end - 1]:
         begin, end = begin + 1, end - 1
@@ -269,7 +268,8 @@ class Sentences(Step):
         if context.split == "never" or has_branches or not has_words(text):
             parts = [(text, has_branches or not has_words(text))]
         else:
-            sentences = split_sentences(text, context.abbreviations) if context.split == "sentence" else [text]
+            cells = _CELLS.findall(text) if context.split == "sentence" else ()
+            sentences = [some for cell in cells for some in split_sentences(cell, context.abbreviations)] or [text]
             parts = [part for sentence in sentences for part in part_copies(sentence)]
         stripped = ((part.strip(), is_copied) for part, is_copied in parts)
         return [Segment.from_typed(part, is_copied) for part, is_copied in stripped if part]

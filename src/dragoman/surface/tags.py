@@ -19,6 +19,7 @@ _ACCELERATOR = r"(?<![\w&_~])(?:[&_](?=[^\W\d_][^\W_]*(?![\w;]))|~(?=[A-Z][^\W_]
 _TAG = re.compile(rf"<(/?)([A-Za-z0-9][\w:.-]{{0,50}})(?:\s[^<>]{{0,1000}}?)?(/?)>|(\*\*)|({_ACCELERATOR})")
 ACCELERATORS = "&_~"
 """Marks before the letter of a name that opens it from the keyboard."""
+_WORD_OR_NUMBER = re.compile(r"[^\W_]+(?:(?<=\d)[.,](?=\d)[^\W_]+)*")
 _HINTS = ("<", "**", *ACCELERATORS)
 _PARTING = frozenset(
     "blockquote body br dd div dt h1 h2 h3 h4 h5 h6 head hr html li ol p pre table tbody td th tr ul".split()
@@ -222,13 +223,14 @@ class _Placing:
                 place = self._around_same(pair, free) or self._around_linked(within[number], others, free)
                 place = place and self._with_mark(pair, place, free)
             if place:
-                taken.append((place, pair))
+                taken.append((self._of_initial(pair, place), pair))
             else:
                 later.append((number, pair))
         for number, pair in sorted(later, key=lambda item: item[1].begin == item[1].end):
             free = _gaps(room, [place for place, _ in taken])
             place = self._at_neighbour(pair, free)
-            taken.append((self._nearest(place, free) if is_linked and within[number] else place, pair))
+            place = self._nearest(place, free) if is_linked and within[number] else place
+            taken.append((self._of_initial(pair, place), pair))
         parts, end = [], room[0]
         for place, pair in sorted(taken, key=lambda item: (item[0], item[1].begin)):
             inside = self.rendered(pair.inside, (pair.begin, pair.end), place)
@@ -241,6 +243,12 @@ class _Placing:
         words = self._source[pair.begin : pair.end].strip()
         return bool(words) and words == self._source[slice(*outer)].strip()
 
+    def _of_initial(self, pair: TagPair, place: Range) -> Range:
+        """Return the place of a pair; its first letter if the pair is around that of a word, as for a drop cap."""
+        around = self._source[max(0, pair.begin - 1) : pair.end + 1].removeprefix(" ")
+        is_initial = pair.end == pair.begin + 1 and len(around) == 2 and around.isalpha()
+        return (place[0], min(place[0] + 1, place[1])) if is_initial else place
+
     def _around_same(self, pair: TagPair, free: Sequence[Range]) -> Range | None:
         """Return the place of the same words, if the translation has them as often as the source; words that occur
         several times only of a pair that divides one, as in "m<sup>2</sup>". The ending of an ordinal number, as in
@@ -250,10 +258,9 @@ class _Placing:
         begin, end = first, last
         if first >= last:
             return None
-        while self._source[begin].isalnum() and self._source[max(0, begin - 1) : begin].isalnum():
-            begin -= 1
-        while self._source[end - 1].isalnum() and self._source[end : end + 1].isalnum():
-            end += 1
+        for word in _WORD_OR_NUMBER.finditer(self._source, max(0, begin - 100), end + 100):
+            begin = word.start() if word.start() < begin < word.end() else begin
+            end = word.end() if word.start() < end < word.end() else end
         words, stem = self._source[begin:end], self._source[begin:first]
         is_ordinal = stem.isdecimal() and end == last and words.removeprefix(stem).isalpha()
         spelling = rf"{stem}[^\W\d_]*+" if is_ordinal else re.escape(words)
