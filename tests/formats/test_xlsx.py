@@ -104,6 +104,7 @@ def test_comments_and_drawings_are_translated_and_prompts_and_headers_reported(p
     from openpyxl.chart import BarChart
     from openpyxl.comments import Comment
     from openpyxl.worksheet.datavalidation import DataValidation
+    from openpyxl.worksheet.hyperlink import Hyperlink
 
     book = openpyxl.load_workbook(path)
     sheet = book.active
@@ -111,8 +112,7 @@ def test_comments_and_drawings_are_translated_and_prompts_and_headers_reported(p
     chart = BarChart()
     chart.title, chart.y_axis.title = "The old chairs", "12"
     sheet.add_chart(chart, "E5")
-    sheet["B1"].hyperlink = "https://a.org"
-    sheet["B1"].hyperlink.tooltip = "See it"
+    sheet["B1"].hyperlink = Hyperlink("B1", target="https://a.org", tooltip="See it")
     sheet.add_data_validation(DataValidation("whole", sqref="C2:C9", formula1="1", promptTitle="1", prompt="A number"))
     sheet.oddFooter.center.text, sheet.evenFooter.center.text = "Page &P of the book", "&P/&N"
     book["Two"].oddHeader.left.text = "&P of &N"

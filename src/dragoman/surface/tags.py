@@ -223,14 +223,14 @@ class _Placing:
                 place = self._around_same(pair, free) or self._around_linked(within[number], others, free)
                 place = place and self._with_mark(pair, place, free)
             if place:
-                taken.append((self._of_initial(pair, place), pair))
+                taken.append((self._around_initial(pair, place), pair))
             else:
                 later.append((number, pair))
         for number, pair in sorted(later, key=lambda item: item[1].begin == item[1].end):
             free = _gaps(room, [place for place, _ in taken])
             place = self._at_neighbour(pair, free)
             place = self._nearest(place, free) if is_linked and within[number] else place
-            taken.append((self._of_initial(pair, place), pair))
+            taken.append((self._around_initial(pair, place), pair))
         parts, end = [], room[0]
         for place, pair in sorted(taken, key=lambda item: (item[0], item[1].begin)):
             inside = self.rendered(pair.inside, (pair.begin, pair.end), place)
@@ -243,7 +243,7 @@ class _Placing:
         words = self._source[pair.begin : pair.end].strip()
         return bool(words) and words == self._source[slice(*outer)].strip()
 
-    def _of_initial(self, pair: TagPair, place: Range) -> Range:
+    def _around_initial(self, pair: TagPair, place: Range) -> Range:
         """Return the place of a pair; its first letter if the pair is around that of a word, as for a drop cap."""
         around = self._source[max(0, pair.begin - 1) : pair.end + 1].removeprefix(" ")
         is_initial = pair.end == pair.begin + 1 and len(around) == 2 and around.isalpha()
