@@ -220,8 +220,8 @@ def one_line(text: str) -> tuple[str, int]:
 
 
 def without_controls(text: str) -> str:
-    r"""Return a text with a space for each control character, and without the marks of another direction in it, of which
-    a translation would lose some. Pairs of marks around all of it stay.
+    r"""Return a text with a space for each control character, and without the marks of another direction in it, of
+    which a translation would lose some. Pairs of marks around all of it stay.
 
     >>> without_controls("\u2067One\0two \u202athree\u202c.\u2069")
     '\u2067One two three.\u2069'
