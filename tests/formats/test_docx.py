@@ -225,9 +225,9 @@ PARAGRAPHS = {
         f"{run(' is')}<w:moveFrom w:id='3'>{run('GONE')}</w:moveFrom>",
         ["a <g1/><g2>cat</g2> is"],
     ),
-    "a field": (f"{run('my ')}{field('REF x', run('cat'))}{run(' is')}", ["my <g1>cat</g1> is"]),
+    "a field": (f"{run('my ')}{field('LINK x', run('cat'))}{run(' is')}", ["my <g1>cat</g1> is"]),
     "fields in a field": (
-        f"{run('my ')}{field('REF x', run('cat ') + field('PAGE', run('12')))}{run(' is')}",
+        f"{run('my ')}{field('LINK x', run('cat ') + field('PAGE', run('12')))}{run(' is')}",
         ["my <g1>cat {{2}}</g1> is"],
     ),
     "a field of several paragraphs": (f"{field('TOC', run('cat')).rpartition('<w:r>')[0]}", ["cat"]),
@@ -240,7 +240,7 @@ PARAGRAPHS = {
         ["my <g1>cat</g1> is"],
     ),
     "a field that shows a link without words": (
-        f"{run('my ')}{field('REF x', '<w:hyperlink><w:r><w:drawing/></w:r></w:hyperlink>')}{run('cat')}",
+        f"{run('my ')}{field('LINK x', '<w:hyperlink><w:r><w:drawing/></w:r></w:hyperlink>')}{run('cat')}",
         ["my <g1><g2><g3/></g2></g1>cat"],
     ),
     "a field without words": (
@@ -433,6 +433,8 @@ def says(before: str, inner: str, after: str, shows: str) -> str:
         (field(' HYPERLINK "x" \\o "My cat" ', run("my")), "a <g1>my</g1> cat", 1),
         (field(' HYPERLINK "my-house" ', run("my")), "a <g1>my</g1> cat", 0),
         (field(" SEQ Table ", run("7")), "a {{1}} cat", 0),
+        (field(" PAGEREF x ", run("7")), "a {{1}} cat", 0),
+        (field(" REF x ", run("My cat")), "a {{1}} cat", 0),
         (MERGED, "a {{1}} cat", 0),
         (SIMPLE, "a {{1}} cat", 0),
         (CONTROL_WITH.format(CHOICE.format("dropDownList"), run("My cat")), "a {{1}} cat", 1),
@@ -477,7 +479,7 @@ def test_an_instruction_that_goes_over_paragraphs_stays(path: Path) -> None:
     document = docx.Document(str(path))
     first, _, second = says(" IF ", MERGED + run("x y"), ' = "m" "Dear Sir" ', run("my cat")).partition(run("x y"))
     add(document, first)
-    add(document, field("REF x", run("some words")) + second)
+    add(document, field("LINK x", run("some words")) + second)
     document.save(str(path))
     assert not any("«" in text or "some words" in text for text in read_document(path, ("en", "it")).texts)
 

@@ -112,8 +112,9 @@ def test_a_text_in_an_unusual_place_is_translated_or_reported(tmp_path: Path, co
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
-        ("Press <button>Save</button> now.", ["Press <g1>Save</g1> now."]),
-        ("Press <button>Save</button>.", ["Press <g1>Save</g1>."]),
+        ("Press <button>Save</button> now.", ["Press <g1/> now.", "Save"]),
+        ("Press <button>Save</button>.", ["Press <g1/>.", "Save"]),
+        ("Choose <label>it</label> now.", ["Choose <g1>it</g1> now."]),
         ("Any questions? <button>Ask us</button>", ["Any questions?", "Ask us"]),
         ("<label>Name</label>: <input> <label>Age</label> <input>", ["Name", "Age"]),
         ("First name: <input name=a> Last name: <input name=b>", ["First name:", "Last name:"]),
@@ -136,6 +137,7 @@ def test_a_text_in_an_unusual_place_is_translated_or_reported(tmp_path: Path, co
         ("The cat<sup>3</sup> sleeps<sup><a href=x>[4]</a></sup>.", ["The cat<g1/> sleeps<g2/>."]),
         ("25 m<sup>2</sup>, 10<sup>6</sup>, H<sub>2</sub>O", ["25 m<g1>2</g1>, 10<g2>6</g2>, H<g3>2</g3>O"]),
         ("The cat<sup>a</sup> costs 5.<sup>99</sup>, x<sup>n</sup>", ["The cat<g1/> costs 5.<g2>99</g2>, x<g3>n</g3>"]),
+        ("Ca<sup>2+</sup>, Cl<sup>&minus;</sup>, Tom<sup>&trade;</sup>", ["Ca<g1/>, Cl<g2/>, Tom"]),
         ("A cat, <b>12</b><sup>3</sup>", ["A cat, <g1>12</g1><g2>3</g2>"]),
         ("The 5<sup>th</sup> cat", ["The 5<g1>th</g1> cat"]),
     ],

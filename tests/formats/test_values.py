@@ -19,6 +19,7 @@ CODE = {
     "MIME type": ["text/html", "text/html; charset=utf-8", "image/svg+xml"],
     "CSS classes": ["btn btn-primary", "fa-home", "col-md-6 mt-3"],
     "value of a program": ["true", "NULL"],
+    "not available": ["N/A", "n/a"],
     "unit": ["kg", "km/h", "m²"],
     "currency": ["EUR"],
     "CSS": ["1px solid red", "0 auto", "rgba(0, 0, 0, 0.5)", "all 0.3s ease", "Georgia, serif"],

@@ -66,6 +66,8 @@ CODE += [
     "{account}{'@'}{domain}",
     "{user}@{host}",
     "{a}-{b}/{c}",
+    "@:{'my car'}",
+    "$t(item, {count: 3})",
 ]
 NO_CODE = """
 50% and/or e.g. i.e. 5 % C# #1 a@ A&B AT&T x<y don't T-shirt 3/4 p.m. -- - -I … U.S. Mr. (a) won't.it 1990s

@@ -44,7 +44,8 @@ _DRAWN_TEXT = re.compile(rb"<(?:\w+:)?(?:t|v)(?: [^<>]*)?>([^<>]+)<")
 _LANGUAGE_KINDS = {"ja": "eastAsia", "ko": "eastAsia", "zh": "eastAsia", "ar": "bidi", "fa": "bidi", "he": "bidi"}
 _OF_FIELDS = "comboBox ddList dropDownList fldChar fldSimple instrText noBreakHyphen softHyphen t".split()
 _COPIED = re.compile(
-    r"\s*(?:ADDRESSBLOCK|DATE|FORMDROPDOWN|GREETINGLINE|MERGEFIELD|NUMPAGES|PAGE|SEQ|TIME)\b", re.IGNORECASE
+    r"\s*(?:ADDRESSBLOCK|DATE|FORMDROPDOWN|GREETINGLINE|MERGEFIELD|NUMPAGES|PAGE|(?:NOTE|PAGE|STYLE)?REF|SEQ|TIME)\b",
+    re.IGNORECASE,
 )
 _READABLE = re.compile(
     r"\A\s*(?:ASK|FILLIN|HYPERLINK\b.*\\o|IF|MACROBUTTON|QUOTE|SET|TC|XE)\b(.*)", re.IGNORECASE | re.DOTALL

@@ -24,9 +24,8 @@ _INLINE = _UNTRANSLATED.difference(["pre"]).union(
     " sub sup time tt u".split(),
 )
 _CONTROLS = frozenset("audio button canvas iframe input label meter object output progress select video".split())
-_CONTROLS_WITH_WORDS = {"button", "label", "output"}
-"""Elements that may be part of a sentence, as in "Press <button>Save</button> now", but are usually apart; and those of
-them whose words are too.
+"""Elements that may be a piece of a sentence, as in "Press <button>Save</button> now", but are usually apart. Of these,
+only the words of a label are part of the sentence too.
 """
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center col colgroup datalist dd details dialog dir div dl dt"
@@ -116,6 +115,7 @@ class Html(Spliced):
                 self._leave("it is in a conditional comment or CDATA", where)
         is_sent = any(event.name == "option" and "value" not in event.attributes for event in events)
         self.notes += ["forms send the words of options without a value, which are translated"] * is_sent
+        self.notes += ["preformatted text (pre) stays as it is"] * any(event.name == "pre" for event in events)
         self.notes += ["the code of templates stays as it is"] * (self._masked != text)
 
     def written(self, words: str, inner: Where | None) -> str:
@@ -140,7 +140,7 @@ class Html(Spliced):
             else:
                 is_styled = _HIDDEN.search(event.attributes.get("style", "")) is not None
                 is_hidden = is_inline and not self._is_xml and ("hidden" in event.attributes or is_styled)
-                is_apart = event.name in _APART or (is_inline and event.name in _CONTROLS - _CONTROLS_WITH_WORDS)
+                is_apart = event.name in _APART or (is_inline and event.name in _CONTROLS - {"label"})
                 last = self._last(place, is_hidden or (is_apart and not self._is_xml))
                 last = self._closes.get(place) if last is None and self._is_note(place) else last
                 kind = "after" if is_hidden else "open" if last is None and place in self._closes else None
@@ -173,7 +173,7 @@ class Html(Spliced):
         event, last = self._events[place], self._closes.get(place)
         if event.name not in ("sub", "sup") or last is None or self._is_xml:
             return False
-        shown = _TAGS.sub("", self.content[event.begin : self._events[last].begin]).strip()
+        shown = unescaped(_TAGS.sub("", self.content[event.begin : self._events[last].begin])).strip()
         before = _TAGS.sub("", self.content[max(0, event.begin - 100) : event.begin])[-3:]
         return refers_to_note(shown, before)
 

@@ -18,6 +18,7 @@ _SPACES = re.compile(r"[ \t\n\r\f]+")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt)\b)(?:#?\w{1,31};|[A-Za-z]{3,6}(?![\w;=]))")
 """A reference to a character. Those three stay, because they represent markup."""
 _BEFORE, _AFTER = "\ud810", "\ud811"  # no text has these characters
+_SIGNS = frozenset("[*+-–−†‡™®")
 _NO_FORMULA = re.compile(r"(?:[^\w.,]|[^\d][.,]|\A)\Z")
 _SIDES = {"before": _BEFORE, "open": _BEFORE, "after": _AFTER, "close": _AFTER}
 _LETTER = rf"[\w'’/–—-](?<![{SPACELESS}])"
@@ -139,7 +140,7 @@ def refers_to_note(raised: str, before: str) -> bool:
     """Return True if raised characters, after those `before` them, are no part of a formula, a unit or a number."""
     is_mark = not any(map(str.isalpha, raised)) or len(raised) == 1
     is_after_word = before[-3:].isalpha() and len(before) > 2
-    return is_mark and ("[" in raised or is_after_word or _NO_FORMULA.search(before) is not None)
+    return is_mark and (not _SIGNS.isdisjoint(raised) or is_after_word or _NO_FORMULA.search(before) is not None)
 
 
 def unescaped(html: str) -> str:

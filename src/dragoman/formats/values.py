@@ -42,6 +42,7 @@ WHOLES = {
     "regular expression": r"\^\S+|\S*(?:\[\^?\w-\w|\\[dDsSwW][+*?{]|\(\?[:=!<a-z])\S*",
     "size": r"\d?X{1,4}[SL]|[SML]|x[sl]|sm|md|lg",
     "value of a program": r"true|false|null|undefined|TRUE|FALSE|NULL|NaN",
+    "not available": r"[nN]/[aA]",
     "unit": r"[kmµ]g|[cdkm]m|[cdm]l|[km]?Wh?|[kMGT]i?B|[kMG]?Hz|[hk]?Pa|dB|mAh|km/h|m/s|[ckm]?m[²³]|°[CF]",
     "currency": "AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|KRW|MXN|NOK|NZD|PLN|RON|RUB|SEK|UAH|USD|ZAR",
 }

@@ -228,12 +228,12 @@ class Workbook(Document):
         name = posixpath.basename(part).removesuffix(".xml")
         if _SHEET.fullmatch(part):
             for prompt in self._trees[part].iter("{*}dataValidation", "{*}hyperlink"):
-                if any(has_words(prompt.get(kind, "")) for kind in _PROMPTS):
-                    cells = prompt.get("sqref") or prompt.get("ref", "")
-                    self.left.append(Left("it is a prompt of cells or links", f"{name}!{cells}"))
-            for header in self._trees[part].iter("{*}headerFooter"):
-                if has_words(_CODE_OF_HEADER.sub(" ", "".join(header.itertext()))):
-                    self.left.append(Left("it is a header or footer", name))
+                texts = filter(has_words, (prompt.get(kind, "") for kind in _PROMPTS))
+                place = f"{name}!{prompt.get('sqref') or prompt.get('ref', '')}"
+                self.left += [Left("it is a prompt of cells or links", place) for _ in texts]
+            headers = (header for some in self._trees[part].iter("{*}headerFooter") for header in some.itertext())
+            shown = filter(has_words, (_CODE_OF_HEADER.sub(" ", header) for header in headers))
+            self.left += [Left("it is a header or footer", name) for _ in shown]
         elif _COMMENTS.fullmatch(part) or _DRAWN.fullmatch(part):
             self._trees[part] = xml_tree(self._archive.read(part), path)
             for picture in self._trees[part].iter("{*}cNvPr"):
