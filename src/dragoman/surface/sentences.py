@@ -99,7 +99,7 @@ _MARKED_END = re.compile(r"[.!?…؟。！？][\"'”’»›)\]}]*\Z")
 BRANCHES = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 """The beginning of the branches of a message of ICU, which other texts never hold."""
 _CELLS = re.compile(r"[^\t]*\t+|[^\t]+")
-_CONTROLS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROLS = re.compile(r"[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # those that are no space, which may end a sentence
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _CLOSING_DIRECTION = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
 
