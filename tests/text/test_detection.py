@@ -1,12 +1,10 @@
 """The detector tells its languages from each other and from all others, and is unsure of short texts."""
 
-import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.text import detection
 from dragoman.text.alignment import words_of
 from dragoman.text.detection import ColumnLanguage, LanguageDetector, best_guess
 
@@ -118,19 +116,3 @@ def test_what_a_column_lacks_does_not_become_usual_in_it() -> None:
     italian = column("it", [f"La casa numero {n} è grande e molto bella." for n in range(30)])
     german = [f"Der Mann ist mit {n} Katzen im Haus." for n in range(20)]
     assert all(italian.lacks(text, words_of(text)) for text in german)
-
-
-def test_a_lack_of_memory_while_loading_ahead_reaches_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise MemoryError
-
-    uncaught: list[object] = []
-    monkeypatch.setattr(detection, "_loaded", fail)
-    monkeypatch.setattr(threading, "excepthook", uncaught.append)
-    detection.prepare()
-    for thread in threading.enumerate():
-        if thread.name == "languages":
-            thread.join()
-    assert not uncaught
-    with pytest.raises(MemoryError):
-        best_guess("Where is the station?")

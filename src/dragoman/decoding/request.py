@@ -11,7 +11,7 @@ from dragoman.decoding.sampling import Sampling, source_hash
 from dragoman.errors import DecodeError
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: creating one would take several times as long
 class Request:
     """A source and the settings of its search. Requests with different settings can run concurrently."""
 

@@ -8,7 +8,7 @@ also compared by the source in which the form replaces the term, because models 
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -159,7 +159,7 @@ class TermWriter:
         ids = [*segment.ids[: segment.symbols], *self._requests.tokenizers.source.encode(read)]
         if not segment.symbols < len(ids) <= self._requests.longest_source(options):
             return segment
-        return replace(segment, typed=read, text=read, ids=ids)
+        return segment._replace(typed=read, text=read, ids=ids)
 
     def _begun(self, starts: Sequence[Start], options: SearchOptions, width: int = 0) -> list[list[Hypothesis]]:
         """Return the hypotheses that continue each start, none if forbidden; a `width` is that of a whole beam."""

@@ -14,6 +14,7 @@ from dragoman.decoding.processors import (
     NotBlank,
 )
 from dragoman.decoding.request import Request
+from dragoman.decoding.sampling import Sampling
 from dragoman.errors import DecodeError
 from dragoman.inference.banned_words import BannedWords, NoBannedEnd
 from dragoman.inference.options import SearchOptions
@@ -39,6 +40,9 @@ class RequestBuilder:
         self.tokenizers, self.framing, self.positions = tokenizers, framing, positions
         placeholders = [*tokenizers.target.placeholders.values()]
         self._no_placeholder = [Ban(placeholders)] if placeholders else []
+        self._each_once = lru_cache(1_024)(
+            lambda tokens: EachOnce(tokens, [*tokenizers.target.placeholders.values()], framing.target_end)
+        )
         self._check_forms = lru_cache(maxsize=8)(self._refuse_unwritable)
         self._banned_words = lru_cache(maxsize=8)(
             lambda phrases: BannedWords(phrases, tokenizers.target, framing.target_end)
@@ -53,11 +57,11 @@ class RequestBuilder:
     def of(self, lines: Sequence[Segment], options: SearchOptions) -> list[list[Request]]:
         """Build each line's requests, one for each translated part; raise `DecodeError` for unwritable options."""
         self._check_forms(options.terms)
-        prefix, common = self._prefix(options), self._processors(options)
+        prefix, common, sampling = self._prefix(options), self._processors(options), options.sampling
         forced = ForcedPrefix(prefix) if prefix else None
         return [
             [
-                self._request(part, options, common, forced if part is line.parts[0] else None)
+                self._request(part, options, common, sampling, forced if part is line.parts[0] else None)
                 for part in line.translated
             ]
             for line in lines
@@ -65,21 +69,26 @@ class RequestBuilder:
 
     def continued(self, starts: Sequence[Start], options: SearchOptions, whole_words: bool = False) -> list[Request]:
         """Build requests that continue starts; with `whole_words`, no letter may follow the last word of a start."""
-        common, requests = self._processors(options), list[Request]()
+        common, sampling, requests = self._processors(options), options.sampling, list[Request]()
         for segment, prefix, further in starts:
             ends_word = whole_words and prefix and ends_in_word(self.tokenizers.target.spelling(prefix[-1]))
             forced = ForcedPrefix(prefix, self._inside_words if ends_word else ()) if prefix else None
-            request = self._request(segment, options, common, forced)
+            request = self._request(segment, options, common, sampling, forced)
             limit = request.limit if further is None else min(request.limit, len(prefix) + further)
             requests.append(replace(request, limit=limit))
         return requests
 
     def _request(
-        self, segment: Segment, options: SearchOptions, common: Sequence[LogitsProcessor], forced: ForcedPrefix | None
+        self,
+        segment: Segment,
+        options: SearchOptions,
+        common: Sequence[LogitsProcessor],
+        sampling: Sampling | None,
+        forced: ForcedPrefix | None,
     ) -> Request:
         ids = self.tokenizers.target.placeholders
         own = [ids[character] for character in segment.text if character in ids] if segment.is_rewritten else []
-        placeholders = [EachOnce(own, [*ids.values()], self.framing.target_end)] if own else self._no_placeholder
+        placeholders = [self._each_once(tuple(own))] if own else self._no_placeholder
         processors = (*common, forced or self._not_blank, *placeholders)
         prefix_tokens = len(forced.prefix) if forced else 0
         longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
@@ -87,7 +96,6 @@ class RequestBuilder:
         limit = min(limit, self.positions or limit)
         if options.banned_words:
             processors = (*processors, NoBannedEnd(self._banned_words(options.banned_words), limit))
-        sampling = options.sampling
         return Request(
             self.framing.source(segment.ids),
             limit,

@@ -4,15 +4,16 @@ import dataclasses
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from dragoman.brief import brief
-from dragoman.decoding.hypothesis import Hypothesis, length_penalty
+from dragoman.decoding.hypothesis import Hypothesis, concatenated, length_penalty
 from dragoman.inference.alignment import SegmentLinks
 from dragoman.inference.options import SearchOptions
 from dragoman.surface.masking import missing
@@ -54,6 +55,9 @@ MEANINGS: dict[Flag, str] = {
 HARMLESS = frozenset[Flag](("split", "copied"))
 """Flags that do not mean that the translation may be wrong."""
 
+_OF_OUTPUT: tuple[Flag, ...] = ("truncated", "repetition", "doubtful", "cleaned")
+_MISSING: tuple[Flag, ...] = ("lost", "term", "unknown")
+"""Flags in the order in which a translation has them, before "language"."""
 _LONGEST_LOOP = 8
 """Maximum tokens of a run that counts as repeated."""
 _LOOPS = 4
@@ -145,7 +149,7 @@ class TranslatedPart(NamedTuple):
 
     def lost(self, language: str) -> list[str]:
         """Return what the translation into a language should contain and does not."""
-        return missing(self.restored.text, self.segment.kept, self.segment.text, language) if self.segment.kept else []
+        return missing(self.restored.text, self.segment.kept, self.segment.text, language)
 
     def unused(self, terms: Terms) -> list[str]:
         """Return the source terms whose forms the translation lacks."""
@@ -164,7 +168,7 @@ class Writer:
 
     def __init__(self, tokenizers: Tokenizers, surface: Surface) -> None:
         self.tokenizers, self.surface = tokenizers, surface
-        self.detector = LanguageDetector([surface.languages[0]])
+        self._detector = LanguageDetector([surface.languages[0]])
 
     def text(self, ids: Sequence[int]) -> str:
         """Decode ids to one line of text, as the model writes it."""
@@ -192,6 +196,8 @@ class Writer:
         """Return True if the words of these translations must be linked to those of their source."""
         if options.align or chosen.line.pairs:
             return True
+        if not options.terms and not any(part.kept for part in chosen.line.parts):
+            return False
         terms = compiled(options.terms)
         return any(
             self.left_out(segment, part) or (options.terms and terms.missing(segment.text, self.text(part.tokens)))
@@ -204,6 +210,8 @@ class Writer:
         """Choose the `n_best` translations of a line from its segments' hypotheses: best first, samples as drawn."""
         if options.risk_samples is not None:
             return _combinations([least_risk(samples, self.text) for samples in hypotheses], options.n_best)
+        if all(len(alternatives) == 1 for alternatives in hypotheses):
+            return [tuple(hypothesis for (hypothesis,) in hypotheses)]
         if options.sampling is None:
             exponent = options.length_penalty
             rated = [[Rated(hypothesis.score(exponent), hypothesis) for hypothesis in beam] for beam in hypotheses]
@@ -228,6 +236,8 @@ class Writer:
     def _unknown_words(self, segment: Segment) -> list[str]:
         """Return the words of a segment that are not in the vocabulary, as they were typed and without placeholders."""
         words = self.tokenizers.source.unknown_words(segment.text, segment.ids)
+        if not words:
+            return []
         parts = [part for word in words for part in re.split(ANY_PLACEHOLDER, word) if part]
         typed = [re.search(re.escape(part), segment.typed, re.IGNORECASE) for part in parts]
         return [match[0] if match else part for match, part in zip(typed, parts, strict=True)]
@@ -257,24 +267,25 @@ class Writer:
         """Return the translation of a line from the hypotheses of its parts."""
         hypotheses = iter(parts)
         pieces = [self.piece(part, None if part.is_copied else next(hypotheses), links) for part in line.parts]
-        if cleaned := sum(piece.cleaned for piece in pieces):
-            logger.warning("%d control characters in a translation became spaces", cleaned)
-        joined = self.surface.join(line, [piece.restored for piece in pieces])
-        language, terms = self.surface.languages[1], compiled(options.terms)
+        joined, whole = self.surface.join(line, [piece.restored for piece in pieces]), concatenated(parts)
+        lost, unused = self._missing(pieces, options)
+        flags = [*line.flags, *self._flags(pieces, options)]
+        flags += compress(_MISSING, (lost, unused, unknown_words))
+        if not all(self._is_in_language(part.typed) for part in line.translated):
+            flags.append("language")
         translation = Translation(
             source=line.original,
             text=self.surface.restore(line, joined),
-            log_prob=sum((part.total for part in parts), 0.0),
-            score=sum((part.score(options.length_penalty) for part in parts), 0.0),
-            tokens=tuple(self.tokenizers.target.tokens([token for part in parts for token in part.tokens])),
-            token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
+            log_prob=whole.total,
+            score=sum([part.score(options.length_penalty) for part in parts], 0.0),
+            tokens=tuple(self.tokenizers.target.tokens(whole.tokens)),
+            token_log_probs=whole.log_probs,
+            flags=tuple(dict.fromkeys(flags)),
             unknown_words=unknown_words,
-            rewritten=tuple((part.typed, readable(part.text)) for part in line.parts if part.text != part.typed),
-            lost=tuple(text for piece in pieces for text in piece.lost(language)),
-            unused_terms=tuple(term for piece in pieces if options.terms for term in piece.unused(terms)),
+            rewritten=tuple([(part.typed, readable(part.text)) for part in line.parts if part.text != part.typed]),
+            lost=tuple(lost),
+            unused_terms=tuple(unused),
         )
-        flags = self._flags(translation, pieces, options)
-        translation = dataclasses.replace(translation, flags=tuple(dict.fromkeys((*line.flags, *flags))))
         if not options.align or links is None:
             return translation
         return dataclasses.replace(
@@ -285,21 +296,29 @@ class Writer:
             word_log_probs=self._word_log_probs(line.prefix, pieces),
         )
 
-    def _flags(self, translation: Translation, pieces: Sequence[TranslatedPart], options: SearchOptions) -> list[Flag]:
-        """Return the flags of a translation, besides those of its line."""
-        translated = [(piece.segment, piece.part) for piece in pieces if piece.part is not None]
+    def _flags(self, pieces: Sequence[TranslatedPart], options: SearchOptions) -> Iterator[Flag]:
+        """Return the flags of what the model wrote."""
         least = DOUBTFUL_LOG_PROB if options.doubtful_below is None else options.doubtful_below
-        flags: dict[Flag, bool] = {
-            "truncated": not all(part.finished for _, part in translated),
-            "repetition": any(repeats(segment.ids, part.tokens) for segment, part in translated),
-            "doubtful": any(part.total < least * len(part.tokens) for _, part in translated),
-            "cleaned": any(piece.cleaned for piece in pieces),
-            "lost": bool(translation.lost),
-            "term": bool(translation.unused_terms),
-            "unknown": bool(translation.unknown_words),
-            "language": any(self.detector.other(segment.typed) for segment, _ in translated),
-        }
-        return [flag for flag, is_set in flags.items() if is_set]
+        truncated = repetition = doubtful = False
+        for segment, part, *_ in pieces:
+            if part is not None:
+                truncated = truncated or not part.finished
+                repetition = repetition or repeats(segment.ids, part.tokens)
+                doubtful = doubtful or part.total < least * len(part.tokens)
+        if cleaned := sum([piece.cleaned for piece in pieces]):
+            logger.warning("%d control characters in a translation became spaces", cleaned)
+        return compress(_OF_OUTPUT, (truncated, repetition, doubtful, cleaned))
+
+    def _missing(self, pieces: Sequence[TranslatedPart], options: SearchOptions) -> tuple[list[str], list[str]]:
+        """Return what the translations lose of their sources, and the terms that they should contain."""
+        lost = [text for piece in pieces if piece.segment.kept for text in piece.lost(self.surface.languages[1])]
+        if not options.terms:
+            return lost, []
+        return lost, [term for piece in pieces for term in piece.unused(compiled(options.terms))]
+
+    def _is_in_language(self, text: str) -> bool:
+        """Return True if a text is in the language that the model reads; only unknown words can show the contrary."""
+        return self.surface.plain_lines.knows(text) or self._detector.other(text) is None
 
     def _word_log_probs(self, prefix: str, pieces: Sequence[TranslatedPart]) -> tuple[float, ...]:
         """Return the lowest log-probability of the tokens of each word of a prefix and pieces; 0 of a copied word."""
@@ -347,6 +366,8 @@ def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
     >>> repeats([5, 6], [7, 8, 7, 8, 7, 8, 7, 8]), repeats([5, 5, 5, 5], [7, 7, 7, 7])
     (True, False)
     """
+    if len(target) - len({*target}) < _LOOPS - 1:
+        return False
     loops = most_loops(target)
     return loops >= _LOOPS and loops > most_loops(source)
 

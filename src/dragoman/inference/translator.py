@@ -36,7 +36,6 @@ from dragoman.surface.tags import without_tags
 from dragoman.surface.target_language import TargetLanguages, tagged
 from dragoman.surface.terms import compiled
 from dragoman.system import choose_threads
-from dragoman.text import detection
 from dragoman.tokenizing.tokenizer import only_unicode
 
 if TYPE_CHECKING:
@@ -130,7 +129,6 @@ class Translator:
         theirs.
         """
         threads = choose_threads(threads)
-        detection.prepare()
         stored, *others = [load_model(path, adapter=adapter), *map(load_model, ensemble)]
         return cls(stored, device, precision, progress=progress, threads=threads, ensemble=others)
 

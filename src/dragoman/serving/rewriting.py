@@ -169,7 +169,7 @@ class _TranslatedLine:
         if not share or segment.is_copied or (len(self._segments) > 1 and share == self._own[number].text):
             return self._own[number]
         ids = self._tokens(segment, share, is_whole)
-        line = replace(self._line, typed=segment.typed, original=segment.typed, parts=(segment,), flags=())
+        line = self._line._replace(typed=segment.typed, original=segment.typed, parts=(segment,), flags=())
         return self._translator.continued(
             line, self._translator.framing.labels(ids) if is_whole else ids, self._options
         )

@@ -5,7 +5,6 @@ belongs to the sentence, and so do the marks between the two.
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -102,7 +101,7 @@ class Around(Step):
         peeled = peel(segment.text, self._source.conventions.around_known, self._is_name)
         if not peeled.before and not peeled.after:
             return [segment]
-        return [replace(segment, text=peeled.core, before=peeled.before, after=peeled.after, marks=peeled.marks)]
+        return [segment._replace(text=peeled.core, before=peeled.before, after=peeled.after, marks=peeled.marks)]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Put both sides around the translation."""
@@ -138,7 +137,7 @@ class EndMark(Step):
         if not segment.marks and not is_bare:
             return [segment]
         text = segment.text + self._conventions.mark(segment.marks)
-        return [replace(segment, text=text, has_added_mark=True)]
+        return [segment._replace(text=text, has_added_mark=True)]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Remove the mark of the translation, and write the typed marks as its language does."""

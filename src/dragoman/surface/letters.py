@@ -7,9 +7,8 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import cached_property
-from itertools import islice, takewhile
+from functools import cached_property, partial
+from itertools import takewhile
 
 from dragoman.surface.conventions import END_MARKS, Conventions
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, shown
@@ -22,6 +21,7 @@ _COMPATIBLE = "<wide> <narrow> <compat> <font> <noBreak> <initial> <medial> <fin
 _JOINERS = "\u200c\u200d"  # they change how Persian and Indian words are written
 _SPACES = re.compile(r"\s\s+")
 _DOTTED = ("tr", "az")  # i and İ are one letter, ı and I another
+_OWN_CAPITALS = (*_DOTTED, "lt", "el")
 _TONOS, _DOT_ABOVE = "\u0301", "\u0307"
 _WORD = re.compile(
     r"(?<!\S)\S*?[@/\\{}<>$%#_=]\S*"  # addresses, placeholders and tags are no words
@@ -142,11 +142,12 @@ class Truecaser:
     def __init__(self, words: Sequence[str], language: str) -> None:
         """Build from the words of the text in their usual forms; earlier words win."""
         self._language = language
-        self._usual = {upper(word, language): word for word in reversed(words)}
+        self._upper = partial(upper, language=language) if _base(language) in _OWN_CAPITALS else str.upper
+        self._usual = {self._upper(word): word for word in reversed(words)}
 
     def usual(self, word: str) -> str | None:
         """Return the usual form of a word inside a sentence; None for an unknown word."""
-        return self._usual.get(upper(word, self._language))
+        return self._usual.get(self._upper(word))
 
     def is_small(self, word: str) -> bool:
         """Return True if the text usually writes a word in lower case inside a sentence."""
@@ -156,8 +157,13 @@ class Truecaser:
     def has_beginning(self, letters: str, longest: int) -> bool:
         """Return True if a lower-case word of at most `longest` letters begins with these letters."""
         first = bisect_left(self._small, letters)
-        words = takewhile(lambda word: word.startswith(letters), islice(self._small, first, None))
-        return any(len(word) <= longest for word in words)
+        following = (self._small[number] for number in range(first, len(self._small)))
+        return any(len(word) <= longest for word in takewhile(lambda word: word.startswith(letters), following))
+
+    @cached_property
+    def forms(self) -> frozenset[str]:
+        """The words in their usual forms."""
+        return frozenset(self._usual.values())
 
     @cached_property
     def _small(self) -> list[str]:
@@ -254,12 +260,12 @@ class Letters(Step):
         """Rewrite the characters, then the letter case."""
         text, styles = self._normaliser.rewritten(segment.text)
         if not self._source.conventions.sentences:
-            return [segment if text == segment.text else replace(segment, text=text)]
+            return [segment if text == segment.text else segment._replace(text=text)]
         case = self._typed_case(shown(text), text[-1:] in END_MARKS or bool(segment.marks))
         if case == "title" and any(word[0].islower() for word in segment.text.split()[1:]):
             case = "title with small words"
         text = self._recased(text, case)
-        return [replace(segment, text=text, case=case, styles=styles)]
+        return [segment._replace(text=text, case=case, styles=styles)]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Give the translation the letter case and the style of the source."""

@@ -6,7 +6,6 @@ model that has not learned placeholders are only checked.
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from dragoman.surface import protected
 from dragoman.surface.conventions import END_MARKS
@@ -49,6 +48,7 @@ _BARE = re.compile(
 """Words and signs that have no placeholder, and that no translation should lose."""
 _ENDING = re.compile(r"(?:[ºªo]|[nrt]?[dhst]|s[tn]?|t[en]|[èe]mes?|[ei]re?|mo|ma|esim\w)(?!\w)", re.IGNORECASE)
 """Ending of an ordinal, or of a name, that directly follows a placeholder."""
+_NUMBER_BEFORE, _NUMBER_AFTER = re.compile(r"\d[.,:/]?\Z"), re.compile(r"[.,:/]?\d")
 _BLOCK = re.compile(r"\{\{(?:[#/^]|else)|\{%|\[%|<%")
 """Code of a template that depends on its order."""
 
@@ -98,7 +98,7 @@ class Code(Step):
         if not spans:
             return [segment]
         text, kept = self._masking.masked(segment.text, spans, segment.kept)
-        return [replace(segment, text=text, kept=kept)]
+        return [segment._replace(text=text, kept=kept)]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Replace all placeholders by their texts."""
@@ -129,7 +129,7 @@ class NamesAndNumbers(Step):
         labels = protected.numberings_in(text, numbers, " ".join(kept.values())) if numbers else []
         text, kept = self._masking.masked(text, [span for span in spans if span.kind != "term"], kept, labels)
         kept = {**kept, **{bare.lower(): bare.lower() for bare in _BARE.findall(text)}}
-        return [replace(segment, text=text, kept=kept)] if kept != segment.kept or text != segment.text else [segment]
+        return [segment._replace(text=text, kept=kept)] if kept != segment.kept or text != segment.text else [segment]
 
 
 class MissingPlaceholders(Step):
@@ -201,27 +201,38 @@ def missing(text: str, kept: Kept, read: str, language: str) -> list[str]:
     lost: list[str] = []
     whole, blocks = text, [written for written in kept.values() if _BLOCK.match(written)]
     for key, written in sorted(kept.items(), key=lambda item: -len(item[1])):  # a name may be part of a longer one
-        read, count = re.subn(_literal(key), " ", read)
+        read, count = _without(key, read, len(read))
         needed = 1 if key in PLACEHOLDERS or key[0].isalpha() or key in _SAID else max(1, count)
-        pattern = _pattern(written, None if key in PLACEHOLDERS else language)
-        text, count = re.subn(pattern, " ", text, count=needed, flags=re.IGNORECASE)
+        pattern = None if key in PLACEHOLDERS else _pattern(written, language)
+        if pattern is None:
+            text, count = _without(written, text, needed)
+        else:
+            text, count = re.subn(pattern, " ", text, count=needed, flags=re.IGNORECASE)
         lost += [written] * (needed - count)
     lost += blocks if [*map(whole.find, blocks)] != sorted(map(whole.find, blocks)) else []
     return sorted(lost, key=[*kept.values()].index)
 
 
-def _literal(written: str) -> str:
-    """Return an expression for a text that is not part of a longer number."""
-    before = r"(?<!\d)(?<!\d[.,:/])" if written[0].isdigit() else ""
-    return before + re.escape(written) + (r"(?![.,:/]?\d)" if written[-1].isdigit() else "")
+def _without(written: str, text: str, most: int) -> tuple[str, int]:
+    """Return a text with spaces in place of the first `most` occurrences of what was written, except those in a longer
+    number, and their count.
+    """
+    count, place = 0, text.find(written)
+    while place >= 0 and count < most:
+        end = place + len(written)
+        is_part = written[0].isdigit() and _NUMBER_BEFORE.search(text, max(0, place - 2), place)
+        if not is_part and not (written[-1].isdigit() and _NUMBER_AFTER.match(text, end)):
+            text, count = f"{text[:place]} {text[end:]}", count + 1
+        place = text.find(written, place + 1)
+    return text, count
 
 
-def _pattern(written: str, language: str | None) -> str:
-    """Return an expression for a text that was kept: in a language, also words for it and numbers with other marks."""
-    if language and written in _SAID:
+def _pattern(written: str, language: str) -> str | None:
+    """Return an expression for words of a language for a sign or number, and for the number with other marks."""
+    if written in _SAID:
         return f"{re.escape(written)}|{_SAID[written]}"
-    if not language or not re.fullmatch(r"\d+(?:[.,:\u00a0\u202f'’]\d+)*", written):
-        return f"(?-i:{_literal(written)})"
+    if not re.fullmatch(r"\d+(?:[.,:\u00a0\u202f'’]\d+)*", written):
+        return None
     whole, *groups = re.findall(r"\d+", written)
     between = r"[.,\s'’]?" if all(len(group) == 3 for group in groups) else r"[.,:\s'’]"
     pattern = rf"(?<!\d)(?<!\d[.,:/]){between.join((whole, *groups))}(?![.,:/]?\d)"

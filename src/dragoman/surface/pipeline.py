@@ -1,12 +1,12 @@
 """The steps of one model in order, from lines to parts with token ids, and from their translations back to lines.
 
 A line goes through `TargetLanguages`, `Tags` and `Sentences`, each of its parts through the steps of `Surface.steps`.
-The steps are undone in reverse order. Parts of many lines are encoded together, and cut if they are too long.
+The steps are undone in reverse order. Parts of many lines are encoded together, and cut if they are too long. A line
+that is plain by itself, in any file, passes no step.
 """
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import compress, islice
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from dragoman.surface.around import Around, EndMark
 from dragoman.surface.conventions import PairConventions
 from dragoman.surface.letters import LanguageSide, Letters
 from dragoman.surface.masking import Code, Masking, MissingPlaceholders, NamesAndNumbers
+from dragoman.surface.plain import PlainLines
 from dragoman.surface.segment import Context, Flag, Links, Restored, Segment, Step
 from dragoman.surface.sentences import Sentences, has_words, split_sentences, split_to_fit, without_controls
 from dragoman.surface.tags import Tags
@@ -47,6 +48,7 @@ class Surface:
         target = LanguageSide(conventions.target, conventions.source, languages[1])
         masking, missing = Masking(languages, placeholders), MissingPlaceholders(writable)
         self.left_out = missing.left_out
+        self.plain_lines = PlainLines(source)
         self.target_languages = TargetLanguages(target_ids)
         self.line_steps: tuple[Step, ...] = (self.target_languages, Tags())
         self._sentences = Sentences()
@@ -78,13 +80,11 @@ class Surface:
                 `protect` cannot be used.
             TokenizerError: a text is not Unicode.
         """
-        lines = [self.line(text, context) for text in texts]
-        parts = [[self._read_part(part, context) for part in self._sentences.apply(line, context)] for line in lines]
-        encoded = iter(self._encoded([part for line_parts in parts for part in line_parts], context.longest))
-        rows = zip(lines, parts, strict=True)
+        rows = [self._split(text, context) for text in texts]
+        encoded = iter(self._encoded([part for _, parts in rows for part in parts], context.longest))
         fitted = [
-            self._fitted(number, line, [*islice(encoded, len(line_parts))], context)
-            for number, (line, line_parts) in enumerate(rows, 1)
+            self._fitted(number, line, [*islice(encoded, len(parts))], context)
+            for number, (line, parts) in enumerate(rows, 1)
         ]
         self.target_languages.warn_of_missing_tags(texts, context.target_language)
         return fitted
@@ -92,7 +92,7 @@ class Surface:
     def line(self, text: str, context: Context) -> Segment:
         """Return a line without language tag and markup, before it is split."""
         typed = text if context.is_raw else without_controls(text)
-        line = replace(Segment.from_typed(typed), original=text, flags=() if typed == text else ("cleaned",))
+        line = Segment(typed, typed, original=text, flags=() if typed == text else ("cleaned",))
         for step in self.line_steps:
             (line,) = step.apply(line, context)
         return line
@@ -131,6 +131,15 @@ class Surface:
             joined = step.restore(line, [joined])
         return joined.text
 
+    def _split(self, text: str, context: Context) -> tuple[Segment, list[Segment]]:
+        """Return a line, and its parts as the model should read them. A plain line is its only part."""
+        if context.rewrites and not context.protect and text in self.plain_lines:
+            _, language = self.target_languages.named(text, context.target_language)
+            line = Segment(text, text, original=text, language=language)
+            return line, [line]
+        line = self.line(text, context)
+        return line, [self._read_part(part, context) for part in self._sentences.apply(line, context)]
+
     def _read_part(self, part: Segment, context: Context) -> Segment:
         """Return a part as the model should read it. Giants are cut first. Names and code alone are copied, because a
         model would write words between them.
@@ -144,11 +153,13 @@ class Surface:
         """Return the parts with their ids, except copies and giants."""
         is_read = [not part.is_copied and not giant(part.typed, longest) for part in parts]
         ids = iter(self._encode([part.text for part in compress(parts, is_read)]))
-        return [replace(part, ids=next(ids)) if reads else part for part, reads in zip(parts, is_read, strict=True)]
+        return [part._replace(ids=next(ids)) if reads else part for part, reads in zip(parts, is_read, strict=True)]
 
     def _fitted(self, number: int, line: Segment, parts: list[Segment], context: Context) -> Segment:
         """Return a line with parts that fit, and with its flags; `number` counts the lines from 1."""
         longest, is_broken = context.longest, False
+        if len(parts) == 1 and parts[0].ids and not _is_long(parts[0], longest):
+            return line._replace(parts=(self.target_languages.with_id(parts[0], line.language),))
         if any(_is_long(part, longest) for part in parts):
             if context.split == "never":
                 size = f"{len(parts[0].ids):,} tokens" if parts[0].ids else f"{len(line.typed):,} characters"
@@ -165,8 +176,7 @@ class Surface:
             "copied": any(copied) or 0 < len(copied) == len(parts),
             "untranslatable": len(fitting) < len(parts),
         }
-        return replace(
-            line,
+        return line._replace(
             parts=tuple(self.target_languages.with_id(part, line.language) for part in fitting),
             prefix=context.prefix.strip() if fitting and fitting[0].is_copied else "",
             flags=(*line.flags, *(flag for flag, is_set in flags.items() if is_set)),

@@ -26,19 +26,34 @@ _FILES = (
 PRINTF = r"%(?:\d{1,2}\$)?[-+#0 ']{0,3}(?:\d{1,3}|\*)?(?:\.(?:\d{1,2}|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGcrsSp@%]"
 """A conversion of `printf`, for `protect` if a text is known to have some (`c-format`): it also matches in "5 % of"."""
 _MODIFIERS = "Ctrl|Control|Alt|AltGr|Shift|Cmd|Command|Meta|Super|Win|Fn|Strg|Umschalt|Maj|Maiusc|Mayús"
-# All repetitions are bounded, so a hostile line takes no longer than any other.
+# All repetitions are bounded, so a hostile line takes no longer than any other. Only an address begins inside a word.
+_WEB, _ICU = rf"www\.{_ADDRESS}", r"'(?:\{[^{}\n']{0,100}\}|[{}|#])'"  # braces that ICU shows as they are
+_NUMERIC = (
+    # versions with a stage, numbers with an exponent, mixed fractions, products
+    r"(?<![\w.])v?\d{1,5}(?:\.\d{1,5}){1,3}-[a-z]{1,10}\.?\d{1,5}(?![\w.]*\w)",
+    r"(?<![\w.,])\d[\d.]{0,10}[eE][-+]?\d{1,3}(?!\w)|(?<![\w.,/])\d{1,3} \d{1,2}/\d{1,2}(?![\w/])",
+    r"(?<![\w.,])\d{1,9}(?: [kcm]?m)?(?: [*×÷] \d{1,9}(?: [kcm]?m)?){1,9}(?!\w)",
+    r"(?<![\w.,])\d{1,4}x\d{1,9}(?: [mk]?[gl])(?!\w)|(?<!\w)[A-Z](?:\.\d{1,3}){1,4}(?![\w.]*\w)",
+    r"(?<![\w.,])\d{1,3}°(?: ?\d{1,2}['′’](?: ?\d{1,2}(?:\.\d{1,9})?[\"″”])?)? ?[NSEWO](?!\w)",
+)
+_TELEPHONES = (
+    r"(?<![\w:.,/])(?:\+\d{1,3}|\(\d{2,5}\)|0\d{2,5})(?:[ /-]{1,3}\d{2,8}){1,5}(?!\w)",
+    r"(?<![\w:.,/-])\d{1,4}(?:[ -]\d{2,4}){2,5}(?!\w)(?<![ -]\d\d)",
+)
+_ALTERNATIVES = "(?:(?<!\\w)|(?=\\W)|(?=[fhmw])(?=(?:https?|ftp|file|mailto):|www\\.))(?:%s)"
 _CODE = re.compile(
-    "|".join(
+    _ALTERNATIVES
+    % "|".join(
         (
             ANY_PLACEHOLDER,
             rf"(?:https?|ftp|file|mailto):{_ADDRESS}",
-            rf"www\.{_ADDRESS}",
+            _WEB,
             r"(?<![\w.@-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+",  # an e-mail address
             rf"(?<![\w.-])(?:[a-z0-9-]{{1,64}}\.){{1,8}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?",
             r"<<[A-Za-z][^<>]{0,500}>>|</?[A-Za-z@#:!?%][^<>]{0,500}>",  # markup
             r"&lt;/?[A-Za-z][^&<>]{0,200}&gt;|&(?:[A-Za-z]{2,10}|#\d{1,7}|#x[0-9A-Fa-f]{1,6});",
             r"`[^`\n]{1,200}`|\*\*|\*\|[A-Z][\w:]{0,60}\|\*|\[%[^%\n]{1,100}%\]",
-            r"'(?:\{[^{}\n']{0,100}\}|[{}|#])'",  # braces that ICU shows as they are
+            _ICU,
             # variables, also of a percentage
             r"(?:\{{2,3}[^{}\n]{0,100}\}{2,3}|[$%#@]?\{(?>[^{}\n]{1,100}|\{[^{}\n]{0,100}\}){0,20}\})(?:%(?!\w))?",
             r"%(?:\(\w{1,60}\)|<\w{1,60}>)[-+#0]?\d{0,3}(?:\.\d{1,2})?[diouxXeEfFgGcrs]|\$(?:t\([^()]{1,200}\)|(?:[A-Za-z]\w{0,60})?\([^()\s]{1,100}\))",
@@ -55,22 +70,17 @@ _CODE = re.compile(
             r"|(?<=\s)-[b-df-hj-np-z](?=[\s,.;:)]|\Z)",
             r"(?<![\w/])(?:~|\.{1,2})?/(?:[\w.+-]{1,100}/){1,50}[\w.+-]{0,100}(?<!\.)",  # paths
             r"(?<![\w/.])(?:~|\.{1,2})/[\w.+-]{1,100}(?<!\.)|(?<![\w/])/\d{1,3}(?!\w)",
-            # versions with a stage, numbers with an exponent, mixed fractions, products
-            r"(?<![\w.])v?\d{1,5}(?:\.\d{1,5}){1,3}-[a-z]{1,10}\.?\d{1,5}(?![\w.]*\w)",
-            r"(?<![\w.,])\d[\d.]{0,10}[eE][-+]?\d{1,3}(?!\w)|(?<![\w.,/])\d{1,3} \d{1,2}/\d{1,2}(?![\w/])",
-            r"(?<![\w.,])\d{1,9}(?: [kcm]?m)?(?: [*×÷] \d{1,9}(?: [kcm]?m)?){1,9}(?!\w)",
-            r"(?<![\w.,])\d{1,4}x\d{1,9}(?: [mk]?[gl])(?!\w)|(?<!\w)[A-Z](?:\.\d{1,3}){1,4}(?![\w.]*\w)",
-            r"(?<![\w.,])\d{1,3}°(?: ?\d{1,2}['′’](?: ?\d{1,2}(?:\.\d{1,9})?[\"″”])?)? ?[NSEWO](?!\w)",
+            *_NUMERIC,
             rf"(?<!\w)(?:[A-Za-z]:|\\)\\{_ADDRESS}",
             rf"(?<![\w.-])(?:[\w.-]{{1,100}}/){{0,9}}[\w-]{{1,100}}\.(?:{_FILES})(?!\w)",
             r"(?<![\w&/])[@#][A-Za-z_]\w{1,60}(?:\.[A-Za-z_]\w{0,60}){0,5}",
             r"(?<!\w)(?:[A-Za-z]\w{0,60}_|__)\w{1,60}|(?<!\w)[A-Za-z_]\w{0,60}\(\)",  # names of a program
-            # telephone numbers
-            r"(?<![\w:.,/])(?:\+\d{1,3}|\(\d{2,5}\)|0\d{2,5})(?:[ /-]{1,3}\d{2,8}){1,5}(?!\w)",
-            r"(?<![\w:.,/-])\d{1,4}(?:[ -]\d{2,4}){2,5}(?!\w)(?<![ -]\d\d)",
+            *_TELEPHONES,
         )
     )
 )
+_CODE_WITHOUT_SIGNS = re.compile(_ALTERNATIVES % "|".join((_WEB, _ICU, *_NUMERIC, *_TELEPHONES)))
+"""The code that a text may have whose only hints of code are digits."""
 _GLUE = re.compile(r"[-@/.:_=#~]")
 _ORDINAL = r"(?:st|nd|rd|th|s|[ºª])(?!\w)"  # of 21st, 1990s: no part of the number
 _UNIT = rf"(?!{_ORDINAL})°?[^\W\d_]{{1,3}}(?!\w)"  # of 5km, 25°C, 3D
@@ -118,6 +128,7 @@ _SIGN = re.compile(
     r"|(?<!\w)[A-Z]\w{0,30}(?:\+\+?|#|[©®™])(?!\w)"
 )
 _WORD = re.compile(r"(?<!\w)[^\W\d_](?:[^\W_]|[\u0300-\u036f])*(?:['’-][^\W\d_](?:[^\W_]|[\u0300-\u036f])*)*(?!\w)")
+_JOINTS = re.compile("['’-]")
 _POSSESSIVE = re.compile(r"['’](?:s|S)?$")
 _VERSION = re.compile(rf"[ -]\d++(?:[.,]\d+)*+(?![\w:/-])(?!{_GAP}(?:{_CURRENCY}|[%°])|{_MEASURED.pattern})")
 """Follows a name and is a part of it: Windows 11, LibreOffice 7.3, Covid-19."""
@@ -145,9 +156,9 @@ class Span(NamedTuple):
         return NUMBERS if self.kind == "number" else WORDS
 
 
-# A text without any of these has no code.
+# A text without any of these, and without digits, has no code.
 _HINT = re.compile(
-    rf"[%&@#$<{{/\\_`~[+\d{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\s-[a-z]|\*[*|]|\(\)|:\S|\.[a-z]"
+    rf"[%&@#$<{{/\\_`~[+{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\s-[a-z]|\*[*|]|\(\)|:\S|\.[a-z]"
 )
 _PART = r"(?:[A-Za-z]*+\d[A-Za-z\d]*+|[A-Z]++(?![a-z\d]))"  # of an identifier
 _RUN = re.compile(
@@ -163,7 +174,8 @@ def code_in(text: str) -> list[Span]:
     ['{name}', 'https://a.org/b']
     """
     spans = list[Span]()
-    for match in _CODE.finditer(text) if _HINT.search(text) else ():
+    code = _CODE if _HINT.search(text) else _CODE_WITHOUT_SIGNS if _DIGIT.search(text) else None
+    for match in code.finditer(text) if code else ():
         begin = match.start()
         if spans and (spans[-1].end == begin or _GLUE.fullmatch(text, spans[-1].end, begin)):
             begin = spans.pop().begin  # a translation must not move one of them
@@ -272,7 +284,7 @@ class Names:
 
     def _may_be_name(self, text: str, begin: int, end: int) -> bool:
         word = text[begin:end]
-        longest = max(re.split("['’-]", word), key=len)
+        longest = max(_JOINTS.split(word), key=len)
         if len(longest) < 2 or self._words.is_small(longest):
             return False
         is_first = word[1:].islower() and _BEGINNING.search(text, max(0, begin - 60), begin) is not None
@@ -325,6 +337,8 @@ def localised(number: str, source: str, target: str) -> str:
     >>> [localised(number, "en", "it") for number in ("7:30", "1.2.3", "1,5,7", "2026", "2.5km", "$3.50")]
     ['7:30', '1.2.3', '1,5,7', '2026', '2,5km', '$3,50']
     """
+    if number.isdecimal():
+        return number
     (thousands, decimal), (other_thousands, other_decimal) = _marks(source), _marks(target)
     spaces = " \u00a0\u202f.'’" if thousands != "," else ","
     parts = re.fullmatch(rf"(1:|\D*)(\d{{1,3}}(?:[{spaces}]\d{{3}})+|\d+)(?:{re.escape(decimal)}(\d+))?(\D*)", number)

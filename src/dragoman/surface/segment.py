@@ -1,7 +1,8 @@
 """A text on its way to the model and back, and the base class of the steps that rewrite it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ class TagPair(NamedTuple):
     inside: "tuple[TagPair, ...]" = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A line, or a part of a line that the model translates by itself, with the notes of the steps that rewrote it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Segment:
     before: str = ""
     after: str = ""
     marks: str = ""
-    kept: Kept = field(default_factory=dict)
+    kept: Kept = MappingProxyType({})
     case: Case = "usual"
     styles: str = ""
     has_added_mark: bool = False

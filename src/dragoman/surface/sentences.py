@@ -215,7 +215,7 @@ def join(pieces: Iterable[str], spaces: Iterable[str] = itertools.repeat("")) ->
 
 def one_line(text: str) -> tuple[str, int]:
     """Return a text as one line, and the number of characters that this replaced by spaces."""
-    text, count = _BREAKS.subn(" ", text)
+    text, count = (text, 0) if text.isprintable() else _BREAKS.subn(" ", text)
     return text.strip(), count
 
 
@@ -226,6 +226,8 @@ def without_controls(text: str) -> str:
     >>> without_controls("\u2067One\0two \u202athree\u202c.\u2069")
     '\u2067One two three.\u2069'
     """
+    if text.isprintable():
+        return text
     begin, end = 0, len(text)
     while end - begin > 1 and _CLOSING_DIRECTION.get(text[begin]) == text[end - 1]:
         begin, end = begin + 1, end - 1
@@ -276,6 +278,8 @@ class Sentences(Step):
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Return the translation of a line from those of its parts."""
+        if len(segment.parts) == 1 and segment.parts[0].typed == segment.typed and not segment.prefix:
+            return Restored(translations[0].text, translations[0].links)
         texts = [segment.prefix, *(part.text for part in translations)]
         lead, *spaces = spaces_around(segment)
         text = join(texts, [lead, "" if segment.prefix else lead, *spaces])

@@ -7,7 +7,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from dragoman.surface.protected import Span, code_in, identifiers_in, quantities_in, spans_matching, without_overlaps
@@ -373,7 +372,7 @@ class Tags(Step):
         markup = without_tags(segment.typed, spans_matching(context.protect, segment.typed))
         if not markup.pairs:
             return [segment]
-        return [replace(segment, typed=markup.plain, text=markup.plain, pairs=markup.pairs)]
+        return [segment._replace(typed=markup.plain, text=markup.plain, pairs=markup.pairs)]
 
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Place the tags in a translation whose words are linked to those of the line."""

@@ -6,7 +6,6 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from dragoman.errors import DecodeError
 from dragoman.languages import language_of
@@ -91,13 +90,13 @@ class TargetLanguages(Step):
             DecodeError: the model has no such language.
         """
         text, language = self.named(segment.typed, context.target_language)
-        return [replace(segment, typed=text, text=text, language=language)] if language else [segment]
+        return [segment._replace(typed=text, text=text, language=language)] if language else [segment]
 
     def with_id(self, part: Segment, language: str | None) -> Segment:
         """Return a part of a line with the id of the language before its ids, unless they begin with such an id."""
         if language is None or part.is_copied or part.ids[0] in self.ids.values():
             return part
-        return replace(part, ids=[self.ids[language], *part.ids], symbols=1)
+        return part._replace(ids=[self.ids[language], *part.ids], symbols=1)
 
 
 def tagged(text: str, language: str | None) -> str:

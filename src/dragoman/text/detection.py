@@ -3,10 +3,9 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import cache, cached_property
 from operator import eq
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, NamedTuple
 
 from dragoman.languages import UNKNOWN_LANGUAGE
@@ -138,16 +137,6 @@ def best_guess(text: str) -> Guess:
     """Return the most probable of all languages, as py3langid names it, with its confidence rounded to 0 or 1."""
     language, confidence = _library().classify(text[:_CHARACTERS])
     return Guess(language, round(confidence))
-
-
-def prepare() -> None:
-    """Begin to load py3langid in another thread, which takes half a second."""
-
-    def load() -> None:
-        with suppress(MemoryError):  # a later call raises it
-            _library()
-
-    Thread(target=load, name="languages", daemon=True).start()
 
 
 def _library() -> Any:

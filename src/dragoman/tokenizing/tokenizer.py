@@ -122,7 +122,7 @@ class Tokenizer:
 
         Bytes that are no character, which a model may write, become U+FFFD.
         """
-        spelled = [self._spelling[i] for i in ids if self.is_text(i)]
+        spelled = [self._spelling[i] for i in ids if i >= SYMBOLS or i == UNKNOWN]
         if self.whole_words:
             return join_words(word.decode() for word in spelled)
         text = b"".join(spelled).decode(errors="replace")

@@ -1,0 +1,64 @@
+"""Plain lines: single sentences that no step changes, recognised by one expression and by the words of the training
+text. They go straight to the tokenizer, and their translations straight to the reader.
+"""
+
+import re
+from functools import cached_property
+
+from dragoman.surface.letters import LanguageSide, Normaliser
+from dragoman.surface.sentences import LONGEST_WORD
+
+_LETTER = "[A-Za-zÀ-ÖØ-öø-ıĴ-ľŁ-ňŊ-žƀ-ƿǍ-ǰǴ-ɏΆΈ-ΊΌΎ-ΡΣ-ϏЀ-ҁҊ-ԯ]"
+"""A letter of the Latin, Greek or Cyrillic script that is no variant of another."""
+_WORD, _ANY_WORD = re.compile(f"{_LETTER}++"), re.compile(r"[^\W\d_]++")
+_JOINED = re.compile(f"{_LETTER}++(?:'{_LETTER}++)++")
+_MOST_UNKNOWN = 0.25
+"""Share of unknown words up to which a text is in the language of the training text: 99 % of its sentences are, and
+less than 0.5 % of those in another language (benchmarks/flags.py)."""
+
+
+class PlainLines:
+    """The plain lines of a source language, and the texts that are in it by their words."""
+
+    def __init__(self, source: LanguageSide) -> None:
+        self._side, self._has_words = source, source.conventions.sentences > 0
+
+    def __contains__(self, text: str) -> bool:
+        """Return True for one sentence of words in their usual form, with commas, apostrophes and an end mark only."""
+        if not self._form.fullmatch(text):
+            return False
+        if not self._has_words:
+            return True
+        first, *others = _WORD.findall(text)
+        is_sentence = first[0].isupper() and not text.isupper() and self._side.truecaser.usual(first) is not None
+        return is_sentence and self._side.truecaser.forms.issuperset(others) and not self._has_unknown_name(text)
+
+    def knows(self, text: str) -> bool:
+        """Return True if the training text has enough of a text's words to show that both are in one language."""
+        if not self._has_words:
+            return False
+        words, truecaser = {*_ANY_WORD.findall(text)}, self._side.truecaser
+        most = _MOST_UNKNOWN * len(words)
+        others = words - truecaser.forms
+        return len(others) <= most or sum(truecaser.usual(word) is None for word in others) <= most
+
+    def _has_unknown_name(self, text: str) -> bool:
+        """Return True if a known name has an ending, such as Tom'll, which makes it an unknown one; 's does not."""
+        for word in _JOINED.findall(text) if "'" in text else ():
+            head, _, ending = word.partition("'")
+            is_name = len(head) > 1 and ending != "s" and not self._side.truecaser.is_small(head)
+            if is_name or not ending.islower():
+                return True
+        return False
+
+    @cached_property
+    def _form(self) -> re.Pattern[str]:
+        """The form of a plain line, with the marks that the training text writes as they are."""
+        conventions, rewritten = self._side.conventions, Normaliser(self._side.conventions).rewritten
+        comma, apostrophe, *ends = (re.escape(mark) if rewritten(mark) == (mark, "") else "(?!)" for mark in ",'.!?")
+        copied = rf"[Xx]D|\S{{{LONGEST_WORD + 1}}}"  # smileys and long runs
+        word = f"(?!{copied}){_LETTER}++(?:{apostrophe}{_LETTER}++)*+"
+        end = f"(?:{'|'.join(ends)})"
+        if not self._has_words or conventions.has_sentences_without_mark:
+            end += "?"
+        return re.compile(f"{word}(?:(?:{comma})?+ {word})*+{end}")
