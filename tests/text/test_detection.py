@@ -1,6 +1,5 @@
 """The detector tells its languages from each other and from all others, and is unsure of short texts."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -56,7 +56,7 @@ class BeamBatch:
 
     def __init__(self, beams: Sequence[Beam], first: int) -> None:
         self.beams, self.first, self.end = beams, first, beams[0].end
-        self.width, self.is_sampling = beams[0].request.kind
+        self.width, self.is_sampling = beams[0].kind
         self.rows = slice(first, first + self.width * len(beams))
         self.limits = np.array([beam.request.limit for beam in beams])
         self._undecided = {b for b, beam in enumerate(beams) if beam.finished}
@@ -110,10 +110,12 @@ class BeamBatch:
     def finished(self, outputs: Outputs) -> dict[int, Outcome]:
         """Return the outcomes of requests that finished in this step, keyed by ticket. `outputs` includes the step."""
         closing = (self._live == 0) | (outputs.lengths[self.rows][:: self.width] >= self.limits)
+        totals = outputs.totals[self.rows][:: self.width]
         for b in sorted({*closing.nonzero()[0].tolist(), *self._undecided}):
             beam = self.beams[b]
-            live = self._hypotheses(b, outputs, int(self._live[b]))
-            if beam.ticket not in self._outcomes and beam.done(live):
+            if beam.ticket not in self._outcomes and (closing[b] or beam.settled(float(totals[b]))):
+                missing = max(0, beam.request.n_best - len(beam.finished))
+                live = self._hypotheses(b, outputs, min(int(self._live[b]), missing))
                 self._outcomes[beam.ticket] = beam.result(live)
         outcomes, self._outcomes = self.stopped(outputs) | self._outcomes, {}
         return outcomes
@@ -154,33 +156,36 @@ class BeamBatch:
             if fails[b]:
                 self._outcomes[beam.ticket] = DecodeError(_NAN)
                 continue
-            parents = self.live(b, outputs)
-            candidates = self._candidates(b, expansion, is_live[b].tolist(), parents)
-            finished = [candidate.hypothesis for candidate in candidates if candidate.status == "ended"]
-            beam.finished += finished
-            if finished:
-                self._undecided.add(b)
-            if not candidates:
-                self._outcomes[beam.ticket] = beam.result(parents)  # the processors forbid every token
             if observer is not None:
-                observer.candidates(beam.ticket, candidates)
+                observer.candidates(beam.ticket, self._candidates(b, outputs, expansion, is_live[b].tolist()))
+            count = len(beam.finished)
+            for rank, token in enumerate(expansion.token[b, : self.width].tolist()):
+                if token == self.end and expansion.total[b, rank] > -np.inf:
+                    beam.finished.append(self._continued(b, outputs, expansion, rank))
+            if len(beam.finished) > count:
+                self._undecided.add(b)
+            elif expansion.total[b, 0] == -np.inf:
+                self._outcomes[beam.ticket] = beam.result(self.live(b, outputs))  # the processors forbid every token
 
     def _candidates(
-        self, b: int, expansion: Expansion, is_live: Sequence[bool], parents: Sequence[Hypothesis]
+        self, b: int, outputs: Outputs, expansion: Expansion, is_live: Sequence[bool]
     ) -> list[BeamCandidate]:
         """Return the continuations of beam b, in order, with their status."""
         candidates: list[BeamCandidate] = []
-        columns = zip(*(part[b].tolist() for part in expansion), strict=True)
         live = 0
-        for rank, (total, parent, token, log_prob) in enumerate(columns):
+        for rank, total in enumerate(expansion.total[b].tolist()):
             if total == -np.inf:
                 continue
             status: CandidateStatus = "dropped"
             if is_live[rank] and live < self.width:
                 status = "live"
                 live += 1
-            elif token == self.end and rank < self.width:
+            elif expansion.token[b, rank] == self.end and rank < self.width:
                 status = "ended"
-            hypothesis = parents[parent].continued(token, log_prob, total, self.end)
-            candidates.append(BeamCandidate(hypothesis, status))
+            candidates.append(BeamCandidate(self._continued(b, outputs, expansion, rank), status))
         return candidates
+
+    def _continued(self, b: int, outputs: Outputs, expansion: Expansion, rank: int) -> Hypothesis:
+        """Return a continuation of beam b by its rank."""
+        total, parent, token, log_prob = (part[b, rank].item() for part in expansion)
+        return outputs.hypothesis(self.first + b * self.width + parent).continued(token, log_prob, total, self.end)

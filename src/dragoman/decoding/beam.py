@@ -20,6 +20,7 @@ class Beam:
     def __init__(self, request: Request, end: int, ticket: int = 0) -> None:
         """Create the beam of a request; `ticket` identifies it in an engine."""
         self.request, self.end, self.ticket = request, end, ticket
+        self.kind = self.width, _ = request.kind
         self.live = [Hypothesis()]
         self.finished: list[Hypothesis] = []
 
@@ -36,7 +37,7 @@ class Beam:
         """Return the best continuations of the live hypotheses: 1 if the width is 1, else 2 * width, because `width` of
         them may end.
         """
-        width = self.request.beam_size
+        width = self.width
         ranked = sorted(
             (-(parent.total + log_prob), place, -log_prob, token)
             for place, parent in enumerate(self.live)
@@ -50,7 +51,7 @@ class Beam:
 
     def take(self, continuations: Sequence[Hypothesis]) -> None:
         """Store the finished hypotheses and keep the best of the rest live."""
-        width = self.request.beam_size
+        width = self.width
         self.live = [hypothesis for hypothesis in continuations if not hypothesis.finished][:width]
         self.finished += [hypothesis for hypothesis in continuations[:width] if hypothesis.finished]
 

@@ -14,7 +14,7 @@ share.
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import NamedTuple, Protocol
@@ -212,7 +212,7 @@ class Engine:
                 raise
             except Exception as error:
                 results += [Result(ticket, error) for ticket in self.active]
-                self._keep(lambda _: False)
+                self._keep([False] * len(self._beams))
         if results:
             self.inbox.close(result.ticket for result in results)
         return results
@@ -220,7 +220,7 @@ class Engine:
     def _drop_cancelled(self) -> None:
         dropped = self.inbox.cancelled.intersection(self.active)
         if dropped:
-            self._keep(lambda beam: beam.ticket not in dropped)
+            self._keep([beam.ticket not in dropped for beam in self._beams])
             self.inbox.close(dropped)
 
     def _admit_waiting(self) -> list[Result]:
@@ -260,11 +260,11 @@ class Engine:
         """
         row = len(self._outputs)
         self._outputs.add_rows([self.start if beam.request.start is None else beam.request.start for beam in entering])
-        holders = [(beam, list(rows)) for beam, rows in self._rows()]
+        holders = [(beam, list(rows)) for beam, rows in self._rows(self._beams)]
         for beam in entering:
-            holders.append((beam, [row] * beam.request.beam_size))
+            holders.append((beam, [row] * beam.width))
             row += 1
-        holders.sort(key=lambda holder: holder[0].request.kind)
+        holders.sort(key=lambda holder: holder[0].kind)
 
         order = np.array([row for _, rows in holders for row in rows])
         if not np.array_equal(order, np.arange(len(self._outputs))):
@@ -272,7 +272,8 @@ class Engine:
             self._outputs.select(order)
             is_copy = order[1:] == order[:-1]
             self._outputs.totals[1:][is_copy] = -np.inf
-        self._set_active([beam for beam, _ in holders])
+        beams = [beam for beam, _ in holders]
+        self._set_active(beams, self._find_processors(beams))
 
     def _advance(self) -> list[Result]:
         outputs = self._outputs
@@ -317,44 +318,50 @@ class Engine:
         outputs, which differs from the row itself only if the step `moves` rows.
         """
         if len(outcomes) == len(self._beams):
-            self._keep(lambda _: False)
+            self._keep([False] * len(self._beams))
         elif outcomes:
-            self._keep(lambda beam: beam.ticket not in outcomes, parent)
+            self._keep([beam.ticket not in outcomes for beam in self._beams], parent)
         elif moves:
             self.stepper.select(parent)
         return [Result(ticket, outcome) for ticket, outcome in outcomes.items()]
 
-    def _rows(self) -> Iterator[tuple[Beam, range]]:
-        """Yield every active request and its rows."""
+    @staticmethod
+    def _rows(beams: Iterable[Beam]) -> Iterator[tuple[Beam, range]]:
+        """Yield every request and its rows."""
         first = 0
-        for beam in self._beams:
-            yield beam, range(first, first + beam.request.beam_size)
-            first += beam.request.beam_size
+        for beam in beams:
+            yield beam, range(first, first + beam.width)
+            first += beam.width
 
-    def _keep(self, stays: Callable[[Beam], bool], parent: Int[np.ndarray, "R"] | None = None) -> None:
+    def _keep(self, stays: Sequence[bool], parent: Int[np.ndarray, "R"] | None = None) -> None:
         """Keep the requests that stay. `parent` holds the stepper's row for every row; None if they are the same."""
-        rows = np.array([row for beam, rows in self._rows() if stays(beam) for row in rows], np.int64)
-        self.stepper.select(rows if parent is None else parent[rows])
-        self._outputs.select(rows)
-        self._set_active([beam for beam in self._beams if stays(beam)])
+        is_kept = np.repeat(stays, [beam.width for beam in self._beams])
+        kept, place = is_kept.nonzero()[0], is_kept.cumsum() - 1
+        self.stepper.select(kept if parent is None else parent[kept])
+        self._outputs.select(kept)
+        rows_of = {processor: place[rows[is_kept[rows]]] for processor, rows, _ in self._processors}
+        self._set_active([*itertools.compress(self._beams, stays)], rows_of)
 
-    def _set_active(self, beams: list[Beam]) -> None:
-        """Set the active requests, ordered by kind, and determine the rows and the last step of every processor."""
-        self._beams, self._batches, self._processors = beams, [], []
-        first = 0
-        for _, same_kind in itertools.groupby(beams, key=lambda beam: beam.request.kind):
-            self._batches.append(BeamBatch(list(same_kind), first))
-            first = self._batches[-1].rows.stop
+    def _find_processors(self, beams: list[Beam]) -> dict[LogitsProcessor, Int[np.ndarray, "Q"]]:
+        """Return the rows of every processor of these requests."""
         rows_with: dict[tuple[LogitsProcessor, ...], list[int]] = {}  # most requests share their processors
-        for beam, rows in self._rows():
+        for beam, rows in self._rows(beams):
             rows_with.setdefault(beam.request.processors, []).extend(rows)
         rows_of: dict[LogitsProcessor, list[int]] = {}
         for processors, rows in rows_with.items():
             for processor in processors:
                 rows_of.setdefault(processor, []).extend(rows)
-        for processor, numbers in rows_of.items():
-            rows = np.array(numbers, np.int64)
-            left = processor.until - int(self._outputs.lengths[rows].min())
+        return {processor: np.array(rows, np.int64) for processor, rows in rows_of.items()}
+
+    def _set_active(self, beams: list[Beam], rows_of: Mapping[LogitsProcessor, Int[np.ndarray, "Q"]]) -> None:
+        """Set the active requests, ordered by kind, and the rows and the last step of every processor."""
+        self._beams, self._batches, self._processors = beams, [], []
+        first = 0
+        for _, same_kind in itertools.groupby(beams, key=lambda beam: beam.kind):
+            self._batches.append(BeamBatch(list(same_kind), first))
+            first = self._batches[-1].rows.stop
+        for processor, rows in rows_of.items():
+            left = processor.until - int(self._outputs.lengths[rows].min()) if len(rows) else 0
             if left > 0:
                 self._processors.append((processor, rows, self._now + left))
 

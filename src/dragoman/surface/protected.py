@@ -157,9 +157,7 @@ class Span(NamedTuple):
 
 
 # A text without any of these, and without digits, has no code.
-_HINT = re.compile(
-    rf"[%&@#$<{{/\\_`~[+{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\s-[a-z]|\*[*|]|\(\)|:\S|\.[a-z]"
-)
+_HINT = re.compile(rf"[%&@#$<{{/\\_`~[+{PLACEHOLDERS[0]}-{PLACEHOLDERS[-1]}]|-[-A-Z]|\s-[a-z]|\*[*|]|\(\)|:\S|\.[a-z]")
 _PART = r"(?:[A-Za-z]*+\d[A-Za-z\d]*+|[A-Z]++(?![a-z\d]))"  # of an identifier
 _RUN = re.compile(
     rf"(?<!\w)[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?!\w)|(?<!\w)#?{_PART}(?:(?:[-._/]|::?){_PART})*+(?!\w)"
