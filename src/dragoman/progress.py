@@ -4,8 +4,9 @@ with progress.track("encode", total=1_000_000, unit="pairs") as advance:
     advance(1_000, rate="210,000/s")
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from typing import Protocol, runtime_checkable
 
@@ -30,25 +31,33 @@ class Progress(Protocol):
         ...
 
 
+def ignore(count: int = 1, **facts: str) -> None:
+    """Show nothing of an advance."""
+
+
 class Silent:
     """Progress that shows nothing."""
 
-    @contextmanager
-    def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
-        def advance(count: int = 1, **facts: str) -> None:
-            pass
-
-        yield advance
+    def track(self, label: str, total: int | None = None, unit: str = "") -> AbstractContextManager[Advance]:
+        return nullcontext(ignore)
 
 
 silent: Progress = Silent()
 
 
 def as_progress(progress: Progress | bool) -> Progress:
-    """Return bars for True, silent progress for False, and any other progress unchanged."""
+    """Return bars for True if they can be seen, silent progress otherwise, and any other progress unchanged."""
     if isinstance(progress, bool):
-        return _bars() if progress else silent
+        return _bars() if progress and _may_be_seen() else silent
     return progress
+
+
+def _may_be_seen() -> bool:
+    """Return False, without loading rich, if there is neither a terminal nor a notebook."""
+    with suppress(AttributeError, ValueError):  # no standard error, a closed one, or one that can only write
+        if sys.stderr.isatty():
+            return True
+    return "IPython" in sys.modules or not os.environ.keys().isdisjoint({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
 
 @cache

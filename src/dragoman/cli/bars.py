@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from math import ceil
 from threading import Lock, Timer
 from typing import Any, NamedTuple
 
@@ -14,10 +15,11 @@ from rich.text import Text
 
 from dragoman import system
 from dragoman.cli.console import say, visible
-from dragoman.progress import Advance
+from dragoman.progress import Advance, ignore
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_CELLS = 0.5
+SECONDS_BETWEEN_SAMPLES = 0.1
 SECONDS_OF_RATE = 120.0
 """Window in which the rate is measured."""
 PATIENCE = 1.0
@@ -36,32 +38,45 @@ class Bars:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, quiet=system.rank() > 0)
         self._of_command = console is not None
-        self._notebook_line: NotebookLine | None = None
+        self._notebook_line = NotebookLine()
         self._drawing: Drawing | None = None
         self._lock = Lock()  # concurrent threads share one drawing
 
     @contextmanager
     def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
         """Track a piece of work; see `dragoman.progress.Progress`."""
+        if not (self._of_command or self._console.is_terminal or self._console.is_jupyter):
+            yield ignore
+            return
         with self._lock:
             is_inner = self._drawing is not None
             drawing = self._drawing = self._drawing or self._new_drawing()
         with nullcontext() if is_inner else self._shown(drawing):
-            number = drawing.add_task(visible(label), total=total, unit=unit, facts={}, end=None)
+            samples: list[tuple[float, float]] = []  # time, and amount done by then
+            number = drawing.add_task(visible(label), total=total, unit=unit, facts={}, samples=samples)
             task = next(task for task in drawing.tasks if task.id == number)
-            last = self._console.get_time()
             pause = SECONDS_BETWEEN_LINES if self._of_command else SECONDS_BETWEEN_CELLS
+            last = latest = next_sample = drawing.get_time()
 
             def advance(count: int = 1, **facts: str) -> None:
-                nonlocal last
-                task.fields["facts"].update(facts)
-                drawing.update(number, advance=count)
-                task.fields["end"] = task.time_remaining and self._console.get_time() + task.time_remaining
-                if drawing.disable and self._console.get_time() - last >= pause:
-                    last = self._console.get_time()
-                    self._report(label, task)
+                nonlocal last, latest, next_sample
+                task.completed += count  # rich reads this whenever it redraws the bar
+                if facts:
+                    task.fields["facts"].update(facts)
+                latest = drawing.get_time()
+                if latest >= next_sample:
+                    next_sample = latest + min(pause, SECONDS_BETWEEN_SAMPLES)
+                    if count:
+                        samples.append((latest, task.completed))
+                        while samples[0][0] < latest - SECONDS_OF_RATE:
+                            del samples[0]
+                    if drawing.disable and latest - last >= pause:
+                        last = latest
+                        self._report(label, task)
 
             yield advance
+            if samples and task.completed > samples[-1][1]:
+                samples.append((latest, task.completed))
             drawing.stop_task(number)
             if is_inner:
                 drawing.remove_task(number)
@@ -70,16 +85,15 @@ class Bars:
 
     def _new_drawing(self) -> Drawing:
         """Create the drawing. Without a terminal it only counts."""
-        in_notebook = not self._of_command and self._console.is_jupyter
-        self._notebook_line = NotebookLine() if in_notebook else None
+        self._notebook_line = NotebookLine()
         return Drawing(
             TextColumn("{task.description}", markup=False),
             *[BarColumn(bar_width=_WIDTH)] * (self._console.width >= 60),  # on a narrower one, words take its place
             StateColumn(),
             console=self._console,
-            disable=in_notebook or not self._console.is_terminal,
+            disable=not self._console.is_terminal,
             redirect_stdout=False,  # a result meant for a file must not end up on the screen
-            speed_estimate_period=SECONDS_OF_RATE,
+            refresh_per_second=5,  # drawing takes more than a millisecond
         )
 
     @contextmanager
@@ -103,7 +117,7 @@ class Bars:
         """Write the state of a piece of work if no bar is drawn."""
         if self._of_command:
             say(self._console, f"{label}: {state_of(task)}")
-        elif self._notebook_line is not None and (task.elapsed or 0.0) >= PATIENCE:
+        elif (task.elapsed or 0.0) >= PATIENCE:  # in a notebook
             self._notebook_line.write(f"{meter(task)}{label}: {state_of(task)}")
 
 
@@ -158,17 +172,19 @@ def parts_of(task: Task) -> list[str]:
     done = f"{task.completed:,.0f}" if total is None else f"{task.completed:,.0f} of {total:,.0f}"
     is_one = (task.completed if total is None else total) == 1
     seconds = task.elapsed or 0.0
-    rate = task.speed if seconds >= 1 else None
-    end = task.fields["end"] if rate and task.stop_time is None else None  # counted down between two reports
+    samples = task.fields["samples"] or [(0.0, 0.0)]
+    (start, before), (end, after) = samples[0], samples[-1]
+    rate = (after - before) / (end - start) if end > start and seconds >= 1 else None
+    remaining = task.remaining if rate and task.stop_time is None else None
     state = [
         f"{done} {re.sub('ies$', 'y', unit).removesuffix('s') if is_one else unit}".rstrip(),
-        f"{duration(max(1.0, end - task.get_time()))} left"
-        if end
+        f"{duration(max(1.0, end + ceil(remaining / rate) - task.get_time()))} left"  # counted down between samples
+        if rate and remaining and remaining > 0
         else duration(seconds) + (" so far" if task.stop_time is None else ""),
     ]
     if rate:
         state.append(f"{rate:,.0f} {unit or 'units'}/s" if rate >= 10 else f"{rate:.2g} {unit or 'units'}/s")
-    return [*state, *(f"{name.replace('_', ' ')} {fact}" for name, fact in task.fields["facts"].items())]
+    return [*state, *(f"{name.replace('_', ' ')} {fact}" for name, fact in list(task.fields["facts"].items()))]
 
 
 def duration(seconds: float) -> str:
