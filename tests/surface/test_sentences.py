@@ -1,7 +1,5 @@
 """Splitting text: nothing is lost, and known hard cases fall as a reader would have them."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,7 +50,7 @@ def test_cells_between_tabs_are_parts_of_their_own(cells: list[str]) -> None:
     line = Segment.from_typed("\t".join(cells))
     parts = Sentences().apply(line, Context(longest=100))
     assert [part.typed for part in parts] == [cell.strip() for cell in cells if cell.strip()]
-    line = replace(line, parts=tuple(parts))
+    line = line._replace(parts=tuple(parts))
     assert Sentences().restore(line, [Restored(part.typed) for part in parts]).text.strip() == line.typed.strip()
 
 
