@@ -20,7 +20,11 @@ from dragoman.compiled import libraries
 from dragoman.compiled.libraries import NotCompiled
 from dragoman.decoding import compiled_stepper as compiled
 from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper, functions
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.model_stepper import ModelStepper
+from dragoman.decoding.processors import Ban, NotBlank
+from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.decoding.steppers import Stepper
 from dragoman.errors import ConfigError
@@ -134,6 +138,30 @@ def test_sources_of_any_length_are_computed_as_the_plain_model_defines(settings:
 
 def test_a_native_stepper_is_a_stepper() -> None:
     assert isinstance(native(random_model()), Stepper)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("blank", [[], [*range(4, VOCABULARY)], [5, 9, 14, 20, 33]], ids=["none", "all", "some"])
+def test_a_search_ahead_finds_what_it_finds_step_by_step(width: int, blank: list[int]) -> None:
+    spellings = [b" " if token in blank else b"a" for token in range(VOCABULARY)]
+    rules = Ban([START, 7]), NotBlank(spellings, END, str.isspace), Ban([8])
+    requests = [Request(source, 3 + 5 * number, width, width, 0.6, rules) for number, source in enumerate(sources(9))]
+    model = random_model(preset="modern")
+    one_by_one, ahead = (Engine(native(model), start=START, end=END) for _ in range(2))
+    results: list[dict[int, list[Hypothesis]]] = []
+    calls: list[int] = []
+    for engine, may_write_ahead in ((one_by_one, False), (ahead, True)):
+        for request in requests:
+            engine.admit(request)
+        finished = dict[int, list[Hypothesis]]()
+        calls.append(0)
+        while engine.busy:
+            finished.update((result.ticket, result.hypotheses) for result in engine.step(may_write_ahead))
+            calls[-1] += 1
+        results.append(finished)
+    assert results[0] == results[1]
+    assert one_by_one.steps == ahead.steps == calls[0]
+    assert calls[1] < calls[0] or blank
 
 
 @pytest.mark.parametrize("settings", CASES, ids=lambda settings: "-".join(map(str, settings.values())))

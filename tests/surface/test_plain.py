@@ -69,10 +69,10 @@ def test_a_plain_line_is_read_as_with_all_steps(surface: Surface, text: str) -> 
     with pytest.MonkeyPatch.context() as patch:
         (plain,) = surface.read([text], CONTEXT)
         patch.setattr(surface, "plain_lines", ())
-        (other,) = surface.read([text], CONTEXT)
-    assert plain._replace(parts=()) == other._replace(parts=())
-    assert [part._replace(original="") for part in plain.parts] == [*other.parts]
-    assert not other.parts[0].is_rewritten
+        (stepped,) = surface.read([text], CONTEXT)
+    assert plain._replace(parts=()) == stepped._replace(parts=())
+    assert [part._replace(original="") for part in plain.parts] == [*stepped.parts]
+    assert not stepped.parts[0].is_rewritten
 
 
 @pytest.mark.parametrize(("text", "is_plain"), [

@@ -567,6 +567,21 @@ bool write_next(const Written *outputs, const float *logits, const float *norms,
     }) && is_fast;
 }
 
+// Takes up to `most` steps of a search by the fast path, and counts them in `steps`. `logits` (rows, V) and `norms` (rows)
+// then belong to the following step, which the caller takes, because a hypothesis may end in it, or an output be blank.
+// Tokens that it forbids are forbidden in them, perhaps not all. `parents` (R) is for its own use.
+int64_t decoder_write_ahead(Decoder *decoder, const Written *outputs, const Rules *rules, int64_t most, float *logits,
+                            float *norms, int64_t vocabulary, int64_t *parents, int64_t *steps) {
+    int64_t status = DONE;
+    for (*steps = 0; !(status = decoder_advance(decoder, outputs->last, logits, norms)) && *steps < most; ++*steps) {
+        if (!forbid(*rules, *outputs, logits, vocabulary)) break;
+        if (!write_next(outputs, logits, norms, vocabulary, parents)) break;
+        if (outputs->width > 1) status = decoder_select(decoder, parents, decoder->count());
+        if (status) break;
+    }
+    return status;
+}
+
 // Returns the best `count` tokens of each row (rows, count) with their log-probabilities, likeliest first.
 void best(const float *logits, const float *norms, int64_t rows, int64_t width, int64_t count, float *values,
           int64_t *tokens) {

@@ -18,6 +18,26 @@ struct Written {
     int64_t capacity, requests, width, end;
 };
 
+// `_ForbiddenTokens` of decoding/compiled_stepper.py: the `Rules` of decoding/steppers.py.
+struct Rules {
+    const int64_t *banned;  // (count)
+    const bool *is_open;    // (V), or null
+    int64_t count, until;
+};
+
+// Forbids tokens in all rows. Returns false if the output of a row may be blank, which only `NotBlank` can judge.
+inline bool forbid(const Rules &rules, const Written &outputs, float *logits, int64_t vocabulary) {
+    for (int64_t row = 0; row < outputs.requests * outputs.width; ++row) {
+        const int64_t *written = outputs.tokens + row * outputs.capacity, length = outputs.lengths[row];
+        if (rules.is_open && length == 0) logits[row * vocabulary + outputs.end] = -__builtin_inff();
+        if (rules.is_open && length > 0 && length < rules.until) {
+            if (std::all_of(written, written + length, [&](int64_t token) { return rules.is_open[token]; })) return false;
+        }
+        for (int64_t i = 0; i < rules.count; ++i) logits[row * vocabulary + rules.banned[i]] = -__builtin_inff();
+    }
+    return true;
+}
+
 // One continuation of a row.
 struct Candidate {
     double total;

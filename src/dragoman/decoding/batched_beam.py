@@ -71,6 +71,11 @@ class BeamBatch:
         return not self.is_sampling and not self._undecided
 
     @property
+    def may_write_ahead(self) -> bool:
+        """True if a step of the fast path ends no request."""
+        return self.allows_fast_step and not self._stops
+
+    @property
     def candidates(self) -> int:
         """Number of tokens of a row that a step considers."""
         return 1 if self.width == 1 else 2 * self.width

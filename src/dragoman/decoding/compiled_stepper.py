@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from dragoman.compiled.libraries import Libraries, Library, Signature, sources
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.decoding.steppers import TopTokens
+from dragoman.decoding.processors import NotBlank
+from dragoman.decoding.steppers import Rules, TopTokens
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import possible_weights
 
@@ -33,6 +34,7 @@ _SIGNATURES: dict[str, Signature] = {
     "decoder_read": (_NUMBER, [*[_POINTER] * 3]),
     "decoder_judge": (_NUMBER, [*[_POINTER] * 5]),
     "write_next": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER, _POINTER]),
+    "decoder_write_ahead": (_NUMBER, [*[_POINTER] * 3, _NUMBER, *[_POINTER] * 2, _NUMBER, *[_POINTER] * 2]),
     "best": (None, [_POINTER, _POINTER, _NUMBER, _NUMBER, _NUMBER, _POINTER, _POINTER]),
 }
 
@@ -85,12 +87,12 @@ class ThreadTuner:
             return self.share
         return self._best or min(self._seconds, key=lambda count: len(self._seconds[count]))
 
-    def record(self, rows: int, threads: int, seconds: float) -> None:
-        """Record the duration of a step of `rows` rows with `threads` threads."""
+    def record(self, rows: int, threads: int, seconds: float, steps: int = 1) -> None:
+        """Record the duration of steps of `rows` rows with `threads` threads."""
         if rows > _FEW or self.most == 1:
             return
         if self._best is None:
-            self._seconds[threads].append(seconds)
+            self._seconds[threads].append(seconds / steps)
             if all(len(seconds) >= _TRIES for seconds in self._seconds.values()):
                 self._best = min(self._seconds, key=lambda count: statistics.median(self._seconds[count]))
             return
@@ -195,6 +197,15 @@ class _SearchArrays(ctypes.Structure):
     ]
 
 
+class _ForbiddenTokens(ctypes.Structure):
+    """The `Rules` of search.h."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("banned", "is_open")),
+        *((name, ctypes.c_int64) for name in ("count", "until")),
+    ]
+
+
 class _Arrays:
     """A cache of the arrays' description for C++, updated only when an array has moved."""
 
@@ -240,7 +251,7 @@ class LogitScores:
         made = _address(self.logits), _address(self.norms), self.logits.shape[1]
         if not functions().write_next(ctypes.byref(search), *made, _address(parents)):
             return None
-        outputs.count_token()
+        outputs.count_tokens(1)
         return parents
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
@@ -282,17 +293,36 @@ class NativeStepper:
         self.rows += len(lengths)
 
     def advance(self, token: Int[np.ndarray, "R"]) -> LogitScores:
+        assert len(token) == self.rows, "every row needs a token"
+        self._prepare()
+        start = time.perf_counter()
+        _done(self._functions.decoder_advance(self._decoder, _address(token), *self._made))
+        self._tuner.record(self.rows, self._threads, time.perf_counter() - start)
+        return LogitScores(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
+
+    def write_ahead(
+        self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int, rules: Rules, most: int
+    ) -> tuple[int, LogitScores]:
+        search, parents = self._arrays.describe(outputs, limits, end), self._arrays.parents
+        open_tokens = None if rules.is_open is None else _address(rules.is_open)
+        forbidden = _ForbiddenTokens(_address(rules.banned), open_tokens, len(rules.banned), NotBlank.until)
+        task, count = (ctypes.byref(search), ctypes.byref(forbidden), min(most, outputs.room)), ctypes.c_int64()
+        self._prepare()
+        made = *self._made, self.model.vocabulary, _address(parents), ctypes.byref(count)
+        start = time.perf_counter()
+        _done(self._functions.decoder_write_ahead(self._decoder, *task, *made))
+        self._tuner.record(self.rows, self._threads, time.perf_counter() - start, count.value + 1)
+        outputs.count_tokens(count.value)
+        return count.value, LogitScores(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
+
+    def _prepare(self) -> None:
+        """Provide memory for the scores of all rows, and the threads for a step."""
         if self.rows > len(self._norms):
             # Allocating memory in every step would cost more than the step.
             self._logits = np.empty((self.rows, self.model.vocabulary), np.float32)
             self._norms = np.empty(self.rows, np.float32)
             self._made = _address(self._logits), _address(self._norms)
-        assert len(token) == self.rows, "every row needs a token"
         self._use_threads(self._tuner.threads(self.rows))
-        start = time.perf_counter()
-        _done(self._functions.decoder_advance(self._decoder, _address(token), *self._made))
-        self._tuner.record(self.rows, self._threads, time.perf_counter() - start)
-        return LogitScores(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
 
     def _use_threads(self, count: int) -> None:
         if count != self._threads:

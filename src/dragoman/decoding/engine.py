@@ -25,13 +25,16 @@ from jaxtyping import Int
 from dragoman.decoding.batched_beam import BeamBatch, BeamStep, Outcome
 from dragoman.decoding.beam import Beam
 from dragoman.decoding.hypothesis import Hypothesis, Outputs, SearchObserver
-from dragoman.decoding.processors import LogitsProcessor
+from dragoman.decoding.processors import Ban, LogitsProcessor, NotBlank
 from dragoman.decoding.request import Request
-from dragoman.decoding.steppers import Stepper, StepScores, TopTokens
+from dragoman.decoding.steppers import Rules, SearchStepper, Stepper, StepScores, TopTokens
 from dragoman.errors import Interrupted
 
 _REFILL = 0.75
 """Waiting requests enter when at most this share of the capacity is used: encoding several at once is faster."""
+
+_STEPS_AHEAD, _FEW_ROWS = 8, 64
+"""Steps that are taken without Python, and the most rows for which its share of a step is worth saving."""
 
 
 class Waiting(NamedTuple):
@@ -152,7 +155,8 @@ class Engine:
         self._beams: list[Beam] = []  # active, by kind; their rows are consecutive
         self._batches: list[BeamBatch] = []
         self._processors: list[tuple[LogitsProcessor, Int[np.ndarray, "Q"], float]] = []  # for these rows, until a step
-        self._outputs, self._now = Outputs(), 0
+        self._outputs, self.steps = Outputs(), 0  # steps taken
+        self._searching = stepper if observer is None and isinstance(stepper, SearchStepper) else None
 
     @property
     def busy(self) -> bool:
@@ -184,7 +188,7 @@ class Engine:
     def run(self) -> Iterator[Result]:
         """Run steps until no request is left; yield results as requests finish."""
         while self.busy:
-            yield from self.step()
+            yield from self.step(ahead=True)
 
     def watch(self, ticket: int) -> Iterator[Result | StablePrefix]:
         """Run like `run`, and also yield after each step the stable prefix of the request with this ticket."""
@@ -193,8 +197,9 @@ class Engine:
             if tokens := self.stable_prefix(ticket):
                 yield StablePrefix(tokens)
 
-    def step(self) -> list[Result]:
-        """Write one token in every row; return the results of requests that finished.
+    def step(self, ahead: bool = False) -> list[Result]:
+        """Write one token in every row; return the results of requests that finished. With `ahead`, write several
+        tokens if rows are few, no request waits and the stepper can: Python would take longer than the model.
 
         A request fails alone if its log-probabilities are NaN or the stepper cannot admit it. An error of the step
         itself ends all active requests, but not those that wait.
@@ -207,7 +212,7 @@ class Engine:
         results = self._admit_waiting()
         if self._beams:
             try:
-                results += self._advance()
+                results += self._advance(ahead)
             except Interrupted:
                 raise
             except Exception as error:
@@ -275,19 +280,40 @@ class Engine:
         beams = [beam for beam, _ in holders]
         self._set_active(beams, self._find_processors(beams))
 
-    def _advance(self) -> list[Result]:
-        outputs = self._outputs
-        step = self.stepper.advance(outputs.last)
+    def _advance(self, ahead: bool) -> list[Result]:
+        outputs, rules = self._outputs, self._rules() if ahead else None
+        if rules is not None and self._searching is not None:
+            count, step = self._searching.write_ahead(outputs, self._batches[0].limits, self.end, rules, _STEPS_AHEAD)
+            self.steps += count
+        else:
+            step = self.stepper.advance(outputs.last)
         for processor, rows, until in self._processors:
-            if self._now < until:
+            if self.steps < until:
                 processor(step, rows, outputs)
-        self._now += 1
+        self.steps += 1
         if self.observer is None and len(self._batches) == 1 and self._batches[0].allows_fast_step:
             batch = self._batches[0]
             parent = step.write_next(outputs, batch.limits, self.end)
             if parent is not None:
                 return self._release(batch.stopped(outputs), parent, moves=batch.width > 1)
         return self._write(step)
+
+    def _rules(self) -> Rules | None:
+        """Return what processors forbid in all rows; None if more is to be done in a step than to write a token."""
+        few = self._searching is not None and len(self._outputs) <= _FEW_ROWS and not self.inbox
+        if not few or len(self._batches) > 1 or not self._batches[0].may_write_ahead:
+            return None
+        banned, is_open = [np.empty(0, np.int64)], None
+        for processor, rows, until in self._processors:
+            if self.steps >= until:
+                continue
+            if isinstance(processor, Ban) and len(rows) == len(self._outputs):
+                banned.append(processor.tokens)
+            elif isinstance(processor, NotBlank) and len(rows) == len(self._outputs):
+                is_open = processor.is_open
+            else:
+                return None
+        return Rules(np.concatenate(banned), is_open)
 
     def _write(self, step: StepScores) -> list[Result]:
         """Continue every request, and keep the rows of unfinished ones."""
@@ -363,7 +389,7 @@ class Engine:
         for processor, rows in rows_of.items():
             left = processor.until - int(self._outputs.lengths[rows].min()) if len(rows) else 0
             if left > 0:
-                self._processors.append((processor, rows, self._now + left))
+                self._processors.append((processor, rows, self.steps + left))
 
 
 class Searcher(Protocol):
@@ -403,7 +429,7 @@ class WorkerPool:
         def work(engine: Engine) -> None:
             try:
                 while engine.busy and not stop.is_set():
-                    for result in engine.step():
+                    for result in engine.step(ahead=True):
                         results.put(result)
             except Exception as error:
                 results.put(error)

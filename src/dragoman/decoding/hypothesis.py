@@ -129,7 +129,7 @@ class Outputs:
         self.log_probs[self._all, self.lengths] = log_prob
         self.lengths += 1
         self.totals = total
-        self.count_token()
+        self.count_tokens(1)
 
     def ensure_capacity(self) -> None:
         """Ensure that every row has capacity for one more token."""
@@ -137,9 +137,14 @@ class Outputs:
             wider = ((0, 0), (0, max(_GROWTH, self._longest // 2)))
             self.tokens, self.log_probs = np.pad(self.tokens, wider), np.pad(self.log_probs, wider)
 
-    def count_token(self) -> None:
-        """Count one more token in every row."""
-        self._longest += 1
+    def count_tokens(self, count: int) -> None:
+        """Count more tokens in every row."""
+        self._longest += count
+
+    @property
+    def room(self) -> int:
+        """The number of further tokens for which every row has capacity."""
+        return self.tokens.shape[1] - self._longest
 
     def written(self, row: int) -> Int[np.ndarray, "T"]:
         """Return a view of the tokens of a row."""

@@ -66,7 +66,7 @@ class NotBlank:
     def __init__(self, spellings: Sequence[bytes], end: int, is_blank: Callable[[str], bool]) -> None:
         """Prepare for a vocabulary; `spellings` holds the UTF-8 bytes that each token adds to the text."""
         self.spellings, self.end, self.is_blank = spellings, np.array(end), is_blank
-        self._is_open: Bool[np.ndarray, "V"] = np.array([self._may_be_blank(spelled) for spelled in spellings])
+        self.is_open: Bool[np.ndarray, "V"] = np.array([self._may_be_blank(spelled) for spelled in spellings])
         self._forbidden = lru_cache(1_024)(self._find_forbidden)
 
     def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
@@ -74,7 +74,7 @@ class NotBlank:
         step.forbid(rows[lengths == 0], self.end)
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
         first = outputs.tokens[rows, : self.until]
-        is_open = self._is_open[first] | (np.arange(first.shape[1]) >= lengths[:, None])
+        is_open = self.is_open[first] | (np.arange(first.shape[1]) >= lengths[:, None])
         for row in rows[is_open.all(1)].tolist():
             written = b"".join(self.spellings[token] for token in outputs.written(row).tolist())
             step.forbid(np.array([[row]]), self._forbidden(written))
@@ -91,7 +91,7 @@ class NotBlank:
         if not self.is_blank(text):
             return np.empty(0, np.int64)
         forbidden = [int(self.end)]
-        for token in self._is_open.nonzero()[0].tolist():
+        for token in self.is_open.nonzero()[0].tolist():
             added, _ = _begin_characters(begun + self.spellings[token])
             if self.is_blank(added) and (added or not self.spellings[token]):
                 forbidden.append(token)

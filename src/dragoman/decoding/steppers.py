@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from dragoman.decoding.hypothesis import Outputs
 
@@ -77,6 +77,28 @@ class ScoringStepper(Stepper, Protocol):
         self, sources: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
         """Return the log-probability of every label, given the decoder's `inputs`; there must be no active rows."""
+        ...
+
+
+class Rules(NamedTuple):
+    """Tokens that are forbidden in all rows, for a stepper that writes ahead."""
+
+    banned: Int[np.ndarray, "N"]
+    """Tokens of `Ban`."""
+    is_open: Bool[np.ndarray, "V"] | None = None
+    """True for tokens that may be part of a blank output, by `NotBlank`; None if outputs may be blank."""
+
+
+@runtime_checkable
+class SearchStepper(Stepper, Protocol):
+    """A stepper that takes the fast path of `StepScores.write_next` for several steps."""
+
+    def write_ahead(
+        self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int, rules: Rules, most: int
+    ) -> tuple[int, StepScores]:
+        """Advance and write as long as `write_next` would, in at most `most` steps. Return the number of these steps,
+        and the scores of the step after them.
+        """
         ...
 
 

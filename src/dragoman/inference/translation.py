@@ -269,7 +269,7 @@ class Writer:
         pieces = [self.piece(part, None if part.is_copied else next(hypotheses), links) for part in line.parts]
         joined, whole = self.surface.join(line, [piece.restored for piece in pieces]), concatenated(parts)
         lost, unused = self._missing(pieces, options)
-        flags = [*line.flags, *self._flags(pieces, options)]
+        flags: list[Flag] = [*line.flags, *self._flags(pieces, options)]
         flags += compress(_MISSING, (lost, unused, unknown_words))
         if not all(self._is_in_language(part.typed) for part in line.translated):
             flags.append("language")

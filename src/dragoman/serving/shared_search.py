@@ -232,15 +232,15 @@ class SharedSearch:
     def _work(self) -> None:
         engine = self._make(self._inbox)
         while not self._stopped:
-            seen, under_way = self._changes, engine.active
+            seen, under_way, before = self._changes, engine.active, engine.steps
             try:
-                results = engine.step()
+                results = engine.step(ahead=not self._watched)
                 failure = None if engine.active else next(filter(None, map(_engine_failure, results)), None)
             except Exception as error:
                 lost = {*under_way, *engine.active, *self._inbox.entered}
                 results, failure = [Result(ticket, error) for ticket in lost], error
                 self._inbox.close(lost)
-            self.tokens += len(under_way)
+            self.tokens += len(under_way) * (engine.steps - before)
             if failure is not None:
                 log.error("the engine of a search failed", exc_info=failure)
                 self.replaced += 1
