@@ -161,36 +161,40 @@ class BeamBatch:
             if fails[b]:
                 self._outcomes[beam.ticket] = DecodeError(_NAN)
                 continue
+            continuations = [*zip(*(part[b].tolist() for part in expansion), strict=True)]
             if observer is not None:
-                observer.candidates(beam.ticket, self._candidates(b, outputs, expansion, is_live[b].tolist()))
+                observer.candidates(beam.ticket, self._candidates(b, outputs, continuations, is_live[b].tolist()))
             count = len(beam.finished)
-            for rank, token in enumerate(expansion.token[b, : self.width].tolist()):
-                if token == self.end and expansion.total[b, rank] > -np.inf:
-                    beam.finished.append(self._continued(b, outputs, expansion, rank))
+            for continuation in continuations[: self.width]:
+                total, _, token, _ = continuation
+                if token == self.end and total > -np.inf:
+                    beam.finished.append(self._continued(b, outputs, *continuation))
             if len(beam.finished) > count:
                 self._undecided.add(b)
-            elif expansion.total[b, 0] == -np.inf:
+            elif continuations[0][0] == -np.inf:
                 self._outcomes[beam.ticket] = beam.result(self.live(b, outputs))  # the processors forbid every token
 
     def _candidates(
-        self, b: int, outputs: Outputs, expansion: Expansion, is_live: Sequence[bool]
+        self, b: int, outputs: Outputs, continuations: Sequence[tuple[float, int, int, float]], is_live: Sequence[bool]
     ) -> list[BeamCandidate]:
         """Return the continuations of beam b, in order, with their status."""
         candidates: list[BeamCandidate] = []
         live = 0
-        for rank, total in enumerate(expansion.total[b].tolist()):
+        for rank, continuation in enumerate(continuations):
+            total, _, token, _ = continuation
             if total == -np.inf:
                 continue
             status: CandidateStatus = "dropped"
             if is_live[rank] and live < self.width:
                 status = "live"
                 live += 1
-            elif expansion.token[b, rank] == self.end and rank < self.width:
+            elif token == self.end and rank < self.width:
                 status = "ended"
-            candidates.append(BeamCandidate(self._continued(b, outputs, expansion, rank), status))
+            candidates.append(BeamCandidate(self._continued(b, outputs, *continuation), status))
         return candidates
 
-    def _continued(self, b: int, outputs: Outputs, expansion: Expansion, rank: int) -> Hypothesis:
-        """Return a continuation of beam b by its rank."""
-        total, parent, token, log_prob = (part[b, rank].item() for part in expansion)
+    def _continued(
+        self, b: int, outputs: Outputs, total: float, parent: int, token: int, log_prob: float
+    ) -> Hypothesis:
+        """Return a continuation of beam b: the fields of `Expansion` for it."""
         return outputs.hypothesis(self.first + b * self.width + parent).continued(token, log_prob, total, self.end)
