@@ -264,7 +264,7 @@ class Names:
 
     def _find(self, text: str, is_name: Callable[[str], bool]) -> list[Span]:
         large = [match for match in _WORD.finditer(text) if match[0] != match[0].lower()]
-        if self._has_capitals_for_nouns or text.isupper() or (len(large) > 1 and self._is_title(text)):
+        if self._has_capitals_for_nouns or text.isupper() or self._is_title(text, [match[0] for match in large]):
             return []
         names: list[Span] = []
         has_digit = _DIGIT.search(text) is not None
@@ -297,7 +297,10 @@ class Names:
         beginning = word[: max(5, len(word) - 3)]
         return self._words.has_beginning(beginning, len(beginning) + 3)
 
-    def _is_title(self, text: str) -> bool:
+    def _is_title(self, text: str, large: Sequence[str]) -> bool:
+        """Return True if most words that are usually small are among the `large` ones."""
+        if sum(map(self._words.is_small, large)) < 2:
+            return False
         small = [match[0] for match in _WORD.finditer(text) if self._words.is_small(match[0])]
         return 2 * sum(word[0].isupper() for word in small[1:]) > len(small)
 
