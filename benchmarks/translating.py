@@ -6,10 +6,10 @@
 By default the test is that of the model's run. `make extras` installs all runtimes. The model is exported to
 CTranslate2 and, if Hugging Face can hold it, to that. Each runtime has a process of its own and both cores. They take
 turns, round by round, in alternating order. A file is one call; the time of one sentence is that of a call with one
-sentence (`--call-size 4`: with four). Both are from text to text. "From tokens" times the search alone, without
-tokenizers: one call with the tokens of the same lines. "Of the roof" compares it with torch's matrix products in
-float32: it counts the model's multiply-adds, without attention, for all source tokens and for the tokens of the best
-hypothesis times the beam size.
+sentence (`--call-size 4`: with four). Both are from text to text. "From tokens" is the search alone, without
+tokenizers: one call with the tokens of the same lines, in processor time of all threads. "Of the roof" compares it with
+torch's matrix products in float32 on one thread: it counts the model's multiply-adds, without attention, for all source
+tokens and for the tokens of the best hypothesis times the beam size.
 
 CTranslate2 comes in its best setting: heats of three rounds try two workers of one thread and one of two, each with two
 sizes of batches, for the file, and one thread and two for one sentence. Hugging Face runs `generate` in batches of
@@ -74,9 +74,9 @@ class Row:
     to_ctranslate2: dict[str, MedianRange]
     """The speeds of a file and from tokens over CTranslate2's, and the time of one sentence over CTranslate2's."""
     from_tokens: MedianRange | None
-    """Tokens per second of the search alone, if the runtime can be timed so."""
+    """Tokens per processor second of the search alone, if the runtime can be timed so."""
     roof_share: float | None
-    """The model's multiply-adds per second in that search over the roof."""
+    """The model's multiply-adds per processor second in that search over the roof of one thread."""
 
     def cells(self) -> list[str]:
         """Return a row of the table."""
@@ -100,7 +100,7 @@ class Row:
 
 
 COLUMNS = ["search", "runtime", "file, tokens/s", "to CTranslate2", "one sentence, p50, p95 ms", "to CTranslate2"]
-COLUMNS += ["from tokens, tokens/s", "to CTranslate2", "of the roof"]
+COLUMNS += ["from tokens, tokens per processor second", "to CTranslate2", "of the roof"]
 COLUMNS += ["BLEU", "p", "equal lines", "MB"]
 
 
@@ -112,8 +112,8 @@ class Race:
     ) -> None:
         """Choose the texts, and measure the roof before anything else runs."""
         self.model, self.rounds, self.threads, self.call_size = model, rounds, threads, call_size
-        with torch_threads(threads):
-            self.roof = gemm_rate()
+        with torch_threads(1):
+            self.roof = max(gemm_rate(seconds=0.2) for _ in range(10))
         self.language = test.language
         chosen = evenly_spaced(range(len(test)), lines)
         self.texts = [test.sources[place] for place in chosen]
@@ -134,10 +134,9 @@ class Race:
             files.append(Way("huggingface", "float32", folders["huggingface"], self.threads))
             ones.append(files[-1])
         plain = Way("plain", "float32", self.model, self.threads)
-        turns = self.take_turns([*files, plain], beam, self.texts)
+        searches: Turns = {way: [] for way in files if way.runtime != "huggingface"}
+        turns = self.take_turns([*files, plain], beam, self.texts, searches=searches)
         calls = self.take_turns([*ones, plain], beam, self.alone, self.call_size)
-        searchers = [way for way in files if way.runtime != "huggingface"]
-        searches = self.take_turns(searchers, beam, self.texts, from_tokens=True)
         return self.rows(search, turns, calls, searches)
 
     def heats(self, folder: Path, precision: str, beam: int) -> tuple[Way, Way]:
@@ -158,18 +157,20 @@ class Race:
         texts: Sequence[str],
         call_size: int | None = None,
         rounds: int = 0,
-        from_tokens: bool = False,
+        searches: Turns | None = None,
     ) -> Turns:
-        """Return every way's turns, after a short turn that warms up."""
+        """Return every way's turns, after a short turn that warms up; add to `searches` those from tokens."""
         contenders = [Contender(way, self.model) for way in ways]
         turns: Turns = {way: [] for way in ways}
         for contender in contenders:
-            contender.turn(texts[:16], beam, call_size, from_tokens)
+            contender.turn(texts[:16], beam, call_size)
         count = rounds or self.rounds
         for number, contender in interleaved(contenders, count):
             if contender.way.runtime not in SLOW or number < max(1, count // 3):
                 report(f"beam {beam}, {contender.way.name}: round {number + 1} of {count}")
-                turns[contender.way].append(contender.turn(texts, beam, call_size, from_tokens))
+                turns[contender.way].append(contender.turn(texts, beam, call_size))
+                if searches and contender.way in searches:
+                    searches[contender.way].append(contender.turn(texts, beam, from_tokens=True))
         for contender in contenders:
             contender.leave()
         return turns
@@ -208,7 +209,7 @@ class Race:
         return rows
 
     def roof_share(self, turns: Sequence[Turn], beam: int) -> float:
-        """Return the model's arithmetic per second, in the median turn, over the roof."""
+        """Return the model's arithmetic per processor second, in the median turn, over the roof of one thread."""
         stored = load_model(self.model)
         read, written = multiply_adds(stored.config)
         sources = sum(map(len, map(stored.files.framing.source, stored.tokenizers.source.encode_batch(self.texts))))
@@ -283,7 +284,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folders = export(options.model, Path(name))
         rows = [row for search in options.searches for row in race.run(folders, search)]
-    roof = f"roof: {race.roof:,.0f} GFLOP/s in float32"
+    roof = f"roof of one thread: {race.roof:,.0f} GFLOP/s in float32"
     print(f"{describe()}; {roof}\n\n{markdown(COLUMNS, [row.cells() for row in rows])}")
     write_figures(options.out, test=str(test), roof_gflops=race.roof, rows=rows)
 
