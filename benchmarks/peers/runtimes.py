@@ -1,8 +1,7 @@
 """Runtimes that translate with the same weights, each in a process of its own.
 
 A runtime loads only what it needs: memory and threads are its own. It receives text and returns text; CTranslate2 and
-Hugging Face are given the tokens of the model's own tokenizer. Dragoman and CTranslate2 can also search alone, from the
-same tokens, so that no time of text counts.
+Hugging Face are given the tokens of the model's own tokenizer. Dragoman and CTranslate2 can also search from tokens.
 """
 
 import json
@@ -88,9 +87,7 @@ class Contender:
     def turn(
         self, texts: Sequence[str], beam_size: int, call_size: int | None = None, from_tokens: bool = False
     ) -> Turn:
-        """Translate the texts in one call, or in calls of this many; or only search from their tokens, and return the
-        processor seconds of all threads.
-        """
+        """Translate the texts in one call, or in calls of this many; or only search, timed in processor seconds."""
         try:
             return self._remote.ask(texts, beam_size, call_size, from_tokens)
         except Lost as error:
