@@ -13,15 +13,15 @@ READY := .venv/ready
 INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.py
 # Where `make browser` keeps pictures of the pages that it opens; by default none: make browser PICTURES=/tmp/pictures
 PICTURES ?=
-# The run that `make examples` explains sentences with
+# The run that `make examples` explains sentences with, and `make bench-translating` translates with
 RUN ?= runs/phrasebook
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q -rs
 
 .NOTPARALLEL:
-.PHONY: help setup extras demo examples docs test test-all machines browser clients check bench-training bench-tatoeba clean
+.PHONY: help setup extras demo examples docs test test-all machines browser clients check bench-training bench-tatoeba bench-translating clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY)  ## create .venv and install into it what a demo needs; every other target adds what it needs
 
@@ -67,6 +67,9 @@ bench-training: $(PEERS)/ready-peers  ## time training steps compared with other
 
 bench-tatoeba: $(PEERS)/ready-peers  ## compare half an hour of training with another recipe: an hour and more
 	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json
+
+bench-translating: $(READY)-ctranslate2  ## time translating with the run of make demo compared with CTranslate2: ten minutes; another: RUN=runs/NAME
+	@$(BIN)/python benchmarks/translating.py $(RUN) --lines 500 --alone 40
 
 clean:  ## remove .venv, the built guide and every cache; your runs stay
 	rm -rf .venv $(PEERS) docs/_build .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

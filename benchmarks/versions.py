@@ -6,18 +6,23 @@
 Both checkouts train the same model on the same text through `dragoman.train`, and translate the same sentences with
 `--model`, in a process of its own that waits for its turn. A turn is some steps, or all sentences. Starting is measured
 too: `--help`, and `translate` of one sentence, in a new process every turn (`start_up.py` times the start of training).
-Only public functions and commands are used, so any two versions compare. A ratio above 1 means that this checkout is
-faster. The interval is of the median over the rounds.
+Public functions and commands are used, so any two versions compare. A ratio above 1 means that this checkout is faster.
+The interval is of the median over the rounds; then follows the least time of all rounds, before and now.
+
+`lines` is what text costs around the model: processor time per line, for plain sentences of the texts, and for the same
+with a name and a number, a tag, typographic quotes or capitals. `read` is `Translator.read`, `requests` builds the
+requests of the search, and `write` assembles translations and flags from the results of one search, without links.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -31,6 +36,16 @@ WARM_UP = 2
 """Rounds that are not counted."""
 SEARCHES = {"greedy": 1, "beam 4": 4}
 STARTS = ("start --help", "start translate")
+LINES = "lines"
+PLAIN = re.compile(r"[A-Z]?[a-z]+(,? [a-z]+)+[.?!]")
+KINDS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "name, number": lambda line: re.sub(r" ", " Maria 25 ", line, count=1),
+    "tag": lambda line: re.sub(r" (\w+)", r" <b>\1</b>", line, count=1),
+    "quotes": "“{}”".format,
+    "capitals": str.upper,
+}
+"""Lines made from plain ones."""
 
 
 class Version:
@@ -51,12 +66,12 @@ class Version:
             )
         self._receive()  # "ready"
 
-    def turn(self) -> float:
-        """Return the seconds of one turn."""
+    def turn(self) -> Any:
+        """Return the seconds of one turn, or those of each stage by its name."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
-        return float(self._receive())
+        return json.loads(self._receive())
 
     def leave(self) -> None:
         """End the process."""
@@ -77,6 +92,8 @@ def serve(settings: dict[str, Any]) -> None:
     torch.set_num_threads(int(settings["threads"]))
     if settings["work"] == "train":
         serve_training(settings)
+    elif settings["work"] == LINES:
+        serve_lines(settings)
     else:
         serve_translating(settings, SEARCHES[settings["work"]])
 
@@ -137,6 +154,39 @@ def serve_translating(settings: dict[str, Any], beam_size: int) -> None:
         answer(f"{time.perf_counter() - started}")
 
 
+def serve_lines(settings: dict[str, Any]) -> None:
+    """Read and write lines of all kinds every turn; search only in the first one."""
+    import dragoman
+    from dragoman.inference.translation import ChosenHypotheses
+
+    translator = dragoman.Translator.load(settings["model"], threads=int(settings["threads"]))
+    options = translator.options.but(beam_size=1)
+    with open(settings["texts"], encoding="utf-8") as file:
+        plain = list(islice(filter(PLAIN.fullmatch, map(str.strip, file)), int(settings["sentences"])))
+    hypotheses: dict[str, dict[int, Any]] = {}
+    seconds: dict[str, float] = {}
+    while True:
+        answer(json.dumps(seconds) if hypotheses else "ready")
+        for kind, change in KINDS.items():
+            texts = list(map(change, plain))
+            clock = [time.process_time()]
+            lines = translator.read(texts, options)
+            clock.append(time.process_time())
+            requests = translator.requests.of(lines, options)
+            clock.append(time.process_time())
+            if kind not in hypotheses:
+                with translator.search.computing(options):
+                    hypotheses[kind] = dict(translator.search.run(requests, options))
+            clock.append(time.process_time())
+            for number, line in enumerate(lines):
+                chosen = ChosenHypotheses(line, translator.writer.choose(hypotheses[kind][number], options))
+                translator.writer.needs_links(chosen, options)
+                translator.writer.translation(*chosen, options)
+            clock.append(time.process_time())
+            for stage, first in (("read", 0), ("requests", 1), ("write", 3)):
+                seconds[f"{kind}: {stage}"] = (clock[first + 1] - clock[first]) / len(plain)
+
+
 def answer(line: str) -> None:
     """Print a line and wait for the next turn."""
     print(line, flush=True)
@@ -162,16 +212,19 @@ class Start:
         """Do nothing: no process is waiting."""
 
 
-def compare(work: str, other: Path, options: argparse.Namespace) -> MedianInterval:
-    """Return the seconds of the other checkout over the seconds of this one."""
+def compare(work: str, other: Path, options: argparse.Namespace) -> Iterator[tuple[str, MedianInterval, str]]:
+    """Yield the name of each measure, the seconds of the other checkout over the seconds of this one, and both."""
     kind = Start if work in STARTS else Version
     versions = [kind(HERE, work, options), kind(other, work, options)]
-    seconds: list[list[float]] = [[], []]
+    turns: list[list[Any]] = [[], []]
     for _, number in interleaved([0, 1], WARM_UP + options.rounds):
-        seconds[number].append(versions[number].turn())
+        turns[number].append(versions[number].turn())
     for version in versions:
         version.leave()
-    return MedianInterval.from_ratios([theirs / ours for ours, theirs in zip(*seconds, strict=True)][WARM_UP:])
+    for name in turns[0][0] if work == LINES else [work]:
+        ours, theirs = ([turn[name] if work == LINES else turn for turn in taken[WARM_UP:]] for taken in turns)
+        ratio = MedianInterval.from_ratios([their / our for our, their in zip(ours, theirs, strict=True)])
+        yield name, ratio, f"{min(theirs) * 1e6:,.1f} to {min(ours) * 1e6:,.1f} µs"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -185,17 +238,17 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--steps", type=int, default=20, help="steps of training in a turn")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--works", nargs="+", choices=["train", *SEARCHES, *STARTS], help="by default all")
+    parser.add_argument("--works", nargs="+", choices=["train", *SEARCHES, LINES, *STARTS], help="by default all")
     parser.add_argument("--serve", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
         return serve(options.serve)
     from dragoman.system import describe
 
-    results = {}
-    for work in options.works or (["train", *SEARCHES, *STARTS] if options.model else ["train", STARTS[0]]):
-        results[work] = compare(work, options.other, options)
-        print(f"{work:<16}{results[work]}", flush=True)
+    results: dict[str, MedianInterval] = {}
+    for work in options.works or (["train", *SEARCHES, LINES, *STARTS] if options.model else ["train", STARTS[0]]):
+        for name, results[name], both in compare(work, options.other, options):
+            print(f"{name:<24}{results[name]}, {both}", flush=True)
     print(f"\n{describe()}; {options.threads} threads, {options.rounds} rounds")
     ratios = {work: result._asdict() for work, result in results.items()}
     return write_figures(options.out, rounds=options.rounds, results=ratios)

@@ -1,12 +1,13 @@
 """Runtimes that translate with the same weights, each in a process of its own.
 
 A runtime loads only what it needs: memory and threads are its own. It receives text and returns text; CTranslate2 and
-Hugging Face are given the tokens of the model's own tokenizer.
+Hugging Face are given the tokens of the model's own tokenizer. Dragoman and CTranslate2 can also search from tokens.
 """
 
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -52,6 +53,14 @@ class Output(NamedTuple):
     tokens: int
 
 
+class Loaded(NamedTuple):
+    """A runtime with its model."""
+
+    translate: Translate
+    prepare: Callable[[Sequence[str], int], Callable[[], list[Output]]] | None = None
+    """Encodes texts, and returns the search from their tokens with a beam this wide. Its outputs have no text."""
+
+
 class Turn(NamedTuple):
     """The translations of a runtime, and the seconds of each call."""
 
@@ -75,10 +84,12 @@ class Contender:
         except Lost as error:
             raise SystemExit(f"error: {way.name}: {error}") from None
 
-    def turn(self, texts: Sequence[str], beam_size: int, call_size: int | None = None) -> Turn:
-        """Translate the texts in one call, or in calls of this many."""
+    def turn(
+        self, texts: Sequence[str], beam_size: int, call_size: int | None = None, from_tokens: bool = False
+    ) -> Turn:
+        """Translate the texts in one call, or in calls of this many; or only search, timed in processor seconds."""
         try:
-            return self._remote.ask(texts, beam_size, call_size)
+            return self._remote.ask(texts, beam_size, call_size, from_tokens)
         except Lost as error:
             raise SystemExit(f"error: {self.way.name}: {error}") from None
 
@@ -87,24 +98,29 @@ class Contender:
         self._remote.leave()
 
 
-def _start(way: Way, model: Path) -> tuple[None, Callable[[Sequence[str], int, int | None], Turn]]:
+def _start(way: Way, model: Path) -> tuple[None, Callable[[Sequence[str], int, int | None, bool], Turn]]:
     """Load the model of a runtime in its process, and return no facts and its turn."""
-    translate = LOADERS[way.runtime](way, model)
+    loaded = LOADERS[way.runtime](way, model)
 
-    def turn(texts: Sequence[str], beam_size: int, call_size: int | None) -> Turn:
+    def turn(texts: Sequence[str], beam_size: int, call_size: int | None, from_tokens: bool) -> Turn:
         outputs: list[Output] = []
         seconds: list[float] = []
+        clock = time.process_time if from_tokens else time.perf_counter
         size = call_size or len(texts)
         for first in range(0, len(texts), size):
-            began = time.perf_counter()
-            outputs += translate(texts[first : first + size], beam_size)
-            seconds.append(time.perf_counter() - began)
+            work = partial(loaded.translate, texts[first : first + size], beam_size)
+            if from_tokens:
+                assert loaded.prepare is not None, f"{way.runtime} takes text"
+                work = loaded.prepare(*work.args)
+            began = clock()
+            outputs += work()
+            seconds.append(clock() - began)
         return Turn(outputs, seconds, peak_memory_bytes())
 
     return None, turn
 
 
-def _dragoman(way: Way, model: Path) -> Translate:
+def _dragoman(way: Way, model: Path) -> Loaded:
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translator import Translator
     from dragoman.store.folder import load_model
@@ -112,14 +128,27 @@ def _dragoman(way: Way, model: Path) -> Translate:
     native = way.runtime == "dragoman"
     translator = Translator(load_model(model), "cpu", way.precision, native=native, threads=way.threads)
 
+    whole = SearchOptions(split="never", max_source_tokens=10**6)
+
     def translate(texts: Sequence[str], beam_size: int) -> list[Output]:
-        options = SearchOptions(beam_size=beam_size, split="never", max_source_tokens=10**6)
-        return [Output(line.text, len(line.tokens)) for line in translator.translate(texts, options)]
+        translations = translator.translate(texts, whole.but(beam_size=beam_size))
+        return [Output(line.text, len(line.tokens)) for line in translations]
 
-    return translate
+    def prepare(texts: Sequence[str], beam_size: int) -> Callable[[], list[Output]]:
+        options = whole.but(beam_size=beam_size, raw=True)
+        requests = translator.requests.of(translator.read(texts, options), options)
+
+        def search() -> list[Output]:
+            with translator.search.computing(options):
+                lines = [hypotheses for _, hypotheses in translator.search.run(requests, options)]
+            return [Output("", len(best.tokens)) for line in lines for best, *_ in line]
+
+        return search
+
+    return Loaded(translate, prepare)
 
 
-def _ctranslate2(way: Way, model: Path) -> Translate:
+def _ctranslate2(way: Way, model: Path) -> Loaded:
     import ctranslate2
 
     from dragoman.store.folder import load_model
@@ -137,8 +166,10 @@ def _ctranslate2(way: Way, model: Path) -> Translate:
     source_names, target_names = (vocabulary(way.folder, side) for side in ("source", "target"))
     ids = {name: number for number, name in enumerate(target_names)}
 
-    def translate(texts: Sequence[str], beam_size: int) -> list[Output]:
-        rows = [[source_names[number] for number in framing.source(row)] for row in source.encode_batch(list(texts))]
+    def encode(texts: Sequence[str]) -> list[list[str]]:
+        return [[source_names[number] for number in framing.source(row)] for row in source.encode_batch(list(texts))]
+
+    def search(rows: list[list[str]], beam_size: int) -> list[list[str]]:
         results = translator.translate_batch(
             rows,
             beam_size=beam_size,
@@ -146,10 +177,17 @@ def _ctranslate2(way: Way, model: Path) -> Translate:
             batch_type="tokens",
             max_decoding_length=2 * max(len(row) for row in rows) + 20,
         )
-        written = [[ids[name] for name in result.hypotheses[0]] for result in results]
+        return [result.hypotheses[0] for result in results]
+
+    def translate(texts: Sequence[str], beam_size: int) -> list[Output]:
+        written = [[ids[name] for name in names] for names in search(encode(texts), beam_size)]
         return [Output(target.decode(row), len(row) + 1) for row in written]
 
-    return translate
+    def prepare(texts: Sequence[str], beam_size: int) -> Callable[[], list[Output]]:
+        rows = encode(texts)
+        return lambda: [Output("", len(names) + 1) for names in search(rows, beam_size)]
+
+    return Loaded(translate, prepare)
 
 
 def vocabulary(folder: Path, side: str) -> list[str]:
@@ -158,7 +196,7 @@ def vocabulary(folder: Path, side: str) -> list[str]:
     return json.loads((shared if shared.exists() else folder / f"{side}_vocabulary.json").read_text("utf-8"))
 
 
-def _huggingface(way: Way, model: Path) -> Translate:
+def _huggingface(way: Way, model: Path) -> Loaded:
     import torch
     import transformers
 
@@ -182,10 +220,10 @@ def _huggingface(way: Way, model: Path) -> Translate:
                 outputs[place] = Output(tokenizer.decode(row, skip_special_tokens=True), tokens)
         return [outputs[place] for place in range(len(texts))]
 
-    return translate
+    return Loaded(translate)
 
 
-LOADERS: dict[Runtime, Callable[[Way, Path], Translate]] = {
+LOADERS: dict[Runtime, Callable[[Way, Path], Loaded]] = {
     "dragoman": _dragoman,
     "plain": _dragoman,
     "ctranslate2": _ctranslate2,

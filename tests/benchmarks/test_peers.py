@@ -14,12 +14,20 @@ from peers.contest import Contender, Padded, Shape, Way
 from peers.entrants import OURS, TOOLKITS, Entrant, build, entrants
 from peers.figures import Heat
 from peers.processes import Lost
+from peers.runtimes import LOADERS, Runtime
+from peers.runtimes import Way as RuntimeWay
 from peers.worker import Facts, Run, Turn, take_turn
+from small_translators import stored
 from training import finalists, flops
+from translating import multiply_adds
 
+import dragoman
 from dragoman.data.batching import Batch
 from dragoman.data.encoding import encode_corpus
+from dragoman.model.config import ModelConfig
+from dragoman.model.shapes import count_weights
 from dragoman.model.transformer import build_model
+from dragoman.store.saving import save_model
 from dragoman.tokenizing.special_tokens import END, PADDING, START
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
@@ -172,3 +180,27 @@ def test_the_work_of_a_token_is_six_flop_for_each_weight_it_meets() -> None:
     tokens = batch.size.source_tokens + batch.size.target_tokens
     expected = 6 * (source_weights * batch.size.source_tokens + target_weights * batch.size.target_tokens) / tokens
     assert flops(model, [batch]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("runtime", ["dragoman", "ctranslate2"])
+def test_a_search_from_tokens_writes_what_is_written_from_text(runtime: Runtime, tmp_path: Path) -> None:
+    model = folder = tmp_path / "model"
+    translator = stored("bpe")
+    save_model(model, translator.model, translator.files)
+    if runtime == "ctranslate2":
+        pytest.importorskip(runtime)
+        dragoman.export(model, runtime, folder := tmp_path / runtime)
+    loaded = LOADERS[runtime](RuntimeWay(runtime, "float32", folder, threads=1), model)
+    assert loaded.prepare is not None
+    texts = ["the cat sees the dog", "where is the station", "water"]
+    for beam_size in (1, 4):
+        whole, alone = loaded.translate(texts, beam_size), loaded.prepare(texts, beam_size)()
+        assert sorted(output.tokens for output in whole) == sorted(output.tokens for output in alone)
+
+
+def test_every_weight_of_a_matrix_is_multiplied_once() -> None:
+    sizes = {"d_model": 16, "heads": 2, "d_ff": 24, "encoder_layers": 2, "decoder_layers": 3}
+    config = ModelConfig.model_validate({"preset": "modern", "tied": "all", **sizes})
+    config = config.but(source_vocabulary=40, target_vocabulary=40)
+    norms = 2 * 2 + 3 * 3 + 2
+    assert sum(multiply_adds(config)) == count_weights(config) - norms * 16

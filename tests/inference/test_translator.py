@@ -1,16 +1,19 @@
 """Text to text with small models of random weights: what must be true whatever they say."""
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, get_args
 
 import pytest
 import torch
 from compiler import needs_compiler
-from small_translators import SOURCES, asked, lines, make, make_plain, stored
+from small_translators import SOURCES, TARGETS, asked, lines, make, make_plain, stored
 
+import dragoman
 from dragoman import translate
 from dragoman.config import Settings, check
 from dragoman.decoding.compiled_stepper import NativeStepper
@@ -21,6 +24,7 @@ from dragoman.inference.runtime import Runtime
 from dragoman.inference.translation import (
     DOUBTFUL_LOG_PROB,
     MEANINGS,
+    ChosenHypotheses,
     Flag,
     Translation,
     doubtful_below,
@@ -33,6 +37,7 @@ from dragoman.progress import Silent
 from dragoman.store.description import StoredModel
 from dragoman.store.saving import save_model
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
+from dragoman.surface.learning import learn_pair_conventions
 from dragoman.surface.pipeline import Surface
 from dragoman.surface.placeholders import WORDS
 from dragoman.surface.segment import Context, Segment
@@ -476,6 +481,57 @@ def test_translating_with_the_compiled_model_loads_no_torch(tmp_path: Path) -> N
     code = f"import sys; from dragoman.cli.main import main; sys.exit(main({command}) or 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and len(done.stdout.splitlines()) == len(SOURCES), done.stderr
+
+
+MOST_CALLS = 136
+"""Calls of our functions around the search for a plain line. A change may lower this number, and never raise it."""
+
+
+def calls_of_ours(work: Callable[[], object]) -> int:
+    """Count the calls of functions of the package, without generators and comprehensions: a Python may inline them."""
+    package, passed_over = str(Path(dragoman.__file__).parent), {"<listcomp>", "<setcomp>", "<dictcomp>"}
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        code = frame.f_code
+        is_generator = code.co_flags & inspect.CO_GENERATOR
+        if event == "call" and code.co_filename.startswith(package) and not is_generator:
+            calls += code.co_name not in passed_over
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_plain_line_costs_few_calls_around_the_search() -> None:
+    options = asked()
+    words = ["cat", "dog", "water", "bread", "station"]
+    texts = [f"I drink water and the {first} sees the {second}." for first in words for second in words]
+    model = stored("bpe")
+    conventions = learn_pair_conventions([(text, "Il gatto vede il cane.") for text in texts * 9])
+    files = model.files._replace(conventions=conventions)
+    translator = Translator(StoredModel(model.model, model.config, files, model.folder), "cpu", "float32")
+    target = translator.tokenizers.target
+    tokens = tuple(translator.framing.labels(target.encode(TARGETS[0])))
+    best = Hypothesis(tokens, (-0.1,) * len(tokens), -0.1 * len(tokens), True)
+
+    def around_search(texts: Sequence[str]) -> list[Translation]:
+        lines = translator.read(texts, options)
+        assert len(translator.requests.of(lines, options)) == len(texts)
+        chosen = [ChosenHypotheses(line, translator.writer.choose([[best]], options)) for line in lines]
+        assert not any(translator.writer.needs_links(line, options) for line in chosen)
+        return [translator.writer.translation(*line, options) for line in chosen]
+
+    assert {translation.flags for translation in around_search(texts)} == {()}  # and caches are full
+    half = len(texts) // 2
+    calls = [calls_of_ours(lambda count=count: around_search(texts[:count])) for count in (half, 2 * half) * 2]
+    assert calls[:2] == calls[2:], "the number of calls is random"
+    assert calls[1] - calls[0] <= MOST_CALLS * half, f"{(calls[1] - calls[0]) / half} calls for each line"
 
 
 def test_threads_count_for_one_call_and_loading_sets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
