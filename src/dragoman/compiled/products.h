@@ -121,18 +121,16 @@ template <> struct Group<INT8> {
 // The largest absolute value of a row, or 1 if all are zero, divided by 127: the step of its 8-bit form. It is NaN if a
 // value is NaN or infinite, so that every product of the row is NaN too.
 inline float int8_step(const float *x, int64_t count) {
-    float most = 0.0f, nothing = 0.0f;  // `nothing` stays 0, or becomes NaN: infinity times 0 is NaN
-#pragma omp simd reduction(max : most) reduction(+ : nothing)
-    for (int64_t i = 0; i < count; ++i) {
-        most = std::max(most, std::fabs(x[i]));
-        nothing += x[i] * 0.0f;
-    }
-    return (most > 0.0f ? most : 1.0f) / 127.0f + nothing;
+    const int32_t sizes = 0x7fffffff, infinity = 0x7f800000;  // as bits, absolute values have the order of whole numbers
+    int32_t bits = 0;
+#pragma omp simd reduction(max : bits)
+    for (int64_t i = 0; i < count; ++i) bits = std::max(bits, bits_of<int32_t>(x[i]) & sizes);
+    const float most = bits_of<float>(bits < infinity ? bits : infinity + 1);
+    return (bits ? most : 1.0f) / 127.0f;
 }
 
-inline int32_t to_int8(float x, float per_step) {
-    return int32_t(std::nearbyint(std::min(127.0f, std::max(-127.0f, x * per_step))));
-}
+// The nearest whole number of steps, from -127 to 127, modulo 256. If the step is NaN, it may be any number.
+inline uint8_t to_int8(float x, float per_step) { return uint8_t(int32_t(std::nearbyint(x * per_step))); }
 
 // `_Weight` of decoding/compiled_stepper.py: unpacked weights, row by row; a vector has one row. Null if the model
 // lacks them.
@@ -190,9 +188,9 @@ class Matrix {
             if (format == FLOAT32) group = bits_of<uint32_t>(from[i]);
             if (format == BF16) group |= uint32_t(to_bf16(from[i])) << (16 * (i % 2));
             if (format == INT8) {
-                int32_t whole = to_int8(from[i], 1.0f / steps[output]);
-                excess[output] += ROW_OFFSET * whole;
-                group |= uint32_t(whole & 255) << (8 * (i % 4));
+                const uint8_t whole = to_int8(from[i], 1.0f / steps[output]);
+                excess[output] += ROW_OFFSET * int8_t(whole);
+                group |= uint32_t(whole) << (8 * (i % 4));
             }
         }
     }

@@ -136,16 +136,24 @@ struct Exponentials {
 
 inline Exponentials exponentials(const float *x, int64_t count, float *kept = nullptr) {
     const float least = -__builtin_inff();
-    Lanes most = Lanes{} + least, sums{};
-    for (int64_t i = 0; i < count; i += LANES) {
-        most = larger(most, first_lanes(x + i, count - i, least));
+    const int64_t whole = count / LANES * LANES;  // only the last vector needs a mask
+    const Lanes last = whole < count ? first_lanes(x + whole, count - whole, least) : Lanes{} + least;
+    Lanes most = last, other = last, sums{};
+    int64_t i = 0;
+    for (; i + 2 * LANES <= whole; i += 2 * LANES) {
+        most = larger(most, lanes(x + i)), other = larger(other, lanes(x + i + LANES));
     }
-    const float largest = most_of(most);
-    for (int64_t i = 0; i < count; i += LANES) {
-        Lanes y = exponential_below_one(first_lanes(x + i, count - i, least) - largest);
-        y = ascending() < float(count - i) ? y : Lanes{};
+    if (i < whole) most = larger(most, lanes(x + i));
+    const float largest = most_of(larger(most, other));
+    for (i = 0; i < whole; i += LANES) {
+        const Lanes y = exponential_below_one(lanes(x + i) - largest);
         sums += y;
         if (kept) keep(kept + i, y);
+    }
+    if (whole < count) {
+        const Lanes y = ascending() < float(count - whole) ? exponential_below_one(last - largest) : Lanes{};
+        sums += y;
+        if (kept) keep(kept + whole, y);
     }
     return {largest, sum_of(sums)};
 }
