@@ -5,11 +5,17 @@ of them. Every error names the source of the setting, the key, and the allowed v
 for itself are read against such a schema too; a file of another format is refused.
 """
 
+import ast
 import difflib
+import inspect
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, time
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from types import NoneType, UnionType
@@ -31,9 +37,7 @@ _WINDOWS_PATH = re.compile(r'^[^#\n]*("[A-Za-z]:\\[^\\"\n][^"\n]*")', re.MULTILI
 class Settings(pydantic.BaseModel):
     """A frozen, strict group of settings. The docstring under each field gives its unit and range."""
 
-    model_config = pydantic.ConfigDict(
-        frozen=True, strict=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    model_config = pydantic.ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     def but(self: S, **changes: Any) -> S:
         """Return a copy with some fields changed, validated again as a whole."""
@@ -240,8 +244,25 @@ def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]
             default = "must be given"
         else:
             default = _default_in_words(field.get_default(call_default_factory=True))
-        meaning = " ".join((field.description or "").split())
+        meaning = meanings(schema).get(name, "")
         yield SettingFacts(prefix + name, _type_in_words(annotation), _range_in_words(annotation), default, meaning)
+
+
+@cache
+def meanings(schema: type[Settings]) -> Mapping[str, str]:
+    """Return the description of each field of `schema`, on one line: the docstring under it, if there is source.
+
+    Pydantic would read the source of every schema when it is imported.
+    """
+    texts: dict[str, str] = {}
+    for declared in reversed(schema.__mro__[: schema.__mro__.index(Settings)]):
+        with suppress(OSError, TypeError):  # without source
+            (definition,) = ast.parse(textwrap.dedent(inspect.getsource(declared))).body
+            for field, below in pairwise(cast("ast.ClassDef", definition).body):
+                if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                    texts[ast.unparse(field.target)] = ast.literal_eval(below.value)
+    texts |= {name: field.description for name, field in schema.model_fields.items() if field.description}
+    return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
 def nearest_setting(key: str, schema: type[Settings]) -> str:
