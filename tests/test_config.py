@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small import parse
 
 from dragoman import config
-from dragoman.config import SettingFacts, Settings, as_overrides, check, describe, flatten, meanings, override, render
+from dragoman.config import SettingFacts, Settings, as_overrides, check, describe, flatten, override, render
 from dragoman.errors import ConfigError
 from dragoman.formats.addresses import missing
 from dragoman.model.config import ModelConfig
@@ -242,8 +242,8 @@ def test_every_setting_says_what_it_is() -> None:
         weight: float = 1.0
         """In stones."""
 
-    assert meanings(More) == {"speed": "In miles an hour.", "height": "In feet.", "weight": "In stones."}
-    assert meanings(pydantic.create_model("Made", __base__=Told)) == meanings(Told)
+    assert [facts.meaning for facts in describe(More)] == ["In miles an hour.", "In feet.", "In stones."]
+    assert pydantic.create_model("Made", __base__=Told).meanings() == Told.meanings()
 
 
 def test_settings_are_described_with_key_type_range_default_and_meaning() -> None:

@@ -45,6 +45,19 @@ class Settings(pydantic.BaseModel):
             return self
         return check({**self.model_dump(mode="json"), **changes}, type(self).__name__, type(self))
 
+    @classmethod
+    @cache
+    def meanings(cls) -> Mapping[str, str]:
+        """Return the docstring under each field. Pydantic would read those of all schemas at import."""
+        texts: dict[str, str] = {}
+        for schema in reversed(cls.__mro__[: cls.__mro__.index(Settings)]):
+            with suppress(OSError, TypeError):  # without source
+                definition: Any = ast.parse(textwrap.dedent(inspect.getsource(schema))).body[0]
+                for field, below in pairwise(definition.body):
+                    if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                        texts[ast.unparse(field.target)] = ast.literal_eval(below.value)
+        return texts
+
 
 class SettingFacts(NamedTuple):
     """Human-readable facts about one setting."""
@@ -244,25 +257,8 @@ def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]
             default = "must be given"
         else:
             default = _default_in_words(field.get_default(call_default_factory=True))
-        meaning = meanings(schema).get(name, "")
+        meaning = " ".join((field.description or schema.meanings().get(name, "")).split())
         yield SettingFacts(prefix + name, _type_in_words(annotation), _range_in_words(annotation), default, meaning)
-
-
-@cache
-def meanings(schema: type[Settings]) -> Mapping[str, str]:
-    """Return the description of each field of `schema`, on one line: the docstring under it, if there is source.
-
-    Pydantic would read the source of every schema when it is imported.
-    """
-    texts: dict[str, str] = {}
-    for declared in reversed(schema.__mro__[: schema.__mro__.index(Settings)]):
-        with suppress(OSError, TypeError):  # without source
-            (definition,) = ast.parse(textwrap.dedent(inspect.getsource(declared))).body
-            for field, below in pairwise(cast("ast.ClassDef", definition).body):
-                if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-                    texts[ast.unparse(field.target)] = ast.literal_eval(below.value)
-    texts |= {name: field.description for name, field in schema.model_fields.items() if field.description}
-    return {name: " ".join(text.split()) for name, text in texts.items()}
 
 
 def nearest_setting(key: str, schema: type[Settings]) -> str:

@@ -12,7 +12,7 @@ from compiler import needs_compiler
 from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman import translate
-from dragoman.config import Settings, check, meanings
+from dragoman.config import Settings, check
 from dragoman.decoding.compiled_stepper import NativeStepper
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
@@ -809,7 +809,7 @@ def test_a_model_too_wide_for_sums_of_32_bits_does_not_run_in_int8() -> None:
 
 def test_every_option_is_documented() -> None:
     assert issubclass(SearchOptions, Settings)
-    assert meanings(SearchOptions).keys() == SearchOptions.model_fields.keys()
+    assert SearchOptions.meanings().keys() == SearchOptions.model_fields.keys()
 
 
 def test_a_search_that_stops_late_finds_nothing_worse(translator: Translator) -> None:
