@@ -234,9 +234,16 @@ def test_groups_are_flattened_to_dotted_keys() -> None:
 def test_every_setting_says_what_it_is() -> None:
     class Told(Settings):
         speed: float = 1.0
-        """In miles an hour."""
+        """In miles
+        an hour."""
+        height: float = pydantic.Field(default=1.0, description="In feet.")
 
-    assert Told.model_fields["speed"].description == "In miles an hour."
+    class More(Told):
+        weight: float = 1.0
+        """In stones."""
+
+    assert [facts.meaning for facts in describe(More)] == ["In miles an hour.", "In feet.", "In stones."]
+    assert pydantic.create_model("Made", __base__=Told).meanings() == Told.meanings()
 
 
 def test_settings_are_described_with_key_type_range_default_and_meaning() -> None:

@@ -1,4 +1,6 @@
-"""Starting: `import dragoman` and `dragoman --help` load nothing heavy, and the public names are all there."""
+"""Starting: `import dragoman` and `dragoman --help` load nothing heavy, a first translation only what it needs, and the
+public names are all there.
+"""
 
 import ast
 import importlib
@@ -10,10 +12,42 @@ from zipfile import ZipFile
 from zipimport import zipimporter
 
 import pytest
+from compiler import needs_compiler
 
 import dragoman
 
 HEAVY = ("torch", "numpy", "tokenizers", "pydantic", "sacrebleu", "jaxtyping", "tomlkit")
+UNNEEDED = (
+    *("torch", "tomlkit", "sacrebleu", "regex", "markdown_it", "xml", "http", "huggingface_hub", "sentencepiece"),
+    *("multiprocessing", "fastapi", "ray", "spacy", "dragoman.cluster", "dragoman.data", "dragoman.serving"),
+    *("dragoman.training", "dragoman.evaluating.metrics", "dragoman.runs.recipe", "dragoman.inference.predictor"),
+    *("dragoman.model.transformer", "dragoman.store.saving", "dragoman.text.readers", "dragoman.text.report"),
+    *(
+        "dragoman.tokenizing.training",
+        "dragoman.formats.document",
+        "dragoman.formats.rows",
+        "dragoman.compiled.kernels",
+    ),
+)
+"""Modules that no translation of lines needs, in Python or on the command line."""
+TRACE = """
+import builtins, logging, sys
+logging.disable()  # rich draws warnings about the translation
+plain_import, importers = builtins.__import__, {}
+
+def traced_import(name, importer=None, *given, **named):
+    before = set(sys.modules)
+    try:
+        return plain_import(name, importer, *given, **named)
+    finally:
+        for new in set(sys.modules) - before:
+            importers.setdefault(new, (importer or {}).get("__name__"))
+
+def chain(name):
+    return f"{name} < {chain(importers[name])}" if name in importers else str(name)
+
+builtins.__import__ = traced_import
+"""
 
 
 def loaded_by(code: str) -> list[str]:
@@ -35,6 +69,34 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 @pytest.mark.parametrize("arguments", [["train", "--help"], ["translate", "--beem"], ["tranlate"]])
 def test_a_command_asked_for_help_or_misspelt_loads_no_more_than_typer_does(arguments: list[str]) -> None:
     assert loaded_by(f"from dragoman.cli.main import main; main({arguments!r})") == ["pydantic"]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("start", "unneeded"),
+    [
+        ("import dragoman; dragoman.Translator.load({model!r}, 'cpu').translate(['the cat'])", (*UNNEEDED, "typer")),
+        ("from dragoman.cli.main import main; main(['translate', {model!r}, '--quiet'])", (*UNNEEDED, "rich")),
+        (
+            "from dragoman.cli.main import main; main(['translate', {model!r}, 'the cat', '--quiet'])",
+            (*UNNEEDED, "rich"),
+        ),
+    ],
+)
+def test_a_first_translation_loads_only_what_it_needs(start: str, unneeded: tuple[str, ...], run_folder: Path) -> None:
+    report = f"sys.stderr.write('\\n'.join(chain(name) for name in {unneeded!r} if name in sys.modules))"
+    code = f"{TRACE}\n{start.format(model=str(run_folder / 'best'))}\n{report}"
+    done = subprocess.run([sys.executable, "-c", code], input="the cat", capture_output=True, text=True, check=True)
+    assert done.stderr == "", "unneeded modules, each with its importers"
+
+
+@needs_compiler
+def test_a_first_translation_reads_no_source(run_folder: Path) -> None:
+    """Descriptions of settings are in the source."""
+    start = f"import dragoman; dragoman.Translator.load({str(run_folder / 'best')!r}, 'cpu').translate(['the cat'])"
+    report = "import linecache; print([file for file in linecache.cache if 'dragoman' in file])"
+    done = subprocess.run([sys.executable, "-c", f"{start}\n{report}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]"]
 
 
 def test_the_module_runs_as_the_command_does() -> None:

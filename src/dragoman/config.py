@@ -5,11 +5,17 @@ of them. Every error names the source of the setting, the key, and the allowed v
 for itself are read against such a schema too; a file of another format is refused.
 """
 
+import ast
 import difflib
+import inspect
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, time
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from types import NoneType, UnionType
@@ -31,15 +37,26 @@ _WINDOWS_PATH = re.compile(r'^[^#\n]*("[A-Za-z]:\\[^\\"\n][^"\n]*")', re.MULTILI
 class Settings(pydantic.BaseModel):
     """A frozen, strict group of settings. The docstring under each field gives its unit and range."""
 
-    model_config = pydantic.ConfigDict(
-        frozen=True, strict=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    model_config = pydantic.ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     def but(self: S, **changes: Any) -> S:
         """Return a copy with some fields changed, validated again as a whole."""
         if not changes:
             return self
         return check({**self.model_dump(mode="json"), **changes}, type(self).__name__, type(self))
+
+    @classmethod
+    @cache
+    def meanings(cls) -> Mapping[str, str]:
+        """Return the docstring under each field. Pydantic would read those of all schemas at import."""
+        texts: dict[str, str] = {}
+        for schema in reversed(cls.__mro__[: cls.__mro__.index(Settings)]):
+            with suppress(OSError, TypeError):  # without source
+                definition: Any = ast.parse(textwrap.dedent(inspect.getsource(schema))).body[0]
+                for field, below in pairwise(definition.body):
+                    if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                        texts[ast.unparse(field.target)] = ast.literal_eval(below.value)
+        return texts
 
 
 class SettingFacts(NamedTuple):
@@ -240,7 +257,7 @@ def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]
             default = "must be given"
         else:
             default = _default_in_words(field.get_default(call_default_factory=True))
-        meaning = " ".join((field.description or "").split())
+        meaning = " ".join((field.description or schema.meanings().get(name, "")).split())
         yield SettingFacts(prefix + name, _type_in_words(annotation), _range_in_words(annotation), default, meaning)
 
 

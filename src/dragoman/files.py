@@ -21,8 +21,8 @@ from typing import IO, Any
 from dragoman.errors import DataError, DiskFull, FolderInUse
 from dragoman.run_folder import RunFolder
 
-MANIFEST, CONFIG = "manifest.json", "config.json"
-"""The files that mark a model folder; `dragoman.store` defines their content."""
+MANIFEST, CONFIG, REPORT = "manifest.json", "config.json", "data.json"
+"""The files that mark a model folder and a folder of prepared data; `store` and `text` define their content."""
 LOCK = ".lock"
 """The file that locks a folder."""
 _PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}(?P<before>\.before)?\.partial")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib.metadata
 import logging
 import os
 import platform
@@ -243,6 +242,8 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 @cache
 def _version(package: str) -> str | None:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

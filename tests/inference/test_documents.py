@@ -139,7 +139,7 @@ def test_a_document_ends_with_a_line_that_counts_its_texts(
         document.left += [Left("a formula compares with it", "line 7"), Left("a formula compares with it", "line 9")]
         return document
 
-    monkeypatch.setattr("dragoman.inference.documents.read_document", read)
+    monkeypatch.setattr("dragoman.formats.reading.read_document", read)
     command = ["translate", str(run_folder), "--input", str(page), "--output", str(output)]
     assert main(command) == 0
     said = capsys.readouterr().err

@@ -5,6 +5,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman import system
@@ -138,31 +139,31 @@ def open_screen(quiet: bool = False, verbose: bool = False) -> Progress:
     `quiet` shows only warnings, `verbose` also details. If several processes run one command together, only the first
     shows anything.
     """
-    from rich.console import Console
-
-    console = Console(stderr=True)
     logger = logging.getLogger("dragoman")
     for earlier in [handler for handler in logger.handlers if isinstance(handler, ScreenHandler)]:
         logger.removeHandler(earlier)
-    logger.addHandler(ScreenHandler(console))
+    logger.addHandler(screen := ScreenHandler())
     shown = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     logger.setLevel(logging.CRITICAL if system.rank() else shown)
     if quiet or system.rank():
         return silent
     from dragoman.cli.bars import Bars  # rich's progress takes time to load
 
-    return Bars(console)
+    return Bars(screen.console)
 
 
 class ScreenHandler(logging.Handler):
     """A handler that shows log records above the bars: information unchanged, warnings with their level."""
 
-    def __init__(self, console: "Console") -> None:
-        super().__init__()
-        self._console = console
+    @cached_property
+    def console(self) -> "Console":
+        """Standard error. Rich is loaded for the first record, and a quiet command rarely has one."""
+        from rich.console import Console
+
+        return Console(stderr=True)
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno < logging.WARNING:
-            say(self._console, record.getMessage())
+            say(self.console, record.getMessage())
         else:
-            say(self._console, f"{record.levelname.lower()}: {record.getMessage()}", "yellow")
+            say(self.console, f"{record.levelname.lower()}: {record.getMessage()}", "yellow")

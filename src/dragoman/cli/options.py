@@ -32,10 +32,11 @@ class Setting(NamedTuple):
     def annotation(self) -> Any:
         """Return the annotation that Typer reads. Without the option, the value is None."""
         module, _, schema = self.schema.partition(":")
-        field = getattr(import_module(module), schema).model_fields[self.field]
+        settings = getattr(import_module(module), schema)
+        field = settings.model_fields[self.field]
         kind = command_line_type(field.annotation)
         has_default = self.default != "{}" or (kind is not bool and field.default not in (None, ()))
-        sentence = " ".join(field.description.split()).partition(". ")[0].removesuffix(".") + "."
+        sentence = " ".join(settings.meanings()[self.field].split()).partition(". ")[0].removesuffix(".") + "."
         repeated = "May be repeated." if get_origin(kind) is list else ""
         option = typer.Option(
             *([f"--{self.field.replace('_', '-')}"] if kind is bool else []),  # without --no-…

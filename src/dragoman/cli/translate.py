@@ -52,11 +52,7 @@ from dragoman.formats.registry import DOCUMENT_FORMATS, listed
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from dragoman.formats.reading import DocumentSettings
-    from dragoman.inference.documents import Summary
-    from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag
-    from dragoman.inference.translator import Translator
     from dragoman.progress import Progress
 
 
@@ -124,10 +120,6 @@ def translate(
     quiet: Quiet = False,
 ) -> None:
     """Translate text: one line in, one line out."""
-    from dragoman.config import choose
-    from dragoman.formats.reading import DocumentSettings
-    from dragoman.formats.terms import read_terms
-
     progress = open_screen(quiet)
     check_inputs(text, input_file, item, output, fresh)
     refused = flags_named(fail_on or ())
@@ -142,8 +134,11 @@ def translate(
         "protect": protect,
         "n_best": n_best,
         "align": align,
-        "terms": None if terms is None else read_terms(terms),
     }
+    if terms is not None:
+        from dragoman.formats.terms import read_terms
+
+        changes["terms"] = read_terms(terms)
     setup = Setup(
         model,
         (device, precision, threads),
@@ -167,9 +162,8 @@ def translate(
             },
         )
         summary = translate_on_cluster(setup, ray, input_file, output, only)
-    elif is_whole(input_file, output, document_format, bool(raw), only):
-        chosen = choose(DocumentSettings, "document", document_settings)
-        summary = translate_whole(setup, input_file, output, document_format, only or (), chosen, fresh)
+    elif (input_file or document_format or only) and is_whole(input_file, output, document_format, bool(raw), only):
+        summary = translate_whole(setup, input_file, output, document_format, only or (), document_settings, fresh)
     elif document_settings:
         raise ConfigError(f"--set {document_settings[0]} is for a document; give one as --input")
     elif item is not None:
@@ -196,7 +190,7 @@ class Setup:
     as_json: bool
     progress: "Progress"
 
-    def load(self) -> "tuple[Translator, SearchOptions]":
+    def load(self) -> "tuple[dragoman.Translator, dragoman.SearchOptions]":
         """Load the model, and report its languages, device and number of workers."""
         from dragoman.config import choose
 
@@ -214,20 +208,19 @@ class Setup:
 
 def translate_on_cluster(
     setup: Setup, ray: str, input_file: Path | None, output: Path | None, only: Sequence[str] | None
-) -> "Summary":
+) -> "dragoman.Summary":
     """Translate the shards that match a pattern, on a Ray cluster, into a folder."""
-    from dragoman.inference.documents import Summary
-
     loading = on_workers(*setup.place, setup.adapter, setup.overrides, **setup.changes)
     write, suffix = partial(printed, as_json=setup.as_json), "jsonl" if setup.as_json else "txt"
     names = typed(setup.model), typed(input_file), typed(output)
     column = only[0] if only else None
-    summary = Summary(*dragoman.translate_shards(*names, ray, column, write, suffix, setup.progress, **loading))
+    counts = dragoman.translate_shards(*names, ray, column, write, suffix, setup.progress, **loading)
+    summary = dragoman.Summary(*counts)
     note_flags(summary)
     return summary
 
 
-def show_test_sentence(setup: Setup, item: int) -> "Summary":
+def show_test_sentence(setup: Setup, item: int) -> "dragoman.Summary":
     """Show a sentence of the run's test set, counted from 1, with its reference and translation."""
     from dragoman.evaluating.references import own_test_pairs
 
@@ -244,25 +237,27 @@ def translate_whole(
     output: Path | None,
     document_format: str | None,
     only: Sequence[str],
-    document_settings: "DocumentSettings",
+    document_settings: Sequence[str],
     fresh: bool,
-) -> "Summary":
+) -> "dragoman.Summary":
     """Translate a document into another file, which a stopped command resumes."""
-    from dragoman.inference.documents import translate_document
+    from dragoman.config import choose
+    from dragoman.formats.reading import DocumentSettings
     from dragoman.runs.signals import interrupted_by_signals
 
+    chosen = choose(DocumentSettings, "document", document_settings)
     if output is None or not can_resume(input_file, output) or setup.as_json:
         raise ConfigError(f"{input_file} is a document, so it needs a file as its --output, and takes no JSON")
     translator, options = setup.load()
     with interrupted_by_signals():
-        summary = translate_document(
+        summary = dragoman.translate_document(
             translator,
             input_file,
             output,
             options,
             document_format,
             only,
-            document_settings=document_settings,
+            document_settings=chosen,
             fresh=fresh,
             progress=setup.progress,
         )
@@ -271,7 +266,7 @@ def translate_whole(
     return summary
 
 
-def translate_file(setup: Setup, input_file: Path, output: Path | None, fresh: bool, raw: bool) -> "Summary":
+def translate_file(setup: Setup, input_file: Path, output: Path | None, fresh: bool, raw: bool) -> "dragoman.Summary":
     """Translate the lines of a file, into another file, which a stopped command resumes, or to standard output."""
     from dragoman.inference import documents
     from dragoman.runs.signals import interrupted_by_signals
@@ -301,7 +296,7 @@ def translate_file(setup: Setup, input_file: Path, output: Path | None, fresh: b
     return summary
 
 
-def translate_texts(setup: Setup, text: Sequence[str] | None, output: Path | None) -> "Summary":
+def translate_texts(setup: Setup, text: Sequence[str] | None, output: Path | None) -> "dragoman.Summary":
     """Translate the texts on the command line, or the lines of standard input."""
     if output is not None:
         check_output(output)
@@ -335,7 +330,7 @@ def check_cluster(input_file: Path | None, output: Path | None, others: dict[str
         raise ConfigError(f"{unsupported[0]} is not for --ray, which translates lines and records with one model")
 
 
-def check_flags(summary: "Summary", refused: "Iterable[Flag]") -> None:
+def check_flags(summary: "dragoman.Summary", refused: "Iterable[Flag]") -> None:
     """Raise `GateFailed` if a translation has a flag that is refused."""
     if flags := [f"{flag}{places(summary, flag)}" for flag in refused if summary.counts[flag]]:
         raise GateFailed(f"--fail-on: some translations are flagged {', '.join(flags)}")

@@ -7,13 +7,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dragoman
 from dragoman.cli.console import as_json as json_of
 from dragoman.cli.console import note, write, write_pieces, write_text
 from dragoman.cli.streams import writer
 from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from dragoman.inference.documents import Summary
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translation import Flag, Translation
     from dragoman.inference.translator import Translator
@@ -25,11 +25,9 @@ def converse(
     options: "SearchOptions",
     as_json: bool = False,
     known_words: frozenset[str] | None = None,
-) -> "Summary":
+) -> "dragoman.Summary":
     """Translate texts as they arrive, and note words not in `known_words` (lower case), else not in the vocabulary."""
-    from dragoman.inference.documents import Summary
-
-    summary = Summary()
+    summary = dragoman.Summary()
     for text in texts:
         translation = _write_one(translator, summary.texts + 1, text, options, as_json)
         summary.add(translation)
@@ -77,17 +75,15 @@ def write_translations(
     as_json: bool = False,
     progress: Progress = silent,
     total: int | None = None,
-) -> "Summary":
+) -> "dragoman.Summary":
     """Translate texts in chunks; a chunk ends early if no further text has arrived. An output file appears when it is
     complete; without one, translations are written to standard output.
     """
-    from dragoman.inference.documents import Summary, translate_lines
-
-    summary = Summary()
+    summary = dragoman.Summary()
     with writer(output) as write:
-        for translations in translate_lines(translator, texts, options, progress, summary=summary, total=total):
-            first = summary.texts - len(translations) + 1
-            lines = (printed(*numbered, options, as_json) for numbered in enumerate(translations, first))
+        for chunk in dragoman.translate_lines(translator, texts, options, progress, summary=summary, total=total):
+            first = summary.texts - len(chunk) + 1
+            lines = (printed(*numbered, options, as_json) for numbered in enumerate(chunk, first))
             write("".join(f"{line}\n" for line in chain.from_iterable(lines)))
     note_flags(summary)
     note_columns(options, as_json)
@@ -96,12 +92,10 @@ def write_translations(
 
 def compare(
     translator: "Translator", source: str, target: str, options: "SearchOptions", as_json: bool = False
-) -> "Summary":
+) -> "dragoman.Summary":
     """Show a sentence of a test set, its reference and the model's translation."""
-    from dragoman.inference.documents import Summary
-
     (translation,) = translator.translate([source], options, silent)
-    summary = Summary()
+    summary = dragoman.Summary()
     summary.add(translation)
     note_flags(summary)
     if as_json:
@@ -131,7 +125,7 @@ def pharaoh(translation: "Translation") -> str:
     return " ".join(f"{source}-{target}" for source, target in translation.alignment)
 
 
-def note_flags(summary: "Summary") -> None:
+def note_flags(summary: "dragoman.Summary") -> None:
     """Report how many texts have each flag, and where the first are."""
     from dragoman.inference.translation import HARMLESS
 
@@ -142,7 +136,7 @@ def note_flags(summary: "Summary") -> None:
             note(f"{counted} flagged {flag}{places(summary, flag)}: {meaning}", flag not in HARMLESS)
 
 
-def note_document(summary: "Summary") -> None:
+def note_document(summary: "dragoman.Summary") -> None:
     """Report how many texts of a document were translated, left and flagged."""
     texts, translated = summary.texts + summary.counts["left"], min(summary.counts["translated"], summary.texts)
     note(
@@ -159,7 +153,7 @@ def note_columns(options: "SearchOptions", as_json: bool) -> None:
         )
 
 
-def places(summary: "Summary", flag: str) -> str:
+def places(summary: "dragoman.Summary", flag: str) -> str:
     """Return the first texts with a flag in parentheses, such as ` (line 3, 17)`; empty if no text has it."""
     numbers = summary.places.get(flag, ())
     if not numbers:

@@ -34,7 +34,7 @@ from dragoman.cluster.shards import (
     write_shard,
 )
 from dragoman.config import choose
-from dragoman.files import sha256
+from dragoman.files import REPORT, sha256
 from dragoman.formats.addresses import Address
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import shards_of, split_of
@@ -44,7 +44,7 @@ from dragoman.text.pair_set import KEYS, LINE_BITS, Observations, PairSet, SideL
 from dragoman.text.prepare import announce
 from dragoman.text.prepare_pairs import deal_out, hashes, split_pairs
 from dragoman.text.readers import Pair, Reading, open_pairs
-from dragoman.text.report import REPORT, DataReport
+from dragoman.text.report import DataReport
 from dragoman.text.settings import DataSettings
 
 

@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Int64
 from numpy.typing import NDArray
 
 from dragoman.data.corpus import PackedIds
 from dragoman.progress import Progress, silent
+from dragoman.shapes import Bool, Float64, Int32, Int64
 
 ITERATIONS = 5
 """Iterations of expectation-maximisation; eight gained nothing (benchmarks/alignment.py)."""

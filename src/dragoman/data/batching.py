@@ -20,12 +20,12 @@ from typing import TypeVar, overload
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from dragoman.data.corpus import EncodedCorpus, PackedIds
 from dragoman.errors import DataError
+from dragoman.shapes import Int
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 
 log = logging.getLogger(__name__)

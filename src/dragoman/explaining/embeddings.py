@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.model.transformer import EncoderDecoder, EncoderModel, LanguageModel
+from dragoman.shapes import Float
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from dragoman.errors import DataError
 from dragoman.formats.lines import read_lines
@@ -37,6 +36,7 @@ from dragoman.inference.alignment import (
 )
 from dragoman.inference.teacher_forcing import ForcedText, cross_weights
 from dragoman.inference.translator import Translator
+from dragoman.shapes import Float
 from dragoman.surface.segment import Link, Links
 
 _OWN = "gold.en-it.tsv"

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
@@ -26,6 +25,7 @@ from dragoman.explaining.record import (
 from dragoman.inference.teacher_forcing import ForcedText
 from dragoman.model.blocks import CrossBlock, SelfBlock
 from dragoman.model.projection import Projection
+from dragoman.shapes import Float
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.words import words_of
 

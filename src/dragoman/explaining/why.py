@@ -15,7 +15,6 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.brief import brief
@@ -24,6 +23,7 @@ from dragoman.explaining.record import Contributions, Erased
 from dragoman.inference.alignment import Word
 from dragoman.inference.teacher_forcing import ForcedText, passes, teacher_force
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
+from dragoman.shapes import Float, Int
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers

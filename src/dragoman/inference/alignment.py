@@ -11,13 +11,13 @@ from threading import RLock
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import similar_batches
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.search import ModelSearch
 from dragoman.model.config import ModelConfig
+from dragoman.shapes import Float
 from dragoman.surface.segment import Links, Segment
 from dragoman.surface.sentences import one_line
 from dragoman.surface.words import split_words

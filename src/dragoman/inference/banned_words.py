@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import StepScores
+from dragoman.shapes import Int
 from dragoman.surface.words import BYTES, begins_in_word, is_byte, is_in_word, joins_word
 from dragoman.tokenizing.tokenizer import Tokenizer
 

@@ -11,18 +11,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.errors import ConfigError
 from dragoman.files import check_output, sha256
-from dragoman.formats.document import Document
 from dragoman.formats.lines import stored_in
-from dragoman.formats.reading import DocumentSettings, read_document
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.resumable import identity, resumable_file
 from dragoman.inference.translation import HARMLESS, Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress
+
+if TYPE_CHECKING:
+    from dragoman.formats.document import Document
+    from dragoman.formats.reading import DocumentSettings
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ class Summary:
     texts: int = 0
     counts: Counter[str] = field(default_factory=Counter[str])
     places: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    document: Document | None = field(default=None, repr=False)
+    document: "Document | None" = field(default=None, repr=False)
 
     @property
     def unit(self) -> str:
@@ -152,7 +154,7 @@ def translate_lines(
 def translate_file(
     translator: Translator,
     source: Path,
-    lines: Iterable[str] | Document,
+    lines: "Iterable[str] | Document",
     output: Path,
     options: SearchOptions | None = None,
     progress: Progress | bool = True,
@@ -174,7 +176,7 @@ def translate_file(
     """
     options = options or translator.options
     document, convert = None, None
-    if isinstance(lines, Document):
+    if not isinstance(lines, Iterable):
         document, convert, lines, total = lines, lines.translated, lines.texts, len(lines.texts)
     place = {"device": translator.device, "precision": translator.precision}
     asked = identity(translator.folders, None, options, **place, **facts)
@@ -202,7 +204,7 @@ def translate_document(
     threads: int | None = None,
     progress: Progress | bool = True,
     *,
-    document_settings: DocumentSettings | None = None,
+    document_settings: "DocumentSettings | None" = None,
     fresh: bool = False,
     **settings: Any,
 ) -> Summary:
@@ -218,6 +220,8 @@ def translate_document(
         DataError: the document cannot be read or is over a limit, the output would overwrite it, or a stopped call
             translated another document.
     """
+    from dragoman.formats.reading import read_document  # here, because lines are translated without it
+
     source, output = Path(source), Path(output)
     check_output(output, source)
     translator = model

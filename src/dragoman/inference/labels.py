@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from dragoman.shapes import Bool, Float, Int
 from dragoman.tokenizing.labels import Labels
 
 LOWEST, HIGHEST = 0.05, 20.0

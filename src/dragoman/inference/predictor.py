@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.brief import brief
@@ -25,6 +24,7 @@ from dragoman.inference.labels import Transitions, best_labels
 from dragoman.inference.runtime import LONGEST_WHOLE, Runtime, computing, refuse_other_family
 from dragoman.model.transformer import EncoderModel
 from dragoman.progress import Advance, Progress, as_progress
+from dragoman.shapes import Float
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.surface.pipeline import CHARACTERS_A_TOKEN

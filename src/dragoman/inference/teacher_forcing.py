@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.decoding.scoring import batch_by_tokens
@@ -16,6 +15,7 @@ from dragoman.model.attention_backends import Backend
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
+from dragoman.shapes import Float
 from dragoman.tokenizing.special_tokens import Framing
 
 PASS_TOKENS = 1_024

@@ -13,13 +13,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import StepKey, drop
 from dragoman.model.projection import Affine, Dense, Projection
+from dragoman.shapes import Float
 
 
 class LowRank(Projection):

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
@@ -20,6 +19,7 @@ from dragoman.model.embedding import Rope
 from dragoman.model.observer import Observer, row_observer
 from dragoman.model.packing import Packing
 from dragoman.model.projection import Dense, Projection, join, join_permanently
+from dragoman.shapes import Float
 
 
 @dataclass

@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -23,6 +22,7 @@ from dragoman.model.dropout import DropoutKey, drop_weights, mask_parameters
 from dragoman.model.embedding import Rope, rotate
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
+from dragoman.shapes import Bool, Float, Int
 
 
 def attend(

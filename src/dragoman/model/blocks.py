@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.model.attention import Attention, WatchedHead
@@ -20,6 +19,7 @@ from dragoman.model.layers import FeedForward, LayerNorm, Residual, RMSNorm
 from dragoman.model.observer import Observer, RowObserver, row_observer
 from dragoman.model.packing import Packing
 from dragoman.model.projection import Projection, join, join_permanently
+from dragoman.shapes import Float, Int
 
 
 class LayerContext(NamedTuple):

@@ -7,11 +7,11 @@ holds them and grows by the keys of every decoded token. Rows can be reordered, 
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.model.attention_backends import KeyValues
 from dragoman.model.packing import Packing
+from dragoman.shapes import Int
 
 _GROWTH = 32  # positions by which the capacity for keys grows
 

@@ -10,11 +10,11 @@ import zlib
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dragoman.compiled import kernels
+from dragoman.shapes import Float, Int
 
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35
 _FEATURE_STRIDE = 65_536  # keys per attention head, so that a weight's feature does not depend on the padded length

@@ -9,7 +9,6 @@ import math
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,6 +17,7 @@ from dragoman.model.dropout import DropoutKey, drop
 from dragoman.model.layers import LayerNorm, RMSNorm
 from dragoman.model.observer import RowObserver, ignore
 from dragoman.model.projection import Role
+from dragoman.shapes import Float, Int
 
 Rope = tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
 """Cosine and sine of the rotation angles of every row."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -13,6 +12,7 @@ from dragoman.compiled import kernels
 from dragoman.model.dropout import DropoutKey, drop
 from dragoman.model.observer import RowObserver, ignore
 from dragoman.model.projection import Dense, Projection
+from dragoman.shapes import Float
 
 NormPosition = Literal["pre", "post"]
 """Position of the norm: before a sublayer, or after it is added (the paper)."""

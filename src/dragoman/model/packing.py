@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
+
+from dragoman.shapes import Int
 
 ROW_MULTIPLE = 64
 """Multiple to which the rows of a training batch are rounded up, so that batches have few different shapes: torch

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from dragoman.shapes import Float
 
 Role = Literal["projection", "table", "vector"]
 """Role of a weight for initialisation and optimiser: a matrix between features; a table with a row per token or

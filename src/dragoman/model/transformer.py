@@ -8,7 +8,6 @@ import copy
 from typing import ClassVar, TypeVar
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -22,6 +21,7 @@ from dragoman.model.layers import FeedForward, LayerNorm, PredictionHead, Residu
 from dragoman.model.observer import Observer, row_observer
 from dragoman.model.packing import ROW_MULTIPLE, Packing, pick
 from dragoman.model.projection import Projection, Role, weight_roles
+from dragoman.shapes import Float, Int
 
 
 class _Reader(nn.Module):

@@ -16,6 +16,7 @@ from dragoman.data.variation import VariedBatches
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.scores import write_scores
+from dragoman.files import REPORT
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation, doubtful_below
 from dragoman.inference.translator import Translator
@@ -34,7 +35,7 @@ from dragoman.surface.sentences import split_sentences
 from dragoman.surface.target_language import TargetLanguages
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, evenly_spaced_from_first, read_split
-from dragoman.text.report import REPORT, DataReport, read_report
+from dragoman.text.report import DataReport, read_report
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training.objective import mean_loss

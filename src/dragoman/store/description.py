@@ -8,7 +8,7 @@ import pydantic
 
 from dragoman.config import Settings, read_json_as
 from dragoman.errors import CheckpointError
-from dragoman.files import CONFIG, MANIFEST, nearest
+from dragoman.files import CONFIG, MANIFEST, REPORT, nearest
 from dragoman.languages import LanguageTag
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
@@ -17,7 +17,6 @@ from dragoman.store.hub import describe_foreign
 from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
 from dragoman.surface.conventions import PairConventions
-from dragoman.text.report import REPORT
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers

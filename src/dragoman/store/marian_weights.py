@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes
+from dragoman.shapes import Float, Int
 
 NEVER = -1_000.0
 """Logit of a token that Marian does not have. Its probability is zero in float32, and label smoothing, which gives each

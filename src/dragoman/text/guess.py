@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.errors import CheckpointError, DataError
+from dragoman.files import REPORT
 from dragoman.formats.addresses import HUB, matching
 from dragoman.formats.column_names import SOURCE, TARGET, side_of
 from dragoman.formats.lines import without_packing
@@ -18,7 +19,6 @@ from dragoman.text.conll import are_tagged_words, lists_in, names_words
 from dragoman.text.examples import SAMPLED_ROWS, name_label_columns
 from dragoman.text.inputs import files_in, sets_of
 from dragoman.text.label_columns import LABELS
-from dragoman.text.report import REPORT
 from dragoman.text.settings import PHRASEBOOK, DataSettings
 from dragoman.text.tables import TextFile
 

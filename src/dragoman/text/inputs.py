@@ -10,13 +10,14 @@ from functools import cache
 from pathlib import Path
 
 from dragoman.errors import DataError
+from dragoman.files import REPORT
 from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix, matching, missing
 from dragoman.formats.hub import hub_splits
 from dragoman.run_folder import shards_of, split_of
 from dragoman.text.columns import WORD, Naming
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.text.readers import Reading, open_pairs
-from dragoman.text.report import REPORT, read_report
+from dragoman.text.report import read_report
 from dragoman.text.settings import PHRASEBOOK, DataSettings
 
 SETS = {"train": ("train", "training"), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}

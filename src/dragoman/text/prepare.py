@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman.config import choose
 from dragoman.errors import DataError
-from dragoman.files import check_new_folder, new_folder, sha256
+from dragoman.files import REPORT, check_new_folder, new_folder, sha256
 from dragoman.formats.addresses import Address
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import split_of, text_of
@@ -23,7 +23,7 @@ from dragoman.text.labels import Task
 from dragoman.text.prepare_labelled import LabelledText
 from dragoman.text.prepare_pairs import PairText
 from dragoman.text.prepare_running import RunningText
-from dragoman.text.report import REPORT, DataReport, LabelledReport, TextReport
+from dragoman.text.report import DataReport, LabelledReport, TextReport
 from dragoman.text.settings import DataSettings
 
 Text = PairText | LabelledText | RunningText

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.errors import DataError
-from dragoman.files import remove, sha256
+from dragoman.files import REPORT, remove, sha256
 from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import Progress
 from dragoman.run_folder import split_of
@@ -36,7 +36,6 @@ from dragoman.text.prepared import parts_of
 from dragoman.text.readers import Reading
 from dragoman.text.report import (
     FORMAT_NUMBER,
-    REPORT,
     DataReport,
     InputReport,
     Leaks,

@@ -13,9 +13,9 @@ import pydantic
 from dragoman.brief import brief
 from dragoman.config import Settings, read_json_as
 from dragoman.errors import DataError
+from dragoman.files import REPORT
 from dragoman.text.labels import Task
 
-REPORT = "data.json"
 FORMAT_NUMBER = 3
 """The format of the report on pairs."""
 LABELLED_FORMAT = TEXT_FORMAT = 1

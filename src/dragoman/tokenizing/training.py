@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from tokenizers import normalizers, trainers
 
 from dragoman.errors import ConfigError, TokenizerError
-from dragoman.files import new_folder
+from dragoman.files import REPORT, new_folder
 from dragoman.formats.addresses import Address
 from dragoman.progress import Advance, Progress, as_progress, silent
 from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import open_pairs
-from dragoman.text.report import REPORT, read_report
+from dragoman.text.report import read_report
 from dragoman.text.settings import ReadingSettings
 from dragoman.tokenizing.pretokenizing import spacy_split
 from dragoman.tokenizing.settings import Kind, TokenizerSettings, reserved

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -16,6 +15,7 @@ from torch.nn import functional as F
 from dragoman.compiled import kernels
 from dragoman.model.attention_backends import hide, score
 from dragoman.model.packing import ROW_MULTIPLE, Packing
+from dragoman.shapes import Float, Int
 
 _CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; with a quarter of it the loss is an eighth slower
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batches, BatchSize, Indices, LabelledBatch, framed, text_places
 from dragoman.model.dropout import StepKey, random_bits
+from dragoman.shapes import Int
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS
 from dragoman.training.loss import Loss
 from dragoman.training.objective import BatchSource, CrossEntropy

@@ -15,10 +15,10 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.projection import Role, weight_roles
+from dragoman.shapes import Float
 from dragoman.system import choose_precision
 from dragoman.training.settings import Optimiser
 
