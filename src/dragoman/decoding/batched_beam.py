@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from dragoman.decoding.beam import Beam
 from dragoman.decoding.hypothesis import BeamCandidate, CandidateStatus, Hypothesis, Outputs, SearchObserver
 from dragoman.decoding.sampling import draw
 from dragoman.decoding.steppers import StepScores, TopTokens
 from dragoman.errors import DecodeError
+from dragoman.shapes import Bool, Float, Int
 
 Outcome = list[Hypothesis] | Exception
 """The hypotheses of a request, best first, or the error that ended it."""

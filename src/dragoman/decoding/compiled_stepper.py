@@ -10,7 +10,6 @@ from itertools import chain
 from operator import is_
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from dragoman.compiled.libraries import Libraries, Library, Signature, sources
@@ -19,6 +18,7 @@ from dragoman.decoding.processors import NotBlank
 from dragoman.decoding.steppers import Rules, TopTokens
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import possible_weights
+from dragoman.shapes import Float, Int
 
 _SOURCES = sources("decoder.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h")
 _POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64

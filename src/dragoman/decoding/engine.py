@@ -20,7 +20,6 @@ from threading import Event, Lock, Thread
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from jaxtyping import Int
 
 from dragoman.decoding.batched_beam import BeamBatch, BeamStep, Outcome
 from dragoman.decoding.beam import Beam
@@ -29,6 +28,7 @@ from dragoman.decoding.processors import Ban, LogitsProcessor, NotBlank
 from dragoman.decoding.request import Request
 from dragoman.decoding.steppers import Rules, SearchStepper, Stepper, StepScores, TopTokens
 from dragoman.errors import Interrupted
+from dragoman.shapes import Int
 
 _REFILL = 0.75
 """Waiting requests enter when at most this share of the capacity is used: encoding several at once is faster."""

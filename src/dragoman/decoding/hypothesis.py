@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+
+from dragoman.shapes import Float, Int
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,6 @@ from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.hypothesis import Outputs
@@ -14,6 +13,7 @@ from dragoman.model.cache import Cache
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
+from dragoman.shapes import Float, Int
 
 _ROWS = 512  # rows of logits at a time, to limit the memory for large vocabularies
 

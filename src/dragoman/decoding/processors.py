@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import StepScores
+from dragoman.shapes import Bool, Int
 
 
 @runtime_checkable

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from dragoman.decoding.steppers import StepScores, TopTokens
 from dragoman.errors import DecodeError
+from dragoman.shapes import Float, Int
 
 _LIKELIEST = 64
 """Number of top tokens to sort first; the whole row is sorted only if the sample falls outside them."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from dragoman.decoding.hypothesis import Outputs
+from dragoman.shapes import Bool, Float, Int
 
 
 class TopTokens(NamedTuple):

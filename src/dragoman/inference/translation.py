@@ -10,12 +10,12 @@ from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from dragoman.brief import brief
 from dragoman.decoding.hypothesis import Hypothesis, concatenated, length_penalty
 from dragoman.inference.alignment import SegmentLinks
 from dragoman.inference.options import SearchOptions
+from dragoman.shapes import Float
 from dragoman.surface.masking import missing
 from dragoman.surface.pipeline import Surface
 from dragoman.surface.placeholders import ANY_PLACEHOLDER, readable
