@@ -77,7 +77,7 @@ def test_a_command_asked_for_help_or_misspelt_loads_no_more_than_typer_does(argu
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder whose training text has the words of the sentence that is translated."""
+    """Save a model whose training text has the words of the sentence that is translated."""
     folder, small = tmp_path_factory.mktemp("models") / "model", stored("bpe")
     conventions = learn_pair_conventions([("The cat sees the dog.", "Il gatto vede il cane.")] * 9)
     save_model(folder, small.model, small.files._replace(conventions=conventions))

@@ -123,8 +123,8 @@ def test_requests_of_a_client_that_went_away_are_searched_no_further(translator:
     def record(engine: Engine) -> None:
         step = engine.step
 
-        def recorded() -> list[Result]:
-            results = step()
+        def recorded(ahead: bool = False) -> list[Result]:
+            results = step(ahead)
             steps.append({*engine.active})
             return results
 
