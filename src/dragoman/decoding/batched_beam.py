@@ -61,7 +61,7 @@ class BeamBatch:
         self.limits = np.array([beam.request.limit for beam in beams])
         self._undecided = {b for b, beam in enumerate(beams) if beam.finished}
         """Indices of beams that may be done before their limit although a hypothesis is live."""
-        self._stops = [(b, beam.request.stops) for b, beam in enumerate(beams) if beam.request.stops is not None]
+        self.stops = [(b, beam.request.stops) for b, beam in enumerate(beams) if beam.request.stops is not None]
         self._live = np.ones(len(beams), np.int64)  # hypotheses of each beam, after a step
         self._outcomes: dict[int, Outcome] = {}
 
@@ -69,11 +69,6 @@ class BeamBatch:
     def allows_fast_step(self) -> bool:
         """True if `StepScores.write_next` may take the next step."""
         return not self.is_sampling and not self._undecided
-
-    @property
-    def may_write_ahead(self) -> bool:
-        """True if a step of the fast path ends no request."""
-        return self.allows_fast_step and not self._stops
 
     @property
     def candidates(self) -> int:
@@ -127,7 +122,7 @@ class BeamBatch:
 
     def stopped(self, outputs: Outputs) -> dict[int, Outcome]:
         """Return the outcomes of requests whose `stops` accepts their output, keyed by ticket."""
-        complete = [b for b, stops in self._stops if stops(outputs.written(self.first + b))]
+        complete = [b for b, stops in self.stops if stops(outputs.written(self.first + b))]
         return {self.beams[b].ticket: self.beams[b].result(self.live(b, outputs)) for b in complete}
 
     def stable_prefix(self, b: int, outputs: Outputs, after: int) -> tuple[int, ...]:

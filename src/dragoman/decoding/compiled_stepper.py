@@ -304,9 +304,10 @@ class NativeStepper:
         self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int, rules: Rules, most: int
     ) -> tuple[int, LogitScores]:
         search, parents = self._arrays.describe(outputs, limits, end), self._arrays.parents
-        open_tokens = None if rules.is_open is None else _address(rules.is_open)
-        forbidden = _ForbiddenTokens(_address(rules.banned), open_tokens, len(rules.banned), NotBlank.until)
-        task, count = (ctypes.byref(search), ctypes.byref(forbidden), min(most, outputs.room)), ctypes.c_int64()
+        (banned, is_open), count = rules, ctypes.c_int64()
+        open_tokens = None if is_open is None else _address(is_open)
+        forbidden = _ForbiddenTokens(_address(banned), open_tokens, len(banned), NotBlank.until)
+        task = ctypes.byref(search), ctypes.byref(forbidden), min(most, outputs.room)
         self._prepare()
         made = *self._made, self.model.vocabulary, _address(parents), ctypes.byref(count)
         start = time.perf_counter()

@@ -301,7 +301,7 @@ class Engine:
     def _rules(self) -> Rules | None:
         """Return what processors forbid in all rows; None if more is to be done in a step than to write a token."""
         few = self._searching is not None and len(self._outputs) <= _FEW_ROWS and not self.inbox
-        if not few or len(self._batches) > 1 or not self._batches[0].may_write_ahead:
+        if not few or len(self._batches) > 1 or not self._batches[0].allows_fast_step or self._batches[0].stops:
             return None
         banned, is_open = [np.empty(0, np.int64)], None
         for processor, rows, until in self._processors:
@@ -313,7 +313,7 @@ class Engine:
                 is_open = processor.is_open
             else:
                 return None
-        return Rules(np.concatenate(banned), is_open)
+        return np.concatenate(banned), is_open
 
     def _write(self, step: StepScores) -> list[Result]:
         """Continue every request, and keep the rows of unfinished ones."""

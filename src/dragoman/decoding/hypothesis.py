@@ -39,18 +39,6 @@ class Hypothesis(NamedTuple):
         return Hypothesis((*self.tokens, token), (*self.log_probs, log_prob), total, token == end)
 
 
-def concatenated(parts: Sequence[Hypothesis]) -> Hypothesis:
-    """Return the outputs of several requests as one; its `total` is the sum of theirs."""
-    if len(parts) == 1:
-        return parts[0]
-    return Hypothesis(
-        tuple(token for part in parts for token in part.tokens),
-        tuple(log_prob for part in parts for log_prob in part.log_probs),
-        sum((part.total for part in parts), 0.0),
-        all(part.finished for part in parts),
-    )
-
-
 def common_prefix(rivals: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the longest common prefix."""
     first, last = min(rivals), max(rivals)  # in lexicographic order, so a prefix of these two is one of all

@@ -80,13 +80,8 @@ class ScoringStepper(Stepper, Protocol):
         ...
 
 
-class Rules(NamedTuple):
-    """Tokens that are forbidden in all rows, for a stepper that writes ahead."""
-
-    banned: Int[np.ndarray, "N"]
-    """Tokens of `Ban`."""
-    is_open: Bool[np.ndarray, "V"] | None = None
-    """True for tokens that may be part of a blank output, by `NotBlank`; None if outputs may be blank."""
+Rules = tuple[Int[np.ndarray, "N"], Bool[np.ndarray, "V"] | None]
+"""The tokens of `Ban`, and True for each token that may be part of a blank output, by `NotBlank`; None without that."""
 
 
 @runtime_checkable
@@ -96,8 +91,8 @@ class SearchStepper(Stepper, Protocol):
     def write_ahead(
         self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int, rules: Rules, most: int
     ) -> tuple[int, StepScores]:
-        """Advance and write as long as `write_next` would, in at most `most` steps. Return the number of these steps,
-        and the scores of the step after them.
+        """Advance and write as long as `write_next` would, in at most `most` steps, with rules that hold for all rows.
+        Return the number of these steps, and the scores of the step after them.
         """
         ...
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dragoman.brief import brief
-from dragoman.decoding.hypothesis import Hypothesis, concatenated, length_penalty
+from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.inference.alignment import SegmentLinks
 from dragoman.inference.options import SearchOptions
 from dragoman.shapes import Float
@@ -267,7 +267,7 @@ class Writer:
         """Return the translation of a line from the hypotheses of its parts."""
         hypotheses = iter(parts)
         pieces = [self.piece(part, None if part.is_copied else next(hypotheses), links) for part in line.parts]
-        joined, whole = self.surface.join(line, [piece.restored for piece in pieces]), concatenated(parts)
+        joined = self.surface.join(line, [piece.restored for piece in pieces])
         lost, unused = self._missing(pieces, options)
         flags: list[Flag] = [*line.flags, *self._flags(pieces, options)]
         flags += compress(_MISSING, (lost, unused, unknown_words))
@@ -276,10 +276,10 @@ class Writer:
         translation = Translation(
             source=line.original,
             text=self.surface.restore(line, joined),
-            log_prob=whole.total,
+            log_prob=sum([part.total for part in parts], 0.0),
             score=sum([part.score(options.length_penalty) for part in parts], 0.0),
-            tokens=tuple(self.tokenizers.target.tokens(whole.tokens)),
-            token_log_probs=whole.log_probs,
+            tokens=tuple(self.tokenizers.target.tokens([token for part in parts for token in part.tokens])),
+            token_log_probs=tuple([log_prob for part in parts for log_prob in part.log_probs]),
             flags=tuple(dict.fromkeys(flags)),
             unknown_words=unknown_words,
             rewritten=tuple([(part.typed, readable(part.text)) for part in line.parts if part.text != part.typed]),
