@@ -18,7 +18,7 @@ struct Written {
     int64_t capacity, requests, width, end;
 };
 
-// `_ForbiddenTokens` of decoding/compiled_stepper.py: the `Rules` of decoding/steppers.py.
+// `_ForbiddenTokens` of decoding/compiled_stepper.py: the `RulesOfAllRows` of decoding/processors.py.
 struct Rules {
     const int64_t *banned;  // (count)
     const bool *is_open;    // (V), or null

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from dragoman.compiled.libraries import Libraries, Library, Signature, sources
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.decoding.processors import NotBlank
-from dragoman.decoding.steppers import Rules, TopTokens
+from dragoman.decoding.processors import NotBlank, RulesOfAllRows
+from dragoman.decoding.steppers import TopTokens
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import possible_weights
 from dragoman.shapes import Float, Int
 
 _SOURCES = sources("decoder.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h")
-_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_POINTER, _NUMBER, _NOTHING = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char * 0
 _SIGNATURES: dict[str, Signature] = {
     "model_open": (_POINTER, [_POINTER, _POINTER]),
     "model_close": (None, [_POINTER]),
@@ -301,8 +301,11 @@ class NativeStepper:
         return LogitScores(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
 
     def write_ahead(
-        self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int, rules: Rules, most: int
+        self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int, rules: RulesOfAllRows, most: int
     ) -> tuple[int, LogitScores]:
+        """Advance and write as long as `write_next` would, in at most `most` steps. Return the number of these steps,
+        and the scores of the step after them.
+        """
         search, parents = self._arrays.describe(outputs, limits, end), self._arrays.parents
         (banned, is_open), count = rules, ctypes.c_int64()
         open_tokens = None if is_open is None else _address(is_open)
@@ -347,9 +350,8 @@ class NativeStepper:
 
 
 def _address(array: np.ndarray) -> int:
-    """Return the address of a contiguous array."""
-    assert array.flags.c_contiguous, "C++ reads whole arrays"
-    return array.ctypes.data
+    """Return the address of a contiguous array that may be written to; several times as fast as `array.ctypes.data`."""
+    return ctypes.addressof(_NOTHING.from_buffer(array))  # pyright: ignore[reportArgumentType]
 
 
 def _done(status: int) -> None:

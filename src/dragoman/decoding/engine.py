@@ -24,9 +24,9 @@ import numpy as np
 from dragoman.decoding.batched_beam import BeamBatch, BeamStep, Outcome
 from dragoman.decoding.beam import Beam
 from dragoman.decoding.hypothesis import Hypothesis, Outputs, SearchObserver
-from dragoman.decoding.processors import Ban, LogitsProcessor, NotBlank
+from dragoman.decoding.processors import Ban, LogitsProcessor, NotBlank, RulesOfAllRows
 from dragoman.decoding.request import Request
-from dragoman.decoding.steppers import Rules, SearchStepper, Stepper, StepScores, TopTokens
+from dragoman.decoding.steppers import Stepper, StepScores, TopTokens
 from dragoman.errors import Interrupted
 from dragoman.shapes import Int
 
@@ -156,7 +156,7 @@ class Engine:
         self._batches: list[BeamBatch] = []
         self._processors: list[tuple[LogitsProcessor, Int[np.ndarray, "Q"], float]] = []  # for these rows, until a step
         self._outputs, self.steps = Outputs(), 0  # steps taken
-        self._searching = stepper if observer is None and isinstance(stepper, SearchStepper) else None
+        self._write_ahead = getattr(stepper, "write_ahead", None) if observer is None else None  # of `NativeStepper`
 
     @property
     def busy(self) -> bool:
@@ -281,9 +281,9 @@ class Engine:
         self._set_active(beams, self._find_processors(beams))
 
     def _advance(self, ahead: bool) -> list[Result]:
-        outputs, rules = self._outputs, self._rules() if ahead else None
-        if rules is not None and self._searching is not None:
-            count, step = self._searching.write_ahead(outputs, self._batches[0].limits, self.end, rules, _STEPS_AHEAD)
+        outputs, rules = self._outputs, self._rules() if ahead and self._write_ahead else None
+        if rules is not None and self._write_ahead is not None:
+            count, step = self._write_ahead(outputs, self._batches[0].limits, self.end, rules, _STEPS_AHEAD)
             self.steps += count
         else:
             step = self.stepper.advance(outputs.last)
@@ -298,10 +298,10 @@ class Engine:
                 return self._release(batch.stopped(outputs), parent, moves=batch.width > 1)
         return self._write(step)
 
-    def _rules(self) -> Rules | None:
+    def _rules(self) -> RulesOfAllRows | None:
         """Return what processors forbid in all rows; None if more is to be done in a step than to write a token."""
-        few = self._searching is not None and len(self._outputs) <= _FEW_ROWS and not self.inbox
-        if not few or len(self._batches) > 1 or not self._batches[0].allows_fast_step or self._batches[0].stops:
+        batch, is_only = self._batches[0], len(self._batches) == 1
+        if len(self._outputs) > _FEW_ROWS or self.inbox or not is_only or not batch.allows_fast_step or batch.stops:
             return None
         banned, is_open = [np.empty(0, np.int64)], None
         for processor, rows, until in self._processors:

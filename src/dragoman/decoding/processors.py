@@ -104,6 +104,10 @@ def _begin_characters(spelled: bytes) -> tuple[str, bytes]:
     return decoder.decode(spelled), decoder.getstate()[0]
 
 
+RulesOfAllRows = tuple[Int[np.ndarray, "N"], Bool[np.ndarray, "V"] | None]
+"""The tokens of `Ban`, and `NotBlank.is_open` or None, if both hold for all rows: what the compiled decoder knows."""
+
+
 class NoRepeatedNgram:
     """A processor that forbids an n-gram of `size` tokens that the row has written before (Paulus et al. 2018)."""
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from dragoman.decoding.hypothesis import Outputs
-from dragoman.shapes import Bool, Float, Int
+from dragoman.shapes import Float, Int
 
 
 class TopTokens(NamedTuple):
@@ -77,23 +77,6 @@ class ScoringStepper(Stepper, Protocol):
         self, sources: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
         """Return the log-probability of every label, given the decoder's `inputs`; there must be no active rows."""
-        ...
-
-
-Rules = tuple[Int[np.ndarray, "N"], Bool[np.ndarray, "V"] | None]
-"""The tokens of `Ban`, and True for each token that may be part of a blank output, by `NotBlank`; None without that."""
-
-
-@runtime_checkable
-class SearchStepper(Stepper, Protocol):
-    """A stepper that takes the fast path of `StepScores.write_next` for several steps."""
-
-    def write_ahead(
-        self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int, rules: Rules, most: int
-    ) -> tuple[int, StepScores]:
-        """Advance and write as long as `write_next` would, in at most `most` steps, with rules that hold for all rows.
-        Return the number of these steps, and the scores of the step after them.
-        """
         ...
 
 
