@@ -106,6 +106,8 @@ class Around(Step):
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Put both sides around the translation."""
         (translation,) = translations
+        if not segment.before and not segment.after:
+            return translation
         after = segment.after if translation.after is None else translation.after
         closing = self._quoted(after, 1) if translation.is_whole else ""
         return translation._replace(text=self._quoted(segment.before, 0) + translation.text + closing)

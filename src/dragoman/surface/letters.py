@@ -270,6 +270,8 @@ class Letters(Step):
     def restore(self, segment: Segment, translations: Sequence[Restored]) -> Restored:
         """Give the translation the letter case and the style of the source."""
         (translation,) = translations
+        if segment.case == "usual" and not segment.styles:
+            return translation
         text = self._restyled(self._in_case(translation.text, segment.case), segment.styles)
         return translation._replace(text=text)
 

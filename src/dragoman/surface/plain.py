@@ -24,14 +24,17 @@ class PlainLines:
         self._side, self._has_words = source, source.conventions.sentences > 0
 
     def __contains__(self, text: str) -> bool:
-        """Return True for one sentence of words in their usual form, with commas, apostrophes and an end mark only."""
+        """Return True for one sentence of words in their usual form, with commas, apostrophes and an end mark only.
+        Unknown words are no names if they are in lower case.
+        """
         if not self._form.fullmatch(text):
             return False
         if not self._has_words:
             return True
         first, *others = _WORD.findall(text)
         is_sentence = first[0].isupper() and not text.isupper() and self._side.truecaser.usual(first) is not None
-        return is_sentence and self._side.truecaser.forms.issuperset(others) and not self._has_unknown_name(text)
+        unknown = {*others} - self._side.truecaser.forms
+        return is_sentence and all(map(str.islower, unknown)) and not self._has_unknown_name(text)
 
     def knows(self, text: str) -> bool:
         """Return True if the training text has enough of a text's words to show that both are in one language."""
@@ -46,7 +49,7 @@ class PlainLines:
         """Return True if a known name has an ending, such as Tom'll, which makes it an unknown one; 's does not."""
         for word in _JOINED.findall(text) if "'" in text else ():
             head, _, ending = word.partition("'")
-            is_name = len(head) > 1 and ending != "s" and not self._side.truecaser.is_small(head)
+            is_name = len(head) > 1 and ending != "s" and not (head.islower() or self._side.truecaser.is_small(head))
             if is_name or not ending.islower():
                 return True
         return False

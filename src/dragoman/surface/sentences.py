@@ -28,6 +28,7 @@ _END = re.compile(
       | [\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*+""",
     re.VERBOSE,
 )
+_SINGLE = re.compile(r"[^.!?…؟۔।॥。！？｡．(\[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]++[.!?]?")  # nothing in it may end it
 _OPENING = re.compile(r"[\"'“‘„‚«‹(\[{¿¡\-–—*• ]*+")
 _NO_BEGINNING = tuple("/.,;:=+%")
 
@@ -125,6 +126,8 @@ def split_sentences(text: str, abbreviations: Collection[str] = ()) -> list[str]
     >>> split_sentences("Dr. Rossi paid 3.50 euros. “Why?” No one asked.")
     ['Dr. Rossi paid 3.50 euros. ', '“Why?” ', 'No one asked.']
     """
+    if _SINGLE.fullmatch(text):
+        return [text]
     added = {word.rstrip(".").lower() for word in " ".join(abbreviations).split()}
     pieces, begin = [], 0
     for end in _ends(text, _ABBREVIATIONS | added if added else _ABBREVIATIONS):
