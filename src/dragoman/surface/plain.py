@@ -13,8 +13,8 @@ _LETTER = "[A-Za-zÀ-ÖØ-öø-ıĴ-ľŁ-ňŊ-žƀ-ƿǍ-ǰǴ-ɏΆΈ-ΊΌΎ-ΡΣ-
 _WORD, _ANY_WORD = re.compile(f"{_LETTER}++"), re.compile(r"[^\W\d_]++")
 _JOINED = re.compile(f"{_LETTER}++(?:'{_LETTER}++)++")
 _MOST_UNKNOWN = 0.25
-"""Share of unknown words up to which a text is in the language of the training text: 99 % of its sentences are, and
-less than 0.5 % of those in another language (benchmarks/flags.py)."""
+"""Share of unknown words up to which a text is in the language of the training text. Of texts in that language, 80 to
+99.8 % have so few, and of texts in another at most 1.9 % (seven sets in English, Italian, German and French)."""
 
 
 class PlainLines:
