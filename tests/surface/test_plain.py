@@ -17,6 +17,7 @@ ENGLISH = [
     "You're right: we've seen iPhones from Rock'n'Roll.",
     "Don't stop!",
     "Oh no, the old man says it.",
+    "The size is L, or not.",
 ]
 ITALIAN = ["Dov'è l'amica?", "L'Italia è bella.", "Non c'è più l'uomo dell'Arno.", "Va bene, Tom!", "Perché?"]
 GREEK = ["Πού είναι ο σταθμός;", "Ο Τομ ξέρει την οδό.", "Δεν ξέρω!"]
@@ -82,6 +83,8 @@ def test_a_plain_line_is_read_as_with_all_steps(surface: Surface, text: str) -> 
     ("I'll know it.", True),
     ("Tom'll know it.", False),  # an unknown name
     ("Tom's in London.", True),
+    ("L'amica knows it.", False),
+    ("L'old man knows it.", True),
     ("US.", False),  # in capitals
     ("Where is the Station?", False),
     ("where is the station?", False),

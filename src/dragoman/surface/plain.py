@@ -47,10 +47,12 @@ class PlainLines:
 
     def _has_unknown_name(self, text: str) -> bool:
         """Return True if a known name has an ending, such as Tom'll, which makes it an unknown one; 's does not."""
+        truecaser = self._side.truecaser
         for word in _JOINED.findall(text) if "'" in text else ():
             head, _, ending = word.partition("'")
-            is_name = len(head) > 1 and ending != "s" and not (head.islower() or self._side.truecaser.is_small(head))
-            if is_name or not ending.islower():
+            is_small = ending.islower() and truecaser.forms.issuperset(ending.split("'"))
+            is_known = is_small and (len(head) == 1 or ending == "s" or truecaser.is_small(head))
+            if not is_known and not word.islower():
                 return True
         return False
 
