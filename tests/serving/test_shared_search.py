@@ -253,11 +253,11 @@ def standing(translator: Translator) -> Iterator[tuple[SharedSearch, Event]]:
     def stand_still(engine: Any) -> None:
         step = engine.step
 
-        def step_when_told() -> list[Result]:
+        def step_when_told(ahead: bool = False) -> list[Result]:
             if engine.busy:
                 stands.set()
                 goes_on.wait()
-            return step()
+            return step(ahead)
 
         engine.step = step_when_told
 
@@ -312,7 +312,7 @@ class Breaking:
         self._stepper, self._breaks = stepper, breaks
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("advance", "select") and self._breaks(name):
+        if name in ("advance", "write_ahead", "select") and self._breaks(name.replace("write_ahead", "advance")):
             raise RuntimeError("the machine tripped")
         return getattr(self._stepper, name)
 

@@ -156,7 +156,6 @@ class Engine:
         self._batches: list[BeamBatch] = []
         self._processors: list[tuple[LogitsProcessor, Int[np.ndarray, "Q"], float]] = []  # for these rows, until a step
         self._outputs, self.steps = Outputs(), 0  # steps taken
-        self._write_ahead = getattr(stepper, "write_ahead", None) if observer is None else None  # of `NativeStepper`
 
     @property
     def busy(self) -> bool:
@@ -281,9 +280,10 @@ class Engine:
         self._set_active(beams, self._find_processors(beams))
 
     def _advance(self, ahead: bool) -> list[Result]:
-        outputs, rules = self._outputs, self._rules() if ahead and self._write_ahead else None
-        if rules is not None and self._write_ahead is not None:
-            count, step = self._write_ahead(outputs, self._batches[0].limits, self.end, rules, _STEPS_AHEAD)
+        outputs, write_ahead = self._outputs, getattr(self.stepper, "write_ahead", None)  # of `NativeStepper`
+        rules = self._rules() if ahead and write_ahead is not None else None
+        if rules is not None and write_ahead is not None:
+            count, step = write_ahead(outputs, self._batches[0].limits, self.end, rules, _STEPS_AHEAD)
             self.steps += count
         else:
             step = self.stepper.advance(outputs.last)
@@ -300,7 +300,7 @@ class Engine:
 
     def _rules(self) -> RulesOfAllRows | None:
         """Return what processors forbid in all rows; None if more is to be done in a step than to write a token."""
-        batch, is_only = self._batches[0], len(self._batches) == 1
+        batch, is_only = self._batches[0], len(self._batches) == 1 and self.observer is None
         if len(self._outputs) > _FEW_ROWS or self.inbox or not is_only or not batch.allows_fast_step or batch.stops:
             return None
         banned, is_open = [np.empty(0, np.int64)], None
