@@ -5,6 +5,7 @@ text. They go straight to the tokenizer, and their translations straight to the 
 import re
 from functools import cached_property
 
+from dragoman.languages import SPACELESS_CHARACTER
 from dragoman.surface.letters import LanguageSide, Normaliser
 from dragoman.surface.sentences import LONGEST_WORD
 
@@ -12,9 +13,9 @@ _LETTER = "[A-Za-zÀ-ÖØ-öø-ıĴ-ľŁ-ňŊ-žƀ-ƿǍ-ǰǴ-ɏΆΈ-ΊΌΎ-ΡΣ-
 """A letter of the Latin, Greek or Cyrillic script that is no variant of another."""
 _WORD, _ANY_WORD = re.compile(f"{_LETTER}++"), re.compile(r"[^\W\d_]++")
 _JOINED = re.compile(f"{_LETTER}++(?:'{_LETTER}++)++")
-_MOST_UNKNOWN = 0.25
-"""Share of unknown words up to which a text is in the language of the training text. Of texts in that language, 80 to
-99.8 % have so few, and of texts in another at most 1.9 % (seven sets in English, Italian, German and French)."""
+_ENOUGH_UNKNOWN = 0.25
+"""Share of unknown words from which a text may be in another language than the training text. Of texts in that language
+75 to 99 % have fewer, and of texts in another at most 1.1 % (seven sets in English, Italian, German and French)."""
 
 
 class PlainLines:
@@ -41,9 +42,11 @@ class PlainLines:
         if not self._has_words:
             return False
         words, truecaser = {*_ANY_WORD.findall(text)}, self._side.truecaser
-        most = _MOST_UNKNOWN * len(words)
+        enough = _ENOUGH_UNKNOWN * len(words)
         others = words - truecaser.forms
-        return len(others) <= most or sum(truecaser.usual(word) is None for word in others) <= most
+        if any(map(SPACELESS_CHARACTER.search, others)):
+            return False  # one such word may be a sentence
+        return len(others) < enough or sum(truecaser.usual(word) is None for word in others) < enough
 
     def _has_unknown_name(self, text: str) -> bool:
         """Return True if a known name has an ending, such as Tom'll, which makes it an unknown one; 's does not."""
