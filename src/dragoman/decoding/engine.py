@@ -281,8 +281,8 @@ class Engine:
 
     def _advance(self, ahead: bool) -> list[Result]:
         outputs, write_ahead = self._outputs, getattr(self.stepper, "write_ahead", None)  # of `NativeStepper`
-        rules = self._rules() if ahead and write_ahead is not None else None
-        if rules is not None and write_ahead is not None:
+        rules = self._rules() if ahead and write_ahead else None
+        if write_ahead and rules:
             count, step = write_ahead(outputs, self._batches[0].limits, self.end, rules, _STEPS_AHEAD)
             self.steps += count
         else:
