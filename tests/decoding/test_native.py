@@ -164,6 +164,20 @@ def test_a_search_ahead_finds_what_it_finds_step_by_step(width: int, blank: list
     assert calls[1] < calls[0] or blank
 
 
+def test_a_search_ahead_forbids_the_end_first_and_lets_waiting_requests_enter() -> None:
+    model, source = random_model(preset="modern"), sources(1)[0]
+    engine = Engine(native(model), start=START, end=END)
+    engine.admit(Request(source, 2))
+    likeliest = next(engine.run()).hypotheses[0].tokens[0]
+    rules = (NotBlank([b"a"] * VOCABULARY, likeliest, str.isspace),)
+    ahead = Engine(native(model), start=START, end=likeliest, batch_tokens=1)
+    for _ in range(2):
+        ahead.admit(Request(source, 6, processors=rules))
+    ahead.step(ahead=True)
+    assert ahead.steps == 1, "a request waits"
+    assert all(result.hypotheses[0].tokens[0] != likeliest for result in ahead.run())
+
+
 @pytest.mark.parametrize("settings", CASES, ids=lambda settings: "-".join(map(str, settings.values())))
 def test_every_weight_of_a_model_is_read(settings: dict[str, Any]) -> None:
     config = config_of(**settings)

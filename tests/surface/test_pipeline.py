@@ -524,3 +524,10 @@ def test_more_names_than_placeholders_leave_the_rest_as_they_are():
 )
 def test_a_word_is_joined_to_a_number_only_as_in_the_source(read, translation, written):
     assert unmask(translation.format(NUMBER), {NUMBER: "7"}, read.format(NUMBER)) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"), [("33 euro", []), ("1330 euro", ["33"]), ("33.5", ["33"]), ("$33 o 33%", [])]
+)
+def test_a_number_inside_a_longer_one_does_not_count(text: str, lost: list[str]) -> None:
+    assert missing(text, {NUMBERS[0]: "33"}, NUMBERS[0], "it") == lost

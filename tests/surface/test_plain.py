@@ -97,6 +97,12 @@ def test_a_line_is_plain_by_its_words_and_marks(text: str, is_plain: bool) -> No
     assert (text in SURFACES[0].plain_lines) == is_plain
 
 
+@pytest.mark.parametrize("text", ["XD", "Oh xDD.", "a" * 101, "So " + "b" * 101 + "."])
+def test_smileys_and_long_runs_are_never_plain(text: str) -> None:
+    assert text not in SURFACES[-1].plain_lines
+    assert "a" * 100 in SURFACES[-1].plain_lines
+
+
 def test_a_line_is_plain_alone_and_among_others() -> None:
     texts = [*ENGLISH, "Tom'll pay 5 euros.", "", "<b>Where</b> is it?", "OK, Nakamura!"]
     together = SURFACES[0].read(texts, CONTEXT)

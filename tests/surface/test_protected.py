@@ -390,3 +390,9 @@ def test_a_hostile_line_takes_linear_time(unit):
 
     work(100)
     assert work(20_000) < 12 * work(4_000) + 0.5
+
+
+def test_two_capitals_of_small_words_may_make_a_title() -> None:
+    names = Names(Truecaser(["the", "page", "style"], "en"), "en")
+    assert names.unknown("the Page Style Nakamura") == [], "a title"
+    assert len(names.unknown("the Page style Nakamura")) == 1
