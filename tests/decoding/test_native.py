@@ -164,7 +164,7 @@ def test_a_search_ahead_finds_what_it_finds_step_by_step(width: int, blank: list
     assert calls[1] < calls[0] or blank
 
 
-def test_a_search_ahead_forbids_the_end_first_and_lets_waiting_requests_enter() -> None:
+def test_a_search_ahead_never_begins_with_the_end_and_lets_waiting_requests_enter() -> None:
     model, source = random_model(preset="modern"), sources(1)[0]
     engine = Engine(native(model), start=START, end=END)
     engine.admit(Request(source, 2))

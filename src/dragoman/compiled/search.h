@@ -25,11 +25,11 @@ struct Rules {
     int64_t count, until;
 };
 
-// Forbids tokens in all rows. Returns false if the output of a row may be blank, which only `NotBlank` can judge.
+// Forbids tokens in all rows. Returns false if the output of a row may be blank, which only `NotBlank` can judge. The
+// end needs no rule here, because no hypothesis ends in these steps.
 inline bool forbid(const Rules &rules, const Written &outputs, float *logits, int64_t vocabulary) {
     for (int64_t row = 0; row < outputs.requests * outputs.width; ++row) {
         const int64_t *written = outputs.tokens + row * outputs.capacity, length = outputs.lengths[row];
-        if (rules.is_open && length == 0) logits[row * vocabulary + outputs.end] = -__builtin_inff();
         if (rules.is_open && length > 0 && length < rules.until) {
             if (std::all_of(written, written + length, [&](int64_t token) { return rules.is_open[token]; })) return false;
         }
