@@ -1,0 +1,66 @@
+"""Functions of tensors that a GPU records once and then replays.
+
+A step of a small model is hundreds of kernels, and to queue them from Python takes longer than to compute them. A CUDA
+graph holds all of them, and is queued by one call. Elsewhere than on a CUDA device, a function is just called.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+R = TypeVar("R")
+
+WARM_UP = 3
+"""Calls before the recording, in which torch and its libraries choose kernels and allocate what they keep."""
+
+
+class Recorded(Generic[R]):
+    """A function of tensors that always have the same shapes, recorded by its first calls on a CUDA device.
+
+    The function may change other tensors, such as weights or caches, but only in place. What it reads besides its
+    arguments is read from the same memory in every call, and Python numbers keep the values of the recording. It must
+    not wait for the device (`item`, `nonzero`, a copy to the host).
+
+    The arguments may be on the host, best in page-locked memory. The result of a call lies in the same memory as that
+    of the call before: copy what has to outlive the next call.
+    """
+
+    def __init__(self, function: Callable[..., R], device: torch.device) -> None:
+        self.function, self.device = function, device
+        self._arguments: list[Tensor] = []
+        self._calls = 0
+        self._graph: Any = None
+        self._result: R | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """True once calls replay the recording; always True where nothing is recorded."""
+        return self._graph is not None or self.device.type != "cuda"
+
+    def __call__(self, *arguments: Tensor) -> R:
+        if self.device.type != "cuda":
+            return self.function(*(argument.to(self.device) for argument in arguments))
+        if not self._arguments:
+            self._arguments = [torch.empty_like(argument, device=self.device) for argument in arguments]
+        for mine, given in zip(self._arguments, arguments, strict=True):
+            mine.copy_(given, non_blocking=True)
+        if self._calls < WARM_UP:
+            self._calls += 1
+            return self._warm_up()
+        if self._graph is None:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._result = self.function(*self._arguments)
+        self._graph.replay()
+        return self._result  # pyright: ignore[reportReturnType]
+
+    def _warm_up(self) -> R:
+        """Call the function on a separate stream, as torch asks for before a recording."""
+        stream, current = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream):
+            result = self.function(*self._arguments)
+        current.wait_stream(stream)
+        return result
