@@ -7,9 +7,10 @@ from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, BatchSize
 from dragoman.model.transformer import build_model
 from dragoman.training.checkpoint import TrainState
-from dragoman.training.loop import MicroBatch, Trainer
+from dragoman.training.loop import Trainer
 from dragoman.training.objective import CrossEntropy
 from dragoman.training.optimiser import MasterWeights
+from dragoman.training.prefetching import MicroBatch
 from dragoman.training.settings import TrainSettings
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, TextShape, Way
 

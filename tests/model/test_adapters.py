@@ -37,8 +37,9 @@ from dragoman.store.folder import load_model
 from dragoman.store.tensors import place_weights
 from dragoman.training.distributed import ALONE
 from dragoman.training.freezing import count_trained
-from dragoman.training.loop import backward, fetch
+from dragoman.training.loop import backward
 from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.prefetching import fetch
 
 
 def adapted(settings: LoraSettings | None = None, learnt: bool = True, **given: Any) -> EncoderDecoder:

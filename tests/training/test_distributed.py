@@ -18,7 +18,6 @@ from families import Trained
 from safetensors.torch import load_file, save_file
 from small import (
     Source,
-    few_batches,
     fresh_state,
     objective,
     parse,
@@ -380,16 +379,6 @@ def test_minutes_become_steps_by_a_trial_of_all_processes(tmp_path: Path) -> Non
     recipe = parse((tmp_path / "runs" / "corpus" / "recipe.toml").read_text(), "", Recipe)
     assert recipe.train.accumulate == 2 and recipe.train.steps
     assert len([line for line in read_metrics(tmp_path / "runs" / "corpus") if "loss" in line]) == recipe.train.steps
-
-
-@pytest.mark.parametrize(("size", "batches"), [(1, 3), (2, 3), (3, 3), (3, 8)])
-def test_each_batch_of_a_step_belongs_to_one_process_and_shares_are_even(size: int, batches: int) -> None:
-    data = Source(few_batches(batches))
-    shares = [loop.fetch(data, range(batches), World(rank, size)) for rank in range(size)]
-    owners = [sum(share[place].batch is not None for share in shares) for place in range(batches)]
-    assert owners == [1] * batches
-    counts = [sum(each.batch is not None for each in share) for share in shares]
-    assert max(counts) - min(counts) <= 1
 
 
 def run_more(folder: Path) -> None:

@@ -18,9 +18,10 @@ from dragoman.model.packing import Packing
 from dragoman.runs.recipe import Recipe
 from dragoman.training.distributed import ALONE
 from dragoman.training.freezing import count_trained, freeze, tune
-from dragoman.training.loop import backward, fetch
+from dragoman.training.loop import backward
 from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.optimiser import MasterWeights
+from dragoman.training.prefetching import fetch
 from dragoman.training.settings import TuningSettings
 
 

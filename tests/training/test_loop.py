@@ -2,7 +2,6 @@
 
 import math
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from dragoman.data.batching import Batch
 from dragoman.errors import DataError, Diverged, OutOfMemory
 from dragoman.model.dropout import StepKey
 from dragoman.training.checkpoint import TrainState
-from dragoman.training.loop import LOOKAHEAD, Every, StepReport, Trainer, prefetch
+from dragoman.training.loop import Every, StepReport, Trainer
 from dragoman.training.objective import CrossEntropy, mean_loss
 from dragoman.training.settings import TrainSettings
 
@@ -312,26 +311,6 @@ def earlier_threads() -> None:
 def threads() -> list[str]:
     """The threads that the test has started and that are alive."""
     return [thread.name for thread in threading.enumerate() if thread not in EARLIER]
-
-
-def test_values_are_made_ahead_in_order_and_no_more_than_two() -> None:
-    made: list[int] = []
-
-    def make() -> Iterator[int]:
-        for number in range(1, 9):
-            assert threading.current_thread() is not threading.main_thread()
-            made.append(number)
-            yield number
-
-    taken: list[int] = []
-    for value in prefetch(make()):
-        taken.append(value)
-        deadline = time.monotonic() + 10
-        while len(made) < min(8, value + LOOKAHEAD) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        time.sleep(0.01)  # for what must not be made yet
-        assert made == list(range(1, min(8, value + LOOKAHEAD) + 1))
-    assert taken == list(range(1, 9)) and threads() == []
 
 
 @pytest.mark.parametrize("stopped", [3, 8])

@@ -32,10 +32,11 @@ from dragoman.model.adapters import adapt
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import StepKey
 from dragoman.training.distributed import ALONE
-from dragoman.training.loop import QueuedStep, Trainer, fetch, read_later
+from dragoman.training.loop import QueuedStep, Trainer, read_later
 from dragoman.training.loss import Loss
 from dragoman.training.masking import MaskedTokens
 from dragoman.training.objective import CrossEntropy, Objective
+from dragoman.training.prefetching import fetch
 
 DROPOUT: dict[str, Any] = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
 

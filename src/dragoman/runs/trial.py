@@ -16,7 +16,8 @@ from dragoman.runs.starting import fresh_state
 from dragoman.runs.task import Task
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
-from dragoman.training.loop import Trainer, fetch
+from dragoman.training.loop import Trainer
+from dragoman.training.prefetching import fetch
 
 TRIAL_SECONDS = 12.0
 """Time for which steps of mean size are timed."""
