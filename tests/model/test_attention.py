@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Callable
 from itertools import pairwise, product
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
+from dragoman.data.bins import BinShape, in_bins
 from dragoman.errors import ConfigError
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import (
@@ -175,8 +177,9 @@ def varlen_by_the_equation(
     key_edges: Tensor,
     longest_query: int,
     longest_key: int,
-    window_size: tuple[int, int],
-    enable_gqa: bool,
+    *,
+    window_size: tuple[int, int] = (-1, -1),
+    enable_gqa: bool = False,
 ) -> Tensor:
     """What torch's `varlen_attn` computes on a GPU, sentence by sentence."""
     assert query_edges.dtype == key_edges.dtype == torch.int32 and window_size in ((-1, -1), (-1, 0))
@@ -196,13 +199,24 @@ def varlen_by_the_equation(
     return torch.cat(found)
 
 
+def without_groups(*tensors: Any, window_size: tuple[int, int] = (-1, -1)) -> Tensor:
+    """As in torch 2.11: every query head has its own keys."""
+    return varlen_by_the_equation(*tensors, window_size=window_size)
+
+
+def without_windows(*tensors: Any, is_causal: bool = False) -> Tensor:
+    """As in torch 2.10."""
+    return varlen_by_the_equation(*tensors, window_size=(-1, 0 if is_causal else -1))
+
+
+@pytest.mark.parametrize("varlen", [varlen_by_the_equation, without_groups, without_windows])
 def test_flash_attention_as_a_gpu_is_asked_for_it_is_the_equation_forward_and_back(
-    model: EncoderDecoder, monkeypatch: pytest.MonkeyPatch
+    varlen: Callable[..., Tensor], model: EncoderDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = random_batch([3, 5, 2], [4, 1, 6])
     use(model, "equation")
     plain = result_and_gradients(model, batch)
-    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_by_the_equation)
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen)
     use(model, "flash")
     assert_close(result_and_gradients(model, batch), plain)
 
@@ -216,6 +230,20 @@ def test_a_gpu_is_asked_as_torch_wants_it() -> None:
     assert [name for name, each in known.items() if each.kind is each.POSITIONAL_OR_KEYWORD][:7] == [
         *("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k")
     ]
+
+
+def test_sentences_in_bins_see_themselves_alone_by_every_backend(model: EncoderDecoder) -> None:
+    batch = random_batch([3, 5, 2, 1], [4, 1, 6, 2])
+    binned = in_bins(batch, BinShape(3, 11))
+    assert binned is not None
+    tokens = {name: (sentence >= 0).flatten() for name, sentence in binned._asdict().items() if "sentence" in name}
+    use(model, "equation")
+    plain = model(*batch.inputs)
+    for backend in ("equation", "fused"):
+        use(model, backend)
+        hidden = model(*binned.inputs)
+        assert hidden.isfinite().all() and len(hidden) == 33
+        assert_close(hidden[tokens["target_sentence"]], plain)
 
 
 def backend_for(

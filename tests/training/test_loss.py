@@ -52,7 +52,7 @@ def test_the_alignment_head_learns_what_alignments_are_read_from(kv_heads: int) 
 @pytest.mark.parametrize("chunk", [1, 11, 25, 44, 99, 1000])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 def test_the_loss_and_its_gradient_are_torchs(chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
+    monkeypatch.setitem(loss._CHUNK_ELEMENTS, "cpu", chunk)
     monkeypatch.setattr(loss, "ROW_MULTIPLE", 2)
     hidden, output, labels = parts()
     ours = label_smoothed_loss(hidden, output, labels, smoothing)
@@ -125,7 +125,7 @@ def test_log_softmax_applied_twice_changes_nothing() -> None:
 @pytest.mark.parametrize("chunk", [1, 25, 1000])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_with_a_bias_is_torchs(chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
+    monkeypatch.setitem(loss._CHUNK_ELEMENTS, "cpu", chunk)
     monkeypatch.setattr(loss, "ROW_MULTIPLE", 2)
     hidden, output, labels = parts()
     bias = torch.randn(11, dtype=torch.float64, requires_grad=True)

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch, pinned
+from dragoman.data.bins import BinnedBatch
 from dragoman.model.adapters import adapt
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import StepKey
@@ -147,10 +148,27 @@ def test_a_step_asks_the_device_for_no_number(case: str, settings: dict[str, Any
     assert len(host.copies) == 2 * parts, "nothing but the two batches is copied from the host"
 
 
-def take_step(model: nn.Module, objective: Objective, settings: dict[str, Any]) -> tuple[FromHost, QueuedStep]:
+@pytest.mark.parametrize("settings", [{"precision": "bf16"}, {"optimiser": "muon"}], ids=["bf16", "muon"])
+@pytest.mark.parametrize("case", ["paper, grouped keys", "learned positions", "alignment head", "adapters"])
+def test_a_recorded_step_asks_the_device_for_no_number(
+    case: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch._fused_adamw_", lambda *_, **__: None)  # it has no meta form for a rate in a tensor
+    make_model, make_objective, _ = CASES[case]
+    host, step = take_step(make_model(), make_objective(), settings, records=True)
+    with pytest.raises(NotImplementedError, match="no data"):
+        step.report()
+    numbers = ["dropout and places", *BinnedBatch._fields]
+    assert len(host.copies) == 2 * len(numbers), "nothing but two batches and numbers alone is copied from the host"
+
+
+def take_step(
+    model: nn.Module, objective: Objective, settings: dict[str, Any], records: bool = False
+) -> tuple[FromHost, QueuedStep]:
     model, chosen = model.float().to("meta"), train_settings(accumulate=2, ema=0.5, **settings)
-    state, micro_batches = fresh_state(model, chosen), fetch(objective.batches, range(2), ALONE)
-    trainer = Trainer(model, objective, chosen, state)
+    state = fresh_state(model, chosen)
+    trainer = Trainer(model, objective, chosen, state, records=records)
+    micro_batches = fetch(trainer.batches, range(2), ALONE)
     trainer.step(micro_batches)  # the first one makes the state of the optimiser
     with FromHost() as host:
         return host, trainer.step(micro_batches)

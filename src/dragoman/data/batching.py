@@ -210,7 +210,7 @@ class Batches:
         if rng is not None:
             longer = longer * (1 + _JITTER * ((rng.random_raw(len(longer)) >> 11) * 2.0**-53))
         order = np.argsort(longer, kind="stable")
-        cuts = self._cut(source[order], target[order])
+        cuts = cut(source[order], target[order], self.batch_tokens)
         batches = [pairs[order[first:last]] for first, last in pairwise(cuts)]
         return batches if rng is None else [batches[i] for i in _shuffled(np.arange(len(batches)), rng)]
 
@@ -289,17 +289,6 @@ class Batches:
         if self.corpus.windows:
             return -1
         return 0 if self.corpus.labels_only else self.framing.target_symbols
-
-    def _cut(self, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> list[int]:
-        """Return the boundaries of batches in which neither side has more than `batch_tokens`."""
-        source, target = np.cumsum(source_tokens), np.cumsum(target_tokens)
-        cuts, taken = [0], (0, 0)
-        while cuts[-1] < len(source):
-            limits = (taken[0] + self.batch_tokens, taken[1] + self.batch_tokens)
-            end = min(np.searchsorted(source, limits[0], "right"), np.searchsorted(target, limits[1], "right"))
-            cuts.append(max(int(end), cuts[-1] + 1))
-            taken = int(source[cuts[-1] - 1]), int(target[cuts[-1] - 1])
-        return cuts
 
 
 class LabelledBatches:
@@ -398,6 +387,23 @@ def _rng(seed: int, epoch: int, stream: int) -> np.random.Philox:
 def _shuffled(numbers: Indices, rng: np.random.Philox) -> Indices:
     """Return the numbers sorted by raw random bits, because numpy may change its shuffling between versions."""
     return numbers[np.argsort(rng.random_raw(len(numbers)), kind="stable")]
+
+
+def cut(source_tokens: Indices, target_tokens: Indices, limit: int) -> list[int]:
+    """Return the boundaries of runs of pairs with at most `limit` tokens on each side; a longer pair is a run alone.
+
+    >>> cut(np.array([2, 2, 1, 9]), np.array([1, 1, 3, 1]), 4)
+    [0, 2, 3, 4]
+    """
+    source, target = np.cumsum(source_tokens), np.cumsum(target_tokens)
+    cuts, taken = [0], (0, 0)
+    while cuts[-1] < len(source):
+        ends = (
+            np.searchsorted(side, done + limit, "right") for side, done in zip((source, target), taken, strict=True)
+        )
+        cuts.append(max(int(min(ends)), cuts[-1] + 1))
+        taken = int(source[cuts[-1] - 1]), int(target[cuts[-1] - 1])
+    return cuts
 
 
 def gather(

@@ -21,7 +21,7 @@ from dragoman.compiled import kernels
 from dragoman.model.dropout import DropoutKey, drop_weights, mask_parameters
 from dragoman.model.embedding import Rope, rotate
 from dragoman.model.observer import Observer
-from dragoman.model.packing import Packing
+from dragoman.model.packing import Bins, Packing
 from dragoman.shapes import Bool, Float, Int
 
 
@@ -89,8 +89,10 @@ class KeyValues:
 
     def visible(self, queries: Packing, causal: bool) -> Bool[Tensor, "#B 1 #T S"]:
         """Return the mask of visible keys: those of the same sentence (section 3.2.3), and, if causal, none after the
-        query's own position. The last query of a sentence is at its last key.
+        query's own position. The last query of a sentence is at its last key, unless sentences share bins.
         """
+        if isinstance(queries, Bins) and isinstance(self.packing, Bins):
+            return queries.visible(self.packing, causal)
         longest = self.key.size(2) if self.packing is None else self.packing.longest
         places = torch.arange(longest, device=self.lengths.device)
         if not causal:
@@ -174,16 +176,18 @@ def fused_attention(
     return context.queries.unpad(mixed.transpose(1, 2))
 
 
-_SETTINGS = {"window_size", "enable_gqa"}
+_HALF = torch.bfloat16, torch.float16
 
 
 def flash_takes(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> bool:
     """Return True if FlashAttention supports these tensors: a GPU of 2020 or newer, half precision, head widths up to
-    256 that are multiples of 8, keys that are packed (not padded), no dropout of attention weights.
+    256 that are multiples of 8, keys that are packed (not padded, nor in bins), no dropout of attention weights.
     """
     if not rows.is_cuda or context.dropout_key is not None or (keys is not None and keys.packing is None):
         return False
-    if rows.dtype not in (torch.bfloat16, torch.float16) or rows.size(2) % 8 or rows.size(2) > 256:
+    if isinstance(context.queries, Bins):
+        return False
+    if rows.dtype not in _HALF or rows.size(2) % 8 or rows.size(2) > 256:
         return False
     return varlen_attention() is not None and torch.cuda.get_device_capability(rows.device) >= (8, 0)
 
@@ -200,34 +204,42 @@ def flash_attention(
     else:
         assert keys.packing is not None, "padded keys do not lie in rows"
         key, value, key_packing = keys.key, keys.value, keys.packing
+    known, causal, settings = _settings(attention), context.causal, dict[str, Any]()
+    settings |= {"window_size": (-1, 0 if causal else -1)} if "window_size" in known else {"is_causal": causal}
+    if key.size(1) < context.heads and "enable_gqa" in known:
+        settings["enable_gqa"] = True
+    elif key.size(1) < context.heads:
+        key, value = (part.repeat_interleave(context.heads // key.size(1), 1) for part in (key, value))
     mixed = attention(
         *(query[: queries.tokens], key[: key_packing.tokens], value[: key_packing.tokens]),
         *(queries.edges, key_packing.edges, queries.longest, key_packing.longest),
-        window_size=(-1, 0 if context.causal else -1),
-        enable_gqa=key.size(1) < context.heads,
+        **settings,
     )
     return queries.fill(mixed)
 
 
 def varlen_attention() -> Callable[..., Any] | None:
-    """Return torch's `varlen_attn` if this version has it with the settings that we use."""
+    """Return torch's `varlen_attn` if this version has it."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
         return None
-    return varlen_attn if _knows_settings(varlen_attn) else None
+    return varlen_attn
 
 
 @cache
-def _knows_settings(function: Callable[..., Any]) -> bool:
-    return inspect.signature(function).parameters.keys() >= _SETTINGS
+def _settings(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the settings of `varlen_attn`, of which torch 2.10 and 2.11 have fewer."""
+    return frozenset(inspect.signature(function).parameters)
 
 
 def compiled_takes(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> bool:
-    """Return True if the kernel supports these tensors. It has no backward pass for padded keys."""
+    """Return True if the kernel supports these tensors: none in bins, and padded keys without a backward pass."""
     tensors = [rows, *(context.rope or ()), *((keys.key, keys.value) if keys is not None else ())]
     only_forward = keys is not None and keys.packing is None
-    return kernels.usable("attention", *tensors) and not (only_forward and torch.is_grad_enabled())
+    if isinstance(context.queries, Bins) or (only_forward and torch.is_grad_enabled()):
+        return False
+    return kernels.usable("attention", *tensors)
 
 
 def compiled_attention(
@@ -335,12 +347,16 @@ FUSED_BEATS_COMPILED_FROM = {torch.float32: 2_048, torch.bfloat16: 1_024}
 """Minimum queries at which it beats our kernel; never with a causal mask (benchmarks/results/attention.json)."""
 
 
+LONGEST_BY_EQUATION = 256
+"""Maximum queries per sentence for which the equation is used on a GPU that FlashAttention does not serve."""
+
+
 def choose_backend(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> Backend:
     """Return the fastest backend that supports these tensors: the first that applies."""
     compiled = compiled_takes(rows, keys, context)
     table: dict[Backend, bool] = {
         "flash": flash_takes(rows, keys, context),  # on a GPU, on packed rows
-        "fused": _fused_pays(rows, context, compiled),  # on a GPU without flash; on a CPU for the longest sentences
+        "fused": _fused_pays(rows, context, compiled),  # on a GPU, in bins; on a CPU for the longest sentences
         "compiled": compiled,  # on a CPU, on packed rows
         "equation": True,  # anything, anywhere
     }
@@ -348,9 +364,16 @@ def choose_backend(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context
 
 
 def _fused_pays(rows: Float[Tensor, "N P K"], context: AttentionContext, compiled: bool) -> bool:
-    """Return True if torch's fused attention, which has no dropout, beats the backends below it in the table."""
-    if context.dropout_key is not None or rows.device.type != "cpu":
-        return context.dropout_key is None
+    """Return True if torch's fused attention, which has no dropout, beats the backends below it in the table.
+
+    In half precision with CUDA, it may prepare itself for each new shape, which takes longer than a step of short
+    sentences. Bins have one shape.
+    """
+    if context.dropout_key is not None:
+        return False
+    if rows.device.type != "cpu":
+        prepares = rows.is_cuda and rows.dtype in _HALF and not isinstance(context.queries, Bins)
+        return not prepares or context.queries.longest > LONGEST_BY_EQUATION
     shortest = (FUSED_BEATS_COMPILED_FROM if compiled else FUSED_FROM).get(rows.dtype, math.inf)
     pays = context.queries.longest >= shortest and not (compiled and context.causal)
     return pays and fused_runs(rows.dtype)

@@ -7,6 +7,7 @@ Compiled, the hash is also many times cheaper than drawing random numbers.
 """
 
 import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dragoman.compiled import kernels
+from dragoman.compiled.fusing import fusible
 from dragoman.shapes import Float, Int
 
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35
@@ -24,8 +26,8 @@ _FEATURE_STRIDE = 65_536  # keys per attention head, so that a weight's feature 
 class DropoutKey:
     """Key of the dropout masks for the rows of one packed tensor."""
 
-    seed_and_step: int
-    """Hash of seed and step."""
+    seed_and_step: int | Mapping[str, Tensor]
+    """Hash of seed and step; or, for a step that a GPU replays, the key of every site as a signed 32-bit number."""
     tokens: Int[Tensor, "N"]
     """Index of every row's token in the whole step, over all its micro-batches and processes."""
 
@@ -36,14 +38,22 @@ class StepKey:
 
     seed: int
     step: int
-    source_first: int = 0
-    target_first: int = 0
+    source_first: int | Tensor = 0
+    target_first: int | Tensor = 0
+    sites: Mapping[str, Tensor] | None = None
+    """The key of every site as a signed 32-bit number, instead of seed and step; for a step that a GPU replays."""
 
-    def source(self, rows: int, device: torch.device) -> DropoutKey:
-        return DropoutKey(self._key, torch.arange(self.source_first, self.source_first + rows, device=device))
+    def source(self, rows: int, device: torch.device, token: Int[Tensor, "N"] | None = None) -> DropoutKey:
+        """Return the key of rows that hold consecutive source tokens, or the tokens with these indices."""
+        return self._rows(self.source_first, rows, device, token)
 
-    def target(self, rows: int, device: torch.device) -> DropoutKey:
-        return DropoutKey(self._key, torch.arange(self.target_first, self.target_first + rows, device=device))
+    def target(self, rows: int, device: torch.device, token: Int[Tensor, "N"] | None = None) -> DropoutKey:
+        """Return the key of rows that hold consecutive target tokens, or the tokens with these indices."""
+        return self._rows(self.target_first, rows, device, token)
+
+    def _rows(self, first: int | Tensor, rows: int, device: torch.device, token: Int[Tensor, "N"] | None) -> DropoutKey:
+        token = torch.arange(rows, device=device) if token is None else token
+        return DropoutKey(self._key if self.sites is None else self.sites, first + token)
 
     def after(self, source_tokens: int, target_tokens: int) -> "StepKey":
         """Return the key of the next micro-batch after one with this number of tokens."""
@@ -52,6 +62,17 @@ class StepKey:
             source_first=self.source_first + source_tokens,
             target_first=self.target_first + target_tokens,
         )
+
+    def numbers(self, sites: Iterable[str]) -> Int[Tensor, "K"]:
+        """Return all that the masks of these sites depend on as numbers, from which `from_numbers` makes a key."""
+        keys = [_signed(_fold(self._key, site_number(site))) for site in sites]
+        return torch.tensor([self.source_first, self.target_first, *keys])
+
+    @classmethod
+    def from_numbers(cls, numbers: Int[Tensor, "K"], sites: Sequence[str]) -> "StepKey":
+        """Return a key that reads its numbers from a tensor on the device."""
+        source, target, *keys = numbers.unbind()
+        return cls(0, 0, source, target, dict(zip(sites, keys, strict=True)))
 
     @property
     def _key(self) -> int:
@@ -70,11 +91,15 @@ def drop(
     """
     if dropout_key is None or rate == 0.0:
         return x if onto is None else onto + x
-    if kernels.usable("drop", x, x if onto is None else onto):
+    if kernels.usable("drop", x, x if onto is None else onto) and isinstance(dropout_key.seed_and_step, int):
         return _FusedDrop.apply(x, onto, dropout_key.tokens, *mask_parameters(rate, site, dropout_key))
+    return _drop_rows(x, onto, dropout_key.tokens, _site_key(dropout_key, site), rate)
+
+
+@fusible
+def _drop_rows(x: Tensor, onto: Tensor | None, tokens: Tensor, key: int | Tensor, rate: float) -> Tensor:
     features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
-    row = _row_hash(_site_key(dropout_key, site), dropout_key.tokens)
-    dropped = _Drop.apply(x, _keep(row[:, None], features, rate), rate)
+    dropped = _Drop.apply(x, _keep(_row_hash(key, tokens)[:, None], features, rate), rate)
     return dropped if onto is None else onto + dropped
 
 
@@ -82,7 +107,7 @@ def mask_parameters(rate: float, site: str, dropout_key: DropoutKey) -> tuple[fl
     """Return the parameters of a kernel's mask: the factor for kept elements, the key of the hash, and the lowest hash
     (signed, 32 bits) that is kept.
     """
-    return 1.0 / (1.0 - rate), _site_key(dropout_key, site), _threshold(rate)
+    return 1.0 / (1.0 - rate), int(_site_key(dropout_key, site)), _threshold(rate)
 
 
 def random_bits(site: str, dropout_key: DropoutKey) -> Int[Tensor, "N"]:
@@ -95,8 +120,9 @@ def site_number(site: str) -> int:
     return zlib.crc32(site.encode())
 
 
-def _site_key(dropout_key: DropoutKey, site: str) -> int:
-    return _fold(dropout_key.seed_and_step, site_number(site))
+def _site_key(dropout_key: DropoutKey, site: str) -> int | Tensor:
+    keys = dropout_key.seed_and_step
+    return _fold(keys, site_number(site)) if isinstance(keys, int) else keys[site]
 
 
 def drop_weights(
@@ -173,8 +199,9 @@ def _threshold(rate: float) -> int:
     return int(rate * 2**32) - 2**31
 
 
-def _row_hash(key: int, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    x = (tokens.to(torch.int32) + _signed(key)) * _signed(_MIX_2)
+def _row_hash(key: int | Tensor, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+    signed = _signed(key) if isinstance(key, int) else key.to(torch.int32)
+    x = (tokens.to(torch.int32) + signed) * _signed(_MIX_2)
     x ^= x >> 15
     x *= _signed(_MIX_1)
     x ^= x >> 13

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.compiled.fusing import fusible
 from dragoman.errors import ConfigError
 from dragoman.model.dropout import DropoutKey, drop
 from dragoman.model.layers import LayerNorm, RMSNorm
@@ -67,6 +68,7 @@ class Rotary:
         return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
+@fusible
 def rotate(x: Float[Tensor, "N H K"], rope: Rope) -> Float[Tensor, "N H K"]:
     """Rotate every pair of features (a, b) to (a cos - b sin, b cos + a sin)."""
     cosine, sine = rope

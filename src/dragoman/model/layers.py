@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dragoman.compiled import kernels
+from dragoman.compiled.fusing import fusible
 from dragoman.model.dropout import DropoutKey, drop
 from dragoman.model.observer import RowObserver, ignore
 from dragoman.model.projection import Dense, Projection
@@ -75,6 +76,11 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@fusible
+def _gated(gate: Tensor, inner: Tensor, activation: Activation) -> Tensor:
+    return (F.silu(gate) if activation == "swiglu" else F.gelu(gate)) * inner
+
+
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2 (Vaswani et al. 2017, eq. 2), with ReLU, GELU or SiLU; or a gated unit (Shazeer 2020).
 
@@ -96,7 +102,8 @@ class FeedForward(nn.Module):
         name: str = "feed_forward",
     ) -> None:
         super().__init__()
-        self.activation, self.dropout, self.name = activation, dropout, name
+        self.activation: Activation = activation
+        self.dropout, self.name = dropout, name
         self.gate = Dense(d_model, d_ff, bias) if activation in ("swiglu", "geglu") else None
         self.inner = Dense(d_model, d_ff, bias)
         self.outer = Dense(d_ff, d_model, bias)
@@ -107,8 +114,7 @@ class FeedForward(nn.Module):
         if self.gate is None:
             hidden = _ACTIVATIONS[self.activation](self.inner(x))
         else:
-            gate, inner = self.gate(x), self.inner(x)
-            hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * inner
+            hidden = _gated(self.gate(x), self.inner(x), self.activation)
         observe(f"{self.name}.input", x)
         observe(f"{self.name}.hidden", hidden)
         return self.outer(drop(hidden, self.dropout, self.name, dropout_key))

@@ -3,6 +3,8 @@ padding.
 
 Code that works on one token at a time (embedding, projections, norms, feed-forward, loss) sees N rows; only attention
 needs to know where sentences begin and end. If no kernel supports packed rows, it pads them to (B, T) and back.
+
+A GPU prefers steps that all have the same shape. There, sentences share bins of one length (`Bins`).
 """
 
 from collections.abc import Sequence
@@ -11,12 +13,16 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from dragoman.shapes import Int
+from dragoman.shapes import Bool, Int
 
 ROW_MULTIPLE = 64
 """Multiple to which the rows of a training batch are rounded up, so that batches have few different shapes: torch
 prepares the product of matrices of a new shape, which takes a tenth of the product's own time.
 """
+
+
+NO_TOKEN = -1
+"""The label of a row without a token."""
 
 
 class Packing:
@@ -32,6 +38,9 @@ class Packing:
         self.lengths, self.longest, self.tokens, self.filler = lengths, longest, tokens, filler
         self.sentences, self.rows = lengths.size(0), tokens + filler
         self.full = tokens == self.sentences * longest  # nothing to pad: padding and unpadding are views
+
+    token: Int[Tensor, "N"] | None = None
+    """Index of every row's token among all tokens; None if that is the index of the row."""
 
     @cached_property
     def sentence(self) -> Int[Tensor, "tokens"]:
@@ -58,11 +67,13 @@ class Packing:
 
     @classmethod
     def of(
-        cls, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None, multiple: int = 1
+        cls, lengths: "Sequence[int] | Tensor | Packing", device: torch.device | str | None = None, multiple: int = 1
     ) -> "Packing":
         """Pack sentences of these lengths, with rows rounded up to a `multiple`. No other function reads lengths on the
-        host.
+        host. A packing is returned as it is.
         """
+        if isinstance(lengths, Packing):
+            return lengths
         on_host = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
         longest = int(on_host.max()) if len(on_host) else 0
         target = device if device is not None else lengths.device if isinstance(lengths, Tensor) else "cpu"
@@ -90,6 +101,38 @@ class Packing:
     def fill(self, tokens: Tensor) -> Tensor:
         """Append filler rows of zeros to the rows of the tokens: -> (N, ...)."""
         return nn.functional.pad(tokens, (*[0] * (2 * tokens.dim() - 1), self.filler)) if self.filler else tokens
+
+
+class Bins(Packing):
+    """Bins of T tokens that hold one or more sentences each, so that batches of any sentences have one shape. A bin
+    takes the place of a sentence in padded tensors (B, T, ...), but attention sees only the query's own sentence.
+
+    >>> bins = Bins(torch.tensor([[0, 0, 1, -1]]))
+    >>> bins.position, bins.token
+    (tensor([0, 1, 0, 0]), tensor([0, 1, 2, 2]))
+    """
+
+    def __init__(self, sentence_in_bin: Int[Tensor, "B T"]) -> None:
+        """Create bins; `sentence_in_bin` holds the sentence of each token, as its index in the bin: -1 for no token."""
+        self.sentence_in_bin = sentence_in_bin
+        lengths = torch.full_like(sentence_in_bin[:, 0], sentence_in_bin.size(1), dtype=torch.int64)
+        super().__init__(lengths, sentence_in_bin.size(1), sentence_in_bin.numel())
+        self.token = ((sentence_in_bin.flatten() >= 0).cumsum(0) - 1).clamp(min=0)
+
+    @cached_property
+    def position(self) -> Int[Tensor, "N"]:
+        places = torch.arange(self.longest, device=self.lengths.device)
+        begins = nn.functional.pad(self.sentence_in_bin[:, 1:] != self.sentence_in_bin[:, :-1], (1, 0))
+        positions = places - (places * begins).cummax(1).values
+        return (positions * (self.sentence_in_bin >= 0)).flatten()  # rows without a token may be many
+
+    def visible(self, keys: "Bins", causal: bool) -> Bool[Tensor, "B 1 T S"]:
+        """Return the mask of the keys that each query sees: those of its own sentence, and, if causal, none after its
+        own position. A query without a token sees keys of any sentence: a softmax over nothing is undefined.
+        """
+        queries = self.sentence_in_bin[:, :, None]
+        mask = (queries == keys.sentence_in_bin[:, None]) | (queries < 0)
+        return (mask.tril() if causal else mask)[:, None]
 
 
 def pick(rows: Tensor, places: Int[Tensor, "M"]) -> Tensor:

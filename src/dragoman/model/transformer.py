@@ -39,7 +39,7 @@ class _Reader(nn.Module):
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         """Return the encoder's output for source ids: a vector per token, the memory of a decoder."""
-        row_key = dropout_key.source(packing.rows, source.device) if dropout_key else None
+        row_key = dropout_key.source(packing.rows, source.device, packing.token) if dropout_key else None
         x = self.source_embedding(source, packing.position, row_key, row_observer(observer, packing))
         return self.encoder(x, packing, row_key, observer)
 
@@ -89,7 +89,7 @@ class EncoderDecoder(_Reader):
     ) -> Float[Tensor, "M D"]:
         """Return the decoder's output: for whole targets with `CrossKeys`, or for the next tokens of a `Cache`."""
         cross_keys, cache = (keys.cross_keys, keys) if isinstance(keys, Cache) else (keys, None)
-        row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
+        row_key = dropout_key.target(packing.rows, target.device, packing.token) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
         x = self.target_embedding(target, position, row_key, row_observer(observer, packing))
         return self.decoder(x, packing, cross_keys, cache, row_key, observer, watched)
@@ -101,9 +101,9 @@ class EncoderDecoder(_Reader):
     def forward(
         self,
         source: Int[Tensor, "N"],
-        source_lengths: Int[Tensor, "B"],
+        source_lengths: Int[Tensor, "B"] | Packing,
         target: Int[Tensor, "M"],
-        target_lengths: Int[Tensor, "B"],
+        target_lengths: Int[Tensor, "B"] | Packing,
         dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
@@ -151,7 +151,7 @@ class LanguageModel(nn.Module):
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
         """Return the decoder's output for ids: whole texts, or the next tokens of a cache's rows, appended to it."""
-        row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
+        row_key = dropout_key.target(packing.rows, target.device, packing.token) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
         x = self.target_embedding(target, position, row_key, row_observer(observer, packing))
         return self.decoder(x, packing, None, cache, row_key, observer)
@@ -163,7 +163,7 @@ class LanguageModel(nn.Module):
     def forward(
         self,
         target: Int[Tensor, "M"],
-        target_lengths: Int[Tensor, "B"],
+        target_lengths: Int[Tensor, "B"] | Packing,
         dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
@@ -216,7 +216,7 @@ class EncoderModel(_Reader):
     def forward(
         self,
         source: Int[Tensor, "N"],
-        source_lengths: Int[Tensor, "B"],
+        source_lengths: Int[Tensor, "B"] | Packing,
         chosen: Int[Tensor, "M"] | None = None,
         dropout_key: StepKey | None = None,
         *,

@@ -16,20 +16,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.data.batching import BatchSize
+from dragoman.data.bins import BinnedBatch
 from dragoman.errors import Diverged
 from dragoman.memory import out_of_memory_as
 from dragoman.model.dropout import StepKey
 from dragoman.training.checkpoint import TrainState
 from dragoman.training.distributed import ALONE, World
-from dragoman.training.objective import Objective
+from dragoman.training.objective import BatchSource, Objective
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.prefetching import MicroBatch, prefetch, prepare_steps
+from dragoman.training.recorded import RecordedStep, packed_in_bins
 from dragoman.training.settings import TrainSettings
 
 TOO_MANY_SKIPS = 10
@@ -115,9 +118,13 @@ class Trainer:
         state: TrainState,
         world: World = ALONE,
         log: Callable[[StepReport], None] = lambda _: None,
+        records: bool | None = None,
     ) -> None:
+        """Create a trainer, which `records` its steps and replays them; None: on a CUDA device."""
         self.model, self.objective, self.settings = model, objective, settings
         self.state, self.world, self.log = state, world, log
+        records = state.masters.flat.is_cuda if records is None else records
+        self._recorded = RecordedStep(model, objective, state.masters, settings.clip_norm) if records else None
         self._queued: deque[QueuedStep] = deque()
         self._read = time.monotonic()
         """When a step was last read, or a callback returned."""
@@ -133,7 +140,7 @@ class Trainer:
         assert steps is not None, "a recipe is resolved to a number of steps before training"
         called = [time.monotonic()] * len(callbacks)
         self._read, is_late = time.monotonic(), is_asynchronous(state.masters.flat.device)
-        prepared = prepare_steps(self.objective.batches, self.settings, state, self.world)
+        prepared = prepare_steps(self.batches, self.settings, state, self.world)
         self.model.train()
         with closing(prefetch(prepared) if is_late else prepared) as batches:
             while state.step < steps and not self.world.any(stop()):
@@ -147,15 +154,22 @@ class Trainer:
                         called[number] = self._read = time.monotonic()
         self.report()
 
+    @cached_property
+    def batches(self) -> BatchSource:
+        """The batches of the objective, packed in bins if steps are recorded."""
+        batches = self.objective.batches
+        return batches if self._recorded is None else packed_in_bins(batches, self.model)
+
     def step(self, micro_batches: Sequence[MicroBatch]) -> QueuedStep:
         """Compute this process's gradient, sum it over all, and update the weights once; a GPU only queues the work."""
         state, settings = self.state, self.settings
         state.step += 1
         rate = settings.rate_at(state.step)
         dropout_key = StepKey(settings.seed, state.step)
-        losses = backward(self.model, self.objective, state.masters, micro_batches, dropout_key)
+        recorded = self._recorded
+        losses = backward(self.model, self.objective, state.masters, micro_batches, dropout_key, recorded)
         self.world.sum(state.masters.gradient, losses)
-        norm = state.masters.step(rate, settings.clip_norm)
+        norm = state.masters.step(rate, settings.clip_norm) if recorded is None else recorded.update(rate)
         state.tokens += sum(size.tokens for size, _ in micro_batches)
         if settings.ema:
             state.average_in(settings.ema)
@@ -201,6 +215,7 @@ def backward(
     masters: MasterWeights,
     micro_batches: Sequence[MicroBatch],
     dropout_key: StepKey,
+    recorded: RecordedStep | None = None,
 ) -> Tensor:
     """Add this process's part of the gradient of the step's mean loss to `masters`; return its sums of both losses."""
     target_tokens = sum(size.target_tokens for size, _ in micro_batches)
@@ -211,7 +226,9 @@ def backward(
     )
     with out_of_memory_as(advice):
         for size, batch in micro_batches:
-            if batch is not None:
+            if isinstance(batch, BinnedBatch) and recorded is not None:
+                sums.append(recorded.add_gradient(batch, target_tokens, dropout_key))
+            elif batch is not None:
                 loss = objective.loss(model, batch, dropout_key)
                 (loss.minimised / target_tokens).backward()
                 masters.collect_gradients()

@@ -13,14 +13,15 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dragoman.compiled import kernels
-from dragoman.model.attention_backends import hide, score
-from dragoman.model.packing import ROW_MULTIPLE, Packing
+from dragoman.compiled.fusing import fusible
+from dragoman.model.attention_backends import KeyValues, hide, score
+from dragoman.model.packing import NO_TOKEN, ROW_MULTIPLE, Packing
 from dragoman.shapes import Float, Int
 
-_CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; with a quarter of it the loss is an eighth slower
-
-NO_TOKEN = -1
-"""The label of a row that only pads the number of rows to a multiple of `ROW_MULTIPLE`."""
+_CHUNK_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 26}
+"""Logits held at a time: 32 MiB in bf16; with a quarter of it the loss is an eighth slower on a processor. A GPU needs
+more to do at once.
+"""
 
 
 class Loss(NamedTuple):
@@ -51,7 +52,7 @@ def label_smoothed_loss(
     2016, section 7; Vaswani et al. 2017, section 5.4). It equals `F.cross_entropy(..., label_smoothing=smoothing,
     reduction="sum")`.
 
-    Every row is a token: there is no padding to ignore. `bias` is added to the logits.
+    Every row is a token, except those with the label `NO_TOKEN`, which count as zero. `bias` is added to the logits.
 
     Raises:
         IndexError: a label is outside the vocabulary (checked on a processor only).
@@ -70,10 +71,10 @@ def alignment_loss(
     token, summed over target tokens (Garg et al. 2019, eq. 5). Target tokens without a source token (-1) count as zero.
     """
     products = score(queries.pad(query)[:, None], keys.pad(key)[:, None]).float()  # (B, 1, T, S)
-    places = torch.arange(keys.longest, device=key.device)
-    log_weights = hide(products, (places < keys.lengths[:, None])[:, None, None]).log_softmax(-1)
+    visible = KeyValues.from_rows(key[:, None], key[:, None], keys).visible(queries, causal=False)
+    log_weights = hide(products, visible).log_softmax(-1)
     picked = queries.unpad(log_weights[:, 0])[: queries.tokens].gather(1, links.clamp(min=0)[:, None])
-    return -(picked[:, 0] * (links >= 0)).sum()
+    return -torch.where(links >= 0, picked[:, 0], 0.0).sum()
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -91,7 +92,8 @@ class _ChunkedLoss(torch.autograd.Function):
         labels = F.pad(labels, (0, filler), value=NO_TOKEN)
         hidden = F.pad(hidden, (0, 0, 0, filler))
         hidden_gradient = torch.empty_like(hidden) if differentiate else None
-        chunks = 1 + len(labels) * output.size(0) // _CHUNK_ELEMENTS
+        most = _CHUNK_ELEMENTS.get(output.device.type, _CHUNK_ELEMENTS["cpu"])
+        chunks = 1 + len(labels) * output.size(0) // most
 
         def add(chunk: slice) -> None:  # a function, so that its logits are freed before the next chunk's are made
             logits = hidden[chunk] @ output.T
@@ -126,7 +128,11 @@ class _ChunkedLoss(torch.autograd.Function):
 
 def _refuse_unknown(labels: Int[Tensor, "M"], vocabulary: int) -> None:
     """Refuse unknown labels, for which a kernel would write out of bounds. A GPU checks by itself, without waiting."""
-    if labels.device.type == "cpu" and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < vocabulary:
+    if (
+        labels.device.type == "cpu"
+        and len(labels)
+        and not NO_TOKEN <= int(labels.min()) <= int(labels.max()) < vocabulary
+    ):
         raise IndexError(f"labels must be from 0 to {vocabulary - 1}")
 
 
@@ -146,6 +152,11 @@ def smoothed_cross_entropy(
         losses = torch.empty(logits.size(0), 2)
         kernels.run("smoothed_loss", logits, labels.contiguous(), losses, *logits.shape, smoothing)
         return logits, losses.sum(0)
+    return _smoothed_cross_entropy(logits, labels, smoothing)
+
+
+@fusible
+def _smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     exact, label = logits.to(torch.promote_types(logits.dtype, torch.float32)), labels.clamp(min=0)[:, None]
     token = (labels[:, None] != NO_TOKEN).to(exact.dtype)
     norm = exact.logsumexp(-1, keepdim=True)
@@ -153,5 +164,6 @@ def smoothed_cross_entropy(
     row_losses = [norm - (1 - smoothing) * picked - smoothing * mean, norm - picked]
     losses = torch.stack([(token * losses).sum() for losses in row_losses])
     gradient = exact.sub_(norm).exp_().sub_(smoothing / logits.size(1))
-    gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
+    is_label = torch.arange(logits.size(1), device=logits.device) == label
+    gradient.add_(is_label, alpha=smoothing - 1)
     return gradient.mul_(token).to(logits.dtype), losses

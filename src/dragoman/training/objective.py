@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch
+from dragoman.data.bins import BinnedBatch
 from dragoman.model.attention import WatchedHead
 from dragoman.model.dropout import StepKey
 from dragoman.model.packing import Packing
@@ -56,16 +57,18 @@ class CrossEntropy:
     label_smoothing: float = 0.0
     alignment_weight: float = 0.0
 
-    def loss(self, model: nn.Module, batch: Batch | LabelledBatch, dropout_key: StepKey) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch | BinnedBatch | LabelledBatch, dropout_key: StepKey) -> Loss:
         """Return sums over the target tokens of one micro-batch, which moves to the model's device."""
         output = cast("Tensor", model.output)
         batch = batch.to(output.device)
-        if self.alignment_weight and isinstance(batch, Batch) and batch.links is not None:
+        if self.alignment_weight and isinstance(batch, Batch | BinnedBatch) and batch.links is not None:
             return self._with_alignment(cast("EncoderDecoder", model), batch, batch.links, dropout_key)
         hidden = model(*batch.inputs, dropout_key=dropout_key)
         return label_smoothed_loss(hidden, output, batch.labels, self.label_smoothing, bias=_bias(model))
 
-    def _with_alignment(self, model: EncoderDecoder, batch: Batch, links: Tensor, dropout_key: StepKey) -> Loss:
+    def _with_alignment(
+        self, model: EncoderDecoder, batch: Batch | BinnedBatch, links: Tensor, dropout_key: StepKey
+    ) -> Loss:
         assert model.config.alignment_head is not None, "a run that learns alignments has a head for them"
         watched = WatchedHead(*model.config.alignment_head)
         hidden = model(*batch.inputs, dropout_key=dropout_key, watched=watched)

@@ -111,7 +111,8 @@ class MasterWeights:
                 continue
             # Adam's decay is coupled: a part of the gradient, and scaled with it. AdamW's is not.
             adam = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
-            yield ParameterGroup(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
+            optimiser = adam([part], 0.0, betas, epsilon, decay, fused=True, capturable=part.is_cuda)
+            yield ParameterGroup(names, part, optimiser)
 
     def views(self, flat: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
         """Return views of a flat tensor, by name: of all trainable weights, or of the part that has these names."""
@@ -131,9 +132,10 @@ class MasterWeights:
             self.gradient.add_(self._gradient_of_copies)
             self._gradient_of_copies.zero_()
 
-    def step(self, rate: float, longest: float = torch.inf) -> Tensor:
+    def step(self, rate: float | Tensor, longest: float = torch.inf) -> Tensor:
         """Take one step at this learning rate along the gradient, clipped to a norm of `longest`; then update the model
-        and clear the gradient. Return the norm before clipping. If it is not finite, nothing moves.
+        and clear the gradient. Return the norm before clipping. If it is not finite, nothing moves. A recorded step
+        reads the rate from a tensor on the device.
         """
         norm = torch.linalg.vector_norm(self.gradient)
         scale, overflow = (norm / longest).clamp_(min=1.0).float(), (~norm.isfinite()).float()
