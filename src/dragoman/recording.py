@@ -51,7 +51,8 @@ class Recorded(Generic[R]):
             return self._warm_up()
         if self._graph is None:
             self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
+            # Other threads may allocate page-locked memory meanwhile.
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
                 self._result = self.function(*self._arguments)
         self._graph.replay()
         return self._result  # pyright: ignore[reportReturnType]

@@ -181,7 +181,7 @@ def varlen_by_the_equation(
     window_size: tuple[int, int] = (-1, -1),
     enable_gqa: bool = False,
 ) -> Tensor:
-    """What torch's `varlen_attn` computes on a GPU, sentence by sentence."""
+    """Compute what torch's `varlen_attn` computes on a GPU, sentence by sentence."""
     assert query_edges.dtype == key_edges.dtype == torch.int32 and window_size in ((-1, -1), (-1, 0))
     assert enable_gqa == (query.size(1) != key.size(1))
     assert longest_query == query_edges.diff().max() and longest_key == key_edges.diff().max()
@@ -200,12 +200,12 @@ def varlen_by_the_equation(
 
 
 def without_groups(*tensors: Any, window_size: tuple[int, int] = (-1, -1)) -> Tensor:
-    """As in torch 2.11: every query head has its own keys."""
+    """Compute as torch 2.11 does: every query head has its own keys."""
     return varlen_by_the_equation(*tensors, window_size=window_size)
 
 
 def without_windows(*tensors: Any, is_causal: bool = False) -> Tensor:
-    """As in torch 2.10."""
+    """Compute as torch 2.10 does."""
     return varlen_by_the_equation(*tensors, window_size=(-1, 0 if is_causal else -1))
 
 
@@ -236,7 +236,7 @@ def test_sentences_in_bins_see_themselves_alone_by_every_backend(model: EncoderD
     batch = random_batch([3, 5, 2, 1], [4, 1, 6, 2])
     binned = in_bins(batch, BinShape(3, 11))
     assert binned is not None
-    tokens = {name: (sentence >= 0).flatten() for name, sentence in binned._asdict().items() if "sentence" in name}
+    tokens = {name: (sentence >= 0).flatten() for name, sentence in vars(binned).items() if "sentence" in name}
     use(model, "equation")
     plain = model(*batch.inputs)
     for backend in ("equation", "fused"):

@@ -32,14 +32,14 @@ LENGTHS = [([3, 5, 2, 7, 1], [4, 1, 6, 3, 2]), ([9, 2, 4], [7, 8, 1]), ([1, 1, 1
 
 
 def batches() -> list[Batch]:
-    """Batches with links of about a third of the tokens."""
-    found = []
+    """Return batches with links of about a third of the tokens."""
+    linked = []
     for seed, lengths in enumerate(LENGTHS):
         batch, random = random_batch(*lengths, seed), torch.Generator().manual_seed(seed)
         limits = torch.repeat_interleave(batch.source_lengths, batch.target_lengths)  # pyright: ignore
         links = (torch.rand(len(limits), generator=random) * limits * 3).long() - 2 * limits
-        found.append(replace(batch, links=links.clamp(min=-1)))
-    return found
+        linked.append(replace(batch, links=links.clamp(min=-1)))
+    return linked
 
 
 def with_adapters() -> nn.Module:
@@ -66,7 +66,7 @@ def objective_of(model: nn.Module, source: Source) -> CrossEntropy:
 def trained(
     model: nn.Module, records: bool, source: Any = None, **settings: Any
 ) -> tuple[dict[str, Tensor], list[StepReport]]:
-    """The weights after four steps, without the biases of keys: their gradient is zero but for rounding."""
+    """Return the weights after four steps, without the biases of keys: their gradient is zero but for rounding."""
     chosen = train_settings(steps=4, **settings)
     state, reports = fresh_state(model, chosen), list[StepReport]()
     objective = objective_of(model, source or Source(batches()))
@@ -88,11 +88,11 @@ def short_bins(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_recorded_step_is_the_ordinary_step(name: str, settings: dict[str, Any]) -> None:
     weights, reports = trained(MODELS[name](), records=False, **settings)
-    recorded, others = trained(MODELS[name](), records=True, **settings)
+    recorded, recorded_reports = trained(MODELS[name](), records=True, **settings)
     assert_close(recorded, weights, AFTER_STEPS)
-    for mine, other in zip(reports, others, strict=True):
-        assert mine.loss == pytest.approx(other.loss, rel=1e-9) and mine.norm == pytest.approx(other.norm, rel=1e-9)
-        assert (mine.tokens, mine.step) == (other.tokens, other.step)
+    for plain, ours in zip(reports, recorded_reports, strict=True):
+        assert plain.loss == pytest.approx(ours.loss, rel=1e-9) and plain.norm == pytest.approx(ours.norm, rel=1e-9)
+        assert (plain.tokens, plain.step) == (ours.tokens, ours.step)
 
 
 class Calls(TorchDispatchMode):

@@ -6,7 +6,7 @@ numbers (`nonzero`, a boolean mask as an index, `repeat_interleave` without `out
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 import pytest
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch, pinned
-from dragoman.data.bins import BinnedBatch
+from dragoman.data.bins import BinnedBatch, BinShape, in_bins
 from dragoman.model.adapters import adapt
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import StepKey
@@ -158,7 +158,7 @@ def test_a_recorded_step_asks_the_device_for_no_number(
     host, step = take_step(make_model(), make_objective(), settings, records=True)
     with pytest.raises(NotImplementedError, match="no data"):
         step.report()
-    numbers = ["dropout and places", *BinnedBatch._fields]
+    numbers = ["dropout and places", *(field.name for field in fields(BinnedBatch))]
     assert len(host.copies) == 2 * len(numbers), "nothing but two batches and numbers alone is copied from the host"
 
 
@@ -230,7 +230,13 @@ def test_the_figures_of_a_gpus_step_are_copied_at_once_and_awaited_alone(monkeyp
     assert read() == [1.0, 2.0, 3.0] and done[2:] == ["awaited"]
 
 
-@pytest.mark.parametrize("batch", [*linked_batches(), *text_batches(words=True), *text_batches(words=False)])
+@pytest.mark.parametrize(
+    "batch",
+    [
+        *(*linked_batches(), *text_batches(words=True), *text_batches(words=False)),
+        in_bins(few_batches(1)[0], BinShape(8, 256)),
+    ],
+)
 def test_all_of_a_batch_is_pinned(batch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     locked: list[int] = []
     monkeypatch.setattr(Tensor, "pin_memory", lambda part: locked.append(id(part)) or part.clone())

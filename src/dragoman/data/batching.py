@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 import torch
@@ -129,9 +129,10 @@ class LabelledBatch:
 AnyBatch = TypeVar("AnyBatch", Batch, LabelledBatch)
 
 
-def pinned(batch: AnyBatch) -> AnyBatch:
-    """Return the batch in page-locked memory, which is copied to a GPU asynchronously."""
-    return replace(batch, **{name: part.pin_memory() for name, part in vars(batch).items() if part is not None})
+def pinned(batch: Item) -> Item:
+    """Return the batch, a dataclass, in page-locked memory, which is copied to a GPU asynchronously."""
+    parts = {name: part.pin_memory() for name, part in vars(batch).items() if part is not None}
+    return replace(cast("Any", batch), **parts)
 
 
 def _moved(batch: AnyBatch, names: Sequence[str], device: torch.device | str) -> AnyBatch:

@@ -7,6 +7,7 @@ sentences fill bins of 256 tokens to 95 %. A batch that does not fit stays as it
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -32,7 +33,8 @@ class BinShape(NamedTuple):
     """Tokens of a bin on each side."""
 
 
-class BinnedBatch(NamedTuple):
+@dataclass(frozen=True)
+class BinnedBatch:
     """N = B * T tokens of each side in B bins. Rows without a token hold 0, and the label `NO_TOKEN`."""
 
     source: Int[Tensor, "N"]
@@ -43,6 +45,11 @@ class BinnedBatch(NamedTuple):
     source_sentence: Int[Tensor, "B T"]
     """For every source token, the index of its sentence in the bin; -1 for no token."""
     target_sentence: Int[Tensor, "B T"]
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """All tensors, in the order in which they make a batch."""
+        return tuple(vars(self).values())
 
     @property
     def source_lengths(self) -> Bins:
@@ -61,7 +68,7 @@ class BinnedBatch(NamedTuple):
 
     def to(self, device: torch.device | str) -> "BinnedBatch":
         """Return the batch on `device`."""
-        return BinnedBatch(*(part.to(device) for part in self))
+        return BinnedBatch(*(part.to(device) for part in self.parts))
 
 
 class BinnedBatches:

@@ -33,11 +33,12 @@ class RecordedStep:
         """Add a micro-batch's part of the gradient of the step's mean loss; return its sums of both losses."""
         count = torch.tensor(target_tokens, dtype=self.masters.flat.dtype)
         with fusing(self.device):
-            return self._gradient(dropout_key.numbers(self.sites), count, *batch).clone()
+            return self._gradient(dropout_key.numbers(self.sites), count, *batch.parts).clone()
 
     def update(self, rate: float) -> Tensor:
         """Take the step; return the norm of the gradient."""
-        return self._update(torch.tensor(rate, dtype=self.masters.flat.dtype)).clone()
+        with fusing(self.device):
+            return self._update(torch.tensor(rate, dtype=self.masters.flat.dtype)).clone()
 
     def _add_gradient(self, numbers: Tensor, target_tokens: Tensor, *parts: Tensor) -> Tensor:
         loss = self.objective.loss(self.model, BinnedBatch(*parts), StepKey.from_numbers(numbers, self.sites))
