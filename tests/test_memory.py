@@ -22,6 +22,13 @@ from dragoman.memory import (
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells and limits its memory so")
 
 
+def test_on_a_gpu_memory_is_what_torch_has_reserved_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 7)
+    assert (memory_bytes("cuda"), peak_memory_bytes("cuda")) == (3, 7)
+    assert (memory_bytes("cpu"), peak_memory_bytes("cpu")) != (3, 7)
+
+
 @linux
 def test_memory_that_is_taken_is_held_and_was_once_the_most() -> None:
     before = memory_bytes() or 0

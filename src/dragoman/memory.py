@@ -17,13 +17,17 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
 _GROWTH_BYTES = 64 * 2**20
 
 
-def memory_bytes() -> int | None:
-    """Return the resident memory of this process in bytes."""
+def memory_bytes(device: str = "cpu") -> int | None:
+    """Return the memory of this process in bytes: resident memory, or what torch has reserved on a GPU."""
+    if device == "cuda":
+        return sys.modules["torch"].cuda.memory_reserved()
     return _proc_bytes(Path("/proc/self/status"), "VmRSS")
 
 
-def peak_memory_bytes() -> int | None:
-    """Return the peak resident memory of this process in bytes."""
+def peak_memory_bytes(device: str = "cpu") -> int | None:
+    """Return the most memory of this process so far in bytes: resident memory, or what torch reserved on a GPU."""
+    if device == "cuda":
+        return sys.modules["torch"].cuda.max_memory_reserved()
     if (peak := _proc_bytes(Path("/proc/self/status"), "VmHWM")) is not None:
         return peak
     try:

@@ -63,6 +63,14 @@ def test_ids_are_mapped_not_read(folder):
     assert not corpus.target.ids.flags.writeable
 
 
+def test_another_process_gets_the_place_of_a_corpus_not_its_ids(folder):
+    corpus = EncodedCorpus.open(folder)
+    type_, arguments = corpus.__reduce__()
+    opened = type_(*arguments)
+    assert arguments == (folder, corpus.facts) and opened.identity == corpus.identity
+    assert all((opened.pair(i)[0] == corpus.pair(i)[0]).all() for i in range(len(corpus)))
+
+
 def test_small_vocabularies_take_two_bytes_an_id(folder, tmp_path):
     assert EncodedCorpus.open(folder).target.ids.dtype == np.uint16
     many = learn_tokenizer([" ".join(map(str, range(70_000)))], TokenizerSettings(kind="word", minimum_frequency=1))

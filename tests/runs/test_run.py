@@ -7,7 +7,8 @@ import json
 import logging
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -284,15 +285,47 @@ def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert re.search(rf"steps = {result.steps} # 0.05 minutes, as asked for, at \d", text)
 
 
-def test_a_stall_of_the_machine_does_not_spoil_the_trial() -> None:
-    stalled: Any = object.__new__(trial.Trial)
-    goes_on = iter([True] * 5 + [False])
-    stalled.recipe = SimpleNamespace(train=SimpleNamespace(accumulate=1))
-    stalled.world = SimpleNamespace(any=lambda *_: next(goes_on))
-    stalled.order, stalled.batches = range(10), SimpleNamespace(tokens=1_000)
-    seconds = iter([0.2, 30.0, 0.2, 0.2, 0.2])
-    stalled._step = lambda _: (100, next(seconds))
-    assert stalled.seconds_a_step(silent) == pytest.approx(0.2)
+class Steps:
+    """A device whose steps take these seconds, `queueing` of which the host takes too, on a clock that it sets."""
+
+    def __init__(self, seconds: Iterable[float], queueing: float) -> None:
+        self.seconds, self.queueing = iter(seconds), queueing
+        self.now = self.free = 0.0
+        self.taken = 0
+
+    def step(self, _: Any) -> Any:
+        """Take a step of 100 tokens, whose report waits until it is done."""
+        self.now += self.queueing
+        self.taken += 1
+        done = self.free = max(self.now, self.free + next(self.seconds))
+
+        def report() -> Any:
+            self.now = max(self.now, done)
+            return SimpleNamespace(tokens=100)
+
+        return SimpleNamespace(report=report)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "queueing", "at_once"),
+    [
+        ([0.2, 5.0, *repeat(0.2, 98)], 0.2, 1),  # the machine stalls
+        ([*repeat(5.0, trial.STRETCH), *repeat(0.02, 9_999)], 0.015, trial.STRETCH),  # kernels are prepared
+        ([*repeat(5.0, trial.STRETCH), *repeat(0.02, 9_999)], 0.001, trial.STRETCH),
+    ],
+)
+def test_a_trial_finds_the_seconds_of_a_usual_step(
+    seconds: list[float], queueing: float, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Steps(seconds, queueing)
+    monkeypatch.setattr(trial, "time", SimpleNamespace(monotonic=lambda: device.now))
+    monkeypatch.setattr(trial, "fetch", lambda *_: None)
+    tried: Any = object.__new__(trial.Trial)
+    tried.recipe = SimpleNamespace(train=SimpleNamespace(accumulate=1))
+    tried.world, tried.trainer, tried.at_once = SimpleNamespace(any=bool), device, at_once
+    tried.order, tried.batches = range(7), SimpleNamespace(tokens=700)
+    assert tried.seconds_a_step(silent) == pytest.approx(seconds[-1])
+    assert device.taken % at_once == 0
 
 
 def test_minutes_leave_room_for_the_validations_that_are_asked_for(

@@ -132,6 +132,10 @@ class EncodedCorpus:
         path = Path(folder) / "corpus.json"
         return cls(Path(folder), read_json_as(path, Facts, FORMAT, error=DataError, advice="encode the corpus again"))
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Path, Facts]]:
+        """Return how another process opens the same files; ids are not copied."""
+        return type(self), (self.folder, self.facts)
+
     def verify(self) -> None:
         """Read the whole corpus once and compare it with its hashes.
 

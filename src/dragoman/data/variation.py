@@ -8,7 +8,7 @@ state to save.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,8 @@ _WITH_DIGITS = 0.5
 _END = re.compile(r"\s*[.!?…。！？]+\Z")
 _WORD = re.compile(r"(?<![^\s(\"“«])[^\W\d_]{4,}(?![\w@/'’-])")
 
+Rows = tuple[Indices, Indices]
+"""The ids of rows, concatenated, and the lengths of the rows."""
 FindCopies = Callable[[str, str], Sequence[tuple[Span, Span]]]
 """A function that returns the spans of text that should be copied from source to target."""
 
@@ -94,22 +96,19 @@ class VariedBatches:
         corpus = self.order.corpus
         assert corpus.source is not None, "sentence pairs have sources"
         draws = self._draws(epoch, pairs)
-        sides = [_rows(side, pairs) for side in (corpus.source, corpus.target)]
-        links = None if corpus.links is None else _rows(corpus.links, pairs)
-        for index, *changed in self._changes(draws, *sides):
-            for rows, ids in zip(sides, changed, strict=True):
-                rows[index] = np.array(ids, np.int64)
-            if links is not None:
-                links[index] = np.zeros(len(changed[1]), np.int64)  # the words have changed
-        lengths = [np.array([len(row) for row in rows]) for rows in sides]
-        begins = self._begin(draws[:, 1], *lengths)
+        source, target = gather(corpus.source, pairs), gather(corpus.target, pairs)
+        links = None if corpus.links is None else gather(corpus.links, pairs)
+        places, *changed = self._changes(draws, source, target)
+        source, target = _replaced(source, places, changed[0]), _replaced(target, places, changed[1])
+        begins = self._begin(draws[:, 1], source[1], target[1])
         if links is not None:
-            before = np.cumsum(lengths[0]) - lengths[0]
+            unaligned = [[0] * len(row) for row in changed[1]]  # the words have changed
+            ids, lengths = _replaced(links, places, unaligned)
+            before = np.cumsum(source[1]) - source[1]
             shift = before - np.repeat(before[begins], np.diff([*begins, len(pairs)]))
-            links = [np.where(row > 0, row + more, 0) for row, more in zip(links, shift, strict=True)]
-        source, target = (_joined(rows, begins) for rows in sides)
+            links = np.where(ids > 0, ids + np.repeat(shift, lengths), 0), lengths
         linked = None if links is None else _joined(links, begins)
-        return self.order.lay(source, target, linked, np.arange(len(begins)), pairs)
+        return self.order.lay(_joined(source, begins), _joined(target, begins), linked, np.arange(len(begins)), pairs)
 
     def _draws(self, epoch: int, pairs: Indices) -> NDArray[np.float64]:
         """Return random numbers from 0 to 1, `_DRAWS` per pair, computed from raw bits like those of the order."""
@@ -118,34 +117,38 @@ class VariedBatches:
         return (bits.random_raw((len(pairs), _DRAWS)) >> 11).astype(np.float64) * 2.0**-53
 
     def _changes(
-        self, draws: NDArray[np.float64], source: Sequence[Indices], target: Sequence[Indices]
-    ) -> list[tuple[int, list[int], list[int]]]:
-        """Return the pairs whose text changes in this epoch: index in the batch, source ids and target ids."""
-        changed: dict[int, tuple[str, str]] = {}
+        self, draws: NDArray[np.float64], source: Rows, target: Rows
+    ) -> tuple[list[int], list[list[int]], list[list[int]]]:
+        """Return the pairs whose text changes in this epoch: indices in the batch, source ids and target ids."""
         protected = np.full(len(draws), self._protected)
         if self._protected:
-            protected[[self._is_digit[row].any() for row in source]] = max(self._protected, _WITH_DIGITS)
-        for index in np.flatnonzero(draws[:, 0] < protected + self._noisy).tolist():
-            if UNKNOWN in source[index] or UNKNOWN in target[index]:
-                continue  # cannot be decoded to its text
-            sides = zip(self.tokenizers, (source[index], target[index]), strict=True)
-            read, written = (tokenizer.decode(row.tolist()) for tokenizer, row in sides)
-            kind, _, *rest = draws[index].tolist()
-            change = self._protect if kind < protected[index] else add_noise
-            varied = change(read, written, iter(rest))
-            if varied != (read, written):
-                changed[index] = varied
+            protected[_rows_with(self._is_digit[source[0]], source)] = max(self._protected, _WITH_DIGITS)
+        varied = draws[:, 0] < protected + self._noisy
+        for rows in (source, target):
+            varied[_rows_with(rows[0] == UNKNOWN, rows)] = False  # cannot be decoded to its text
+        indices = np.flatnonzero(varied)
+        limits, numbers = protected[indices].tolist(), draws[indices].tolist()
+        ids = zip(_lists(source, indices), _lists(target, indices), strict=True)
+        changed: dict[int, tuple[str, str]] = {}
+        for index, limit, (kind, _, *rest), sides in zip(indices.tolist(), limits, numbers, ids, strict=True):
+            read, written = (tokenizer.decode(row) for tokenizer, row in zip(self.tokenizers, sides, strict=True))
+            change = self._protect if kind < limit else add_noise
+            if (now := change(read, written, iter(rest))) != (read, written):
+                changed[index] = now
         rows = zip(
             changed,
             self.tokenizers.source.encode_batch([source for source, _ in changed.values()]),
             self.tokenizers.target.encode_batch([target for _, target in changed.values()]),
             strict=True,
         )
-        return [row for row in rows if max(map(len, row[1:])) <= self.order.sentence_tokens]
+        kept = [row for row in rows if max(map(len, row[1:])) <= self.order.sentence_tokens]
+        return [index for index, _, _ in kept], [row for _, row, _ in kept], [row for _, _, row in kept]
 
     def _protect(self, source: str, target: str, draws: Iterator[float]) -> tuple[str, str]:
         """Replace copied spans by different placeholders of their kind, on both sides of a pair."""
         copies = self._find_copies(source, target)
+        if not copies:
+            return source, target
         unused: dict[tuple[str, ...], list[str]] = {}
         for kind in dict.fromkeys(span.placeholders for span, _ in copies):
             unused[kind] = [character for _, character in sorted((next(draws), character) for character in kind)]
@@ -206,14 +209,33 @@ def mistyped(word: str, how: float, where: float) -> str:
     return word[:i] + word[i + 1 :] if how < 0.75 else word[: i + 1] + word[i:]
 
 
-def _rows(rows: PackedIds, pairs: Indices) -> list[Indices]:
-    """Return the ids of some pairs on one side."""
-    ids, lengths = gather(rows, pairs)
-    ids = np.asarray(ids)  # slices of a memory map are slow
-    return [ids[first:last] for first, last in pairwise([0, *np.cumsum(lengths).tolist()])]
+def _rows_with(is_hit: NDArray[np.bool_], rows: Rows) -> Indices:
+    """Return the rows with at least one hit among their ids; some of them several times."""
+    return np.repeat(np.arange(len(rows[1])), rows[1])[is_hit]
 
 
-def _joined(rows: Sequence[Indices], begins: Sequence[int]) -> PackedIds:
+def _lists(rows: Rows, chosen: Indices) -> list[list[int]]:
+    """Return the ids of the chosen rows."""
+    ids, lengths = rows
+    flat, ends = ids.tolist(), np.cumsum(lengths)[chosen]
+    begins = ends - lengths[chosen]
+    return [flat[first:last] for first, last in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+
+def _replaced(rows: Rows, places: Sequence[int], replacements: Sequence[Sequence[int]]) -> Rows:
+    """Return the rows with others at these places."""
+    if not places:
+        return rows
+    ids, lengths = rows
+    offsets = np.cumsum([0, *lengths, *map(len, replacements)])
+    packed = PackedIds(np.concatenate([ids, np.array([*chain.from_iterable(replacements)], np.int64)]), offsets)
+    order = np.arange(len(lengths))
+    order[places] = len(lengths) + np.arange(len(places))
+    return gather(packed, order)
+
+
+def _joined(rows: Rows, begins: Sequence[int]) -> PackedIds:
     """Join rows to longer ones, which begin at the indices `begins`."""
-    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    return PackedIds(np.concatenate(rows), np.append(offsets[:-1][begins], offsets[-1]))
+    ids, lengths = rows
+    offsets = np.append(0, np.cumsum(lengths))
+    return PackedIds(ids, np.append(offsets[:-1][begins], offsets[-1]))

@@ -137,7 +137,7 @@ class Benchmark:
     speeds: tuple[Speed, ...]
     ratios: tuple[Ratio, ...]
     peak_bytes: int | None
-    """Peak memory of the process, with all models loaded; None if the system does not report it."""
+    """Peak memory of the process, or of the GPU, with all models loaded; None if the system does not report it."""
 
     def facts(self) -> dict[str, Any]:
         """Return plain values for JSON; medians and percentiles keep their names."""
@@ -205,7 +205,7 @@ def benchmark(
             rounds=rounds,
             speeds=tuple(speeds),
             ratios=tuple(ratios),
-            peak_bytes=peak_memory_bytes(),
+            peak_bytes=peak_memory_bytes(first.device),
         )
     if output is not None:
         write_json(output, measured.facts())

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dragoman import system
 from dragoman.brief import brief
 from dragoman.compiled import kernels
@@ -95,7 +93,7 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
         tokens=trial.batches.tokens,
         epochs=steps * recipe.train.accumulate / len(trial.order),
         seconds=steps * step + -(-steps // every) * validation,
-        peak_bytes=torch.cuda.max_memory_reserved() if device == "cuda" else peak_memory_bytes(),
+        peak_bytes=peak_memory_bytes(device),
         where=where,
         prepared=None if begun else run.path,
     )

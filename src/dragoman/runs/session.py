@@ -168,7 +168,7 @@ class Session:
             tokens=report.tokens,
             seconds=round(report.seconds, 4),
         )
-        memory = memory_bytes()
+        memory = memory_bytes(self.task.device)
         facts = {"memory": f"{memory / MIB:,.0f} MiB"} if memory else {}
         rate = self.tokens / max(1e-9, time.monotonic() - self.started)
         advance(1, loss=f"{report.plain_loss:.2f}", tokens=f"{rate:,.0f}/s", **facts)

@@ -173,7 +173,7 @@ def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation
         log.warning("the curves could not be drawn: %s", error)
     if warning := task.warning(read_metrics(run), state.best_step):
         log.warning("%s", warning)
-    record_status(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
+    record_status(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes(task.device))
     return evaluations
 
 

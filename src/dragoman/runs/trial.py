@@ -1,9 +1,9 @@
 """Trials: the cost of training on this machine, measured on a model that is thrown away."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import count, cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,11 +16,13 @@ from dragoman.runs.starting import fresh_state
 from dragoman.runs.task import Task
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
-from dragoman.training.loop import Trainer
+from dragoman.training.loop import Trainer, is_asynchronous
 from dragoman.training.prefetching import fetch
 
 TRIAL_SECONDS = 12.0
 """Time for which steps of mean size are timed."""
+STRETCH = 10
+"""Steps that a GPU takes before it is waited for. The first stretch is not timed: kernels are prepared and recorded."""
 SEEN_BATCHES = 5_000
 """The heaviest batches are sought among this number at the beginning of an epoch."""
 
@@ -33,6 +35,7 @@ class Trial:
         self.model, self.state = fresh_state(task.recipe, task.device)
         self.batches, self.order = task.batches, task.batches.epoch(0)
         self.trainer = Trainer(self.model, task.objective, self.recipe.train, self.state, world)
+        self.at_once = STRETCH if is_asynchronous(self.state.masters.flat.device) else 1
         self.model.train()
 
     @property
@@ -49,19 +52,21 @@ class Trial:
         seen = [(indices, self.batches.size_of(indices)) for indices in islice(self.order, SEEN_BATCHES)]
         for weight in (lambda size: size.tokens, padded):
             indices, _ = max(seen, key=lambda item: weight(item[1]))
-            self._step([indices] * self.recipe.train.accumulate)
+            self._take([[indices] * self.recipe.train.accumulate])
 
     def seconds_a_step(self, progress: Progress) -> float:
         """Return the seconds of a step of mean size: a median over `TRIAL_SECONDS`, because a machine may stall."""
-        accumulate = self.recipe.train.accumulate
+        accumulate, endless = self.recipe.train.accumulate, cycle(range(len(self.order)))
+        steps = ([self.order[next(endless)] for _ in range(accumulate)] for _ in count())
+        if self.at_once > 1:
+            self._take(islice(steps, self.at_once))
         taken: list[float] = []  # seconds a token
         with progress.track("trial", unit="steps") as advance:
             begin = time.monotonic()
             while self.world.any(time.monotonic() - begin < TRIAL_SECONDS or not taken):
-                first = len(taken) * accumulate
-                tokens, seconds = self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)])
+                tokens, seconds = self._take(islice(steps, self.at_once))
                 taken.append(seconds / tokens)
-                advance(1)
+                advance(self.at_once)
         return accumulate * self.batches.tokens / len(self.order) * median(taken)
 
     def seconds_a_validation(self) -> float:
@@ -77,10 +82,15 @@ class Trial:
         files = self.task.files(self.parameters, 0, 0, None)
         save_checkpoint(folder, self.state, self.model, files, {}, {})
 
-    def _step(self, indices: Sequence[Any]) -> tuple[int, float]:
+    def _take(self, steps: Iterable[Sequence[Any]]) -> tuple[int, float]:
+        """Take steps, and return their tokens and seconds, without the time to make the batches for a GPU."""
+        prepared = (fetch(self.batches, indices, self.world) for indices in steps)
+        if self.at_once > 1:
+            prepared = [*prepared]
         started = time.monotonic()
-        report = self.trainer.step(fetch(self.batches, indices, self.world)).report()  # waits for a GPU
-        return report.tokens, time.monotonic() - started
+        queued = [self.trainer.step(micro_batches) for micro_batches in prepared]
+        tokens = sum(step.report().tokens for step in queued)  # waits for a GPU
+        return tokens, time.monotonic() - started
 
 
 def try_out(task: Task, world: World = ALONE) -> tuple[float, float]:
