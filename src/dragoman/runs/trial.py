@@ -84,7 +84,7 @@ class Trial:
 
     def _take(self, steps: Iterable[Sequence[Any]]) -> tuple[int, float]:
         """Take steps, and return their tokens and seconds, without the time to make the batches for a GPU."""
-        prepared = (fetch(self.batches, indices, self.world) for indices in steps)
+        prepared = (fetch(self.trainer.batches, indices, self.world) for indices in steps)
         if self.at_once > 1:
             prepared = [*prepared]
         started = time.monotonic()

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from dragoman import system
 from dragoman.data.batching import BatchSize, pinned
+from dragoman.data.bins import BinnedBatches
 from dragoman.data.variation import VariedBatches
 from dragoman.errors import Interrupted
 from dragoman.training.checkpoint import TrainState
@@ -67,12 +68,12 @@ def prepare_steps(
 ) -> Generator[tuple[list[MicroBatch], int, int]]:
     """Yield the micro-batches of each step from `state` to the last, and the epoch and the batch after it.
 
-    By default, `count_processes()` make varied batches for a GPU; with 0, this thread makes them.
+    By default, `count_processes()` make varied or binned batches for a GPU; with 0, this thread makes them.
     """
     assert settings.steps is not None, "a recipe is resolved to a number of steps before training"
     order, for_gpu = _order(batches, state.epoch, state.batch), state.masters.flat.is_cuda
     if processes is None:
-        processes = count_processes() if for_gpu and isinstance(batches, VariedBatches) else 0
+        processes = count_processes() if for_gpu and isinstance(batches, VariedBatches | BinnedBatches) else 0
     places, following = tee(list(islice(order, settings.accumulate)) for _ in range(state.step, settings.steps))
     steps = ([indices for _, _, indices in step] for step in following)
     made = fetch_in_processes(batches, steps, world, processes) if processes else _fetch_all(batches, steps, world)
