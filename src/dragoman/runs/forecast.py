@@ -79,8 +79,7 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
         tempfile.TemporaryDirectory(prefix="dragoman-") as aside,
         nullcontext() if begun else _prepare_text(request, options.threads),
     ):
-        tables = before if asked is None else asked
-        task = resolve_run(run, tables, options, builtin=request.builtin, decide=False)
+        task = resolve_run(run, before if asked is None else asked, options, builtin=request.builtin, decide=False)
         recipe, trial = task.recipe, Trial(task)
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(options.progress), trial.seconds_a_validation()

@@ -28,8 +28,8 @@ new head for labels; a classifier without a start overfits its few texts at a hi
 LORA_RATE = 1.0
 """The same share for adapters; a quarter of it gained 2.2 chrF, not 9.0 (rank 16, 3,140 pairs, one seed)."""
 GPU_TIMES, MOST_GPU_TOKENS, GPU_FEWER_STEPS = 8, 16_384, 2
-"""On a GPU a step has this many times the tokens, at most the second number on each side, and a built-in recipe takes
-this many times fewer steps, at the same rate. MEASURED
+"""A GPU takes this many times the tokens a step, at most the second number on each side, and of a built-in recipe this
+many times fewer steps. From 10,000 pairs, a quarter of the steps learned almost as much; 1.5 times the rate, no more.
 """
 
 

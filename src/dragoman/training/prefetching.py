@@ -36,7 +36,7 @@ LOOKAHEAD = 2
 """Number of steps whose batches are prepared before they are needed."""
 MOST_PROCESSES = 8
 """Most processes that make batches for one GPU."""
-_COMMAND = [sys.executable, "-c", "from dragoman.training.prefetching import serve; serve()"]
+_COMMAND = [sys.executable, "-P", "-c", "from dragoman.training.prefetching import serve; serve()"]
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
 
 
