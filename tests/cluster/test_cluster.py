@@ -445,6 +445,22 @@ def test_a_fault_on_a_worker_is_named(cluster) -> None:
         ray.get(ray.remote(fail).remote())
 
 
+@pytest.mark.parametrize(
+    ("device", "threads", "resources", "divided"),
+    [
+        ("auto", 1, {"CPU": 16.0}, (None, 16)),
+        ("auto", 4, {"CPU": 16.0, "GPU": 8.0}, (1, 4)),
+        ("auto", 1, {"CPU": 16.0, "GPU": 2.0}, (1, 2)),
+        ("cuda", 1, {"CPU": 16.0, "GPU": 2.0}, (1, 2)),
+        ("cuda", 1, {"CPU": 16.0}, (1, 1)),  # an autoscaler may add one
+        ("cpu", 3, {"CPU": 16.0, "GPU": 2.0}, (None, 5)),
+        ("cpu", 8, {"CPU": 4.0}, (None, 1)),
+    ],
+)
+def test_each_process_takes_a_gpu_where_the_cluster_has_some(device, threads, resources, divided) -> None:
+    assert bulk._divide(resources, bulk.ModelOptions("model", device, threads=threads)) == divided
+
+
 def test_what_processes_return_is_put_in_order(monkeypatch) -> None:
     class Backwards:
         def __init__(self, rows: list[dict[str, Any]]) -> None:

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from small import parse
+from small_runs import SETTINGS, write_corpus
 
-from dragoman.config import reasons_in, render
+from dragoman.config import override, reasons_in, render
 from dragoman.errors import ConfigError, DataError
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import (
@@ -21,11 +22,15 @@ from dragoman.runs.choices import (
 from dragoman.runs.lookup import RunOptions, find_recipe, library
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
-from dragoman.runs.steps import choose_length, limit_of
+from dragoman.runs.steps import choose_length, enlarge_steps, limit_of
 
 JOINT = VocabularySizes(500, 500, joint=True)
 FINISHED = Start(Recipe().model.but(source_vocabulary=500, target_vocabulary=500, d_model=256), joint=True)
 TUNED = {"start": {"model": "runs/books"}}
+
+
+BUILTIN = ("batches.batch_tokens", "train.steps", "train.learning_rate")
+"""Settings of a built-in recipe."""
 
 
 class Resolved(NamedTuple):
@@ -316,6 +321,68 @@ def test_every_recipe_of_the_library_is_resolved_with_its_reasons(name: str) -> 
     assert reasons_in(text) == reasons
     again = resolved(recipe.model_dump(mode="json", exclude_none=True), **facts)
     assert again.recipe == recipe, "nothing is left to choose"
+
+
+LITTLE, MUCH = TextFacts(29_000), TextFacts(9_000_000)
+
+
+@pytest.mark.parametrize(
+    ("tables", "builtin", "text", "sizes"),
+    [
+        ({}, (), LITTLE, (16_384, None)),
+        ({}, (), MUCH, (16_384, None)),
+        ({"train": {"steps": 500}}, (), LITTLE, (16_384, 500)),
+        ({"train": {"minutes": 5}, "start": {"model": "old"}}, (), LITTLE, (8_192, None)),
+        ({"batches": {"batch_tokens": 1_024}, "train": {"steps": 501}}, BUILTIN, LITTLE, (8_192, 251)),
+        ({"batches": {"batch_tokens": 1_024}, "train": {"steps": 501}}, BUILTIN[:1], LITTLE, (8_192, 501)),
+        ({"batches": {"batch_tokens": 1_024}, "train": {"minutes": 5}}, BUILTIN, LITTLE, (8_192, None)),
+        ({"batches": {"batch_tokens": 7_000}, "train": {"steps": 500}}, BUILTIN, LITTLE, (14_000, 250)),
+        # The user chose this size, or a larger one would leave too few steps, or the step is large already.
+        ({"batches": {"batch_tokens": 1_024}, "train": {"steps": 500}}, BUILTIN[1:], LITTLE, (1_024, 500)),
+        ({"train": {"epochs": 9}}, (), LITTLE, (2_048, None)),
+        ({"start": {"model": "old"}}, (), LITTLE, (1_024, None)),
+        ({"train": {"steps": 500, "accumulate": 4}}, BUILTIN, LITTLE, (2_048, 500)),
+        ({"batches": {"batch_tokens": 9_000}, "train": {"steps": 500}}, BUILTIN, LITTLE, (9_000, 500)),
+    ],
+)
+def test_a_gpu_takes_larger_steps_unless_the_user_set_their_size(
+    tables: dict[str, Any], builtin: tuple[str, ...], text: TextFacts, sizes: tuple[int, int | None]
+) -> None:
+    draft = RecipeDraft(tables)
+    choose_by_text(draft, text)
+    before = draft.recipe.batches.batch_tokens
+    enlarge_steps(draft, builtin)
+    assert (draft.recipe.batches.batch_tokens, draft.recipe.train.steps) == sizes
+    reason = f"a GPU takes {sizes[0] // before} times the tokens a step"
+    if sizes[0] != before:
+        assert draft.reasons["batches.batch_tokens"] == reason
+    if sizes[1] is not None:
+        choose_length(draft)
+        is_asked = sizes[1] == tables["train"]["steps"]
+        assert draft.reasons["train.steps"] == ("as asked for" if is_asked else reason)
+
+
+@pytest.mark.parametrize("name", library())
+def test_no_recipe_of_the_library_learns_from_fewer_tokens_on_a_gpu(name: str) -> None:
+    source, tokens = find_recipe(name), list[int]()
+    for builtin in (None, source.builtin):
+        draft = RecipeDraft(source.tables)
+        choose_by_text(draft, LITTLE)
+        if builtin is not None:
+            enlarge_steps(draft, builtin)
+        choose_length(draft, batches=draft.recipe.train.accumulate * 9_000, seconds=(0.3, 2.0))
+        assert draft.recipe.train.steps is not None and isinstance(draft.recipe.batches.batch_tokens, int)
+        tokens.append(draft.recipe.train.steps * draft.recipe.batches.batch_tokens)
+    assert tokens[1] >= tokens[0]
+
+
+@pytest.mark.parametrize(("device", "sizes"), [("cpu", (64, 12)), ("cuda", (512, 6))])
+def test_a_run_on_a_gpu_is_resolved_with_larger_steps(device: str, sizes: tuple[int, int], tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "corpus.tsv")
+    tables = override({}, [*SETTINGS, f"data.path='{corpus}'", "batches.batch_tokens=64"])
+    run = RunFolder(tmp_path / "run")
+    task = resolve_run(run, tables, RunOptions(device=device), builtin=BUILTIN, decide=False)
+    assert (task.recipe.batches.batch_tokens, task.recipe.train.steps) == sizes
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,18 @@ def test_a_limit_on_the_command_line_replaces_that_of_the_recipe() -> None:
     assert find_recipe("opus-books-en-it", ["train.steps=1"]).tables["train"] == {"steps": 1}
 
 
+def test_the_settings_of_a_built_in_recipe_are_known_but_for_those_of_the_user(tmp_path: Path) -> None:
+    builtin = find_recipe("phrasebook", ["train.steps=5", "model.dropout=0.2"]).builtin
+    assert {"batches.batch_tokens", "train.learning_rate"} <= builtin
+    assert not {"train.steps", "model.dropout", "train.minutes"} & builtin
+    own = tmp_path / "phrasebook.toml"
+    own.write_text((resources.files("dragoman.runs") / "library" / "phrasebook.toml").read_text())
+    assert find_recipe(own).builtin == find_recipe(tmp_path).builtin == frozenset()
+    for name, kept in (("phrasebook", builtin), (str(own), frozenset())):
+        overrides = ["train.steps=5", "model.dropout=0.2"]
+        assert identify_run(name, RunOptions(overrides, runs=tmp_path)).builtin == kept
+
+
 def test_a_built_in_recipe_wins_over_a_folder_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

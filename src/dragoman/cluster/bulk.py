@@ -252,11 +252,17 @@ def _results(work: ShardWork, shards: Sequence[Address], folder: str) -> "Datase
     split: Any = partial(_parts, work=work, folder=folder)
     rows = ray.data.from_items(numbered(shards), override_num_blocks=len(shards))
     parts = rows.map_batches(split, batch_size=1, num_cpus=0)
-    threads, gpus = work.model.threads, 1 if work.model.device == "cuda" else None
-    pool = ray.data.ActorPoolStrategy(
-        min_size=1, max_size=max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
-    )
-    return parts.map(_worker(work, folder), num_cpus=threads, num_gpus=gpus, compute=pool)
+    gpus, processes = _divide(ray.cluster_resources(), work.model)
+    pool = ray.data.ActorPoolStrategy(min_size=1, max_size=processes)
+    return parts.map(_worker(work, folder), num_cpus=work.model.threads, num_gpus=gpus, compute=pool)
+
+
+def _divide(resources: Mapping[str, float], model: ModelOptions) -> tuple[int | None, int]:
+    """Return the GPUs of each process, because Ray hides others from it, and the most processes on the cluster."""
+    processes, gpus = int(resources.get("CPU", 1)) // model.threads, int(resources.get("GPU", 0))
+    if model.device == "cuda" or (model.device == "auto" and gpus):
+        return 1, max(1, min(processes, gpus))
+    return None, max(1, processes)
 
 
 def _parts(batch: dict[str, Any], work: ShardWork, folder: str) -> Iterator[dict[str, Any]]:

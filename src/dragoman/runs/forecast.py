@@ -79,7 +79,7 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
         tempfile.TemporaryDirectory(prefix="dragoman-") as aside,
         nullcontext() if begun else _prepare_text(request, options.threads),
     ):
-        task = resolve_run(run, before if asked is None else asked, options, decide=False)
+        task = resolve_run(run, before if asked is None else asked, options, builtin=request.builtin, decide=False)
         recipe, trial = task.recipe, Trial(task)
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(options.progress), trial.seconds_a_validation()

@@ -72,8 +72,8 @@ class RecipeSource(NamedTuple):
     tables: dict[str, Any]
     origin: str
     name: str
-    is_builtin: bool = False
-    """True if it ships with the package."""
+    builtin: frozenset[str] = frozenset()
+    """Settings of a recipe that ships with the package, without those of the user."""
 
 
 def find_recipe(what: What, overrides: Sequence[str] = ()) -> RecipeSource:
@@ -87,7 +87,7 @@ def find_recipe(what: What, overrides: Sequence[str] = ()) -> RecipeSource:
     else:
         source = _read(what)
     tables = apply_overrides(overrides, source.tables)
-    if source.is_builtin and (task := check(tables, COMMAND_LINE, Recipe).task) != _task_of(source):
+    if source.builtin and (task := check(tables, COMMAND_LINE, Recipe).task) != _task_of(source):
         log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
         places = {key: value for key, value in source.tables["data"].items() if key in SHARED_DATA_SETTINGS}
         source = RecipeSource({"data": places}, source.origin, f"{source.name}-{task}")
@@ -102,7 +102,7 @@ def find_recipe(what: What, overrides: Sequence[str] = ()) -> RecipeSource:
     elif source.origin == COMMAND_LINE and (guess := guess_task(recipe.data)) is not None:
         tables["task"], reason = guess
         log.info("task = %s (%s); --task chooses another", tables["task"], reason)
-    return source._replace(tables=tables)
+    return source._replace(tables=tables, builtin=source.builtin - flatten(override({}, overrides)).keys())
 
 
 def _task_of(source: RecipeSource) -> str:
@@ -148,7 +148,8 @@ def _read(what: str | Path | Sequence[str | Path]) -> RecipeSource:
         if path.exists():
             log.warning("%s means the built-in recipe; for the file of that name here, give ./%s", what, what)
         text, origin = (_library() / f"{what}.toml").read_text(encoding="utf-8"), f"recipe {what}"
-        return RecipeSource(read(text, origin), origin, str(what), is_builtin=True)
+        tables = read(text, origin)
+        return RecipeSource(tables, origin, str(what), frozenset(flatten(tables)))
     if (run := RunFolder(path)).metrics.is_file() and not run.is_run:
         raise ConfigError(f"{what} was a run, but its run.json is missing; train {run.recipe} for a new one")
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
@@ -184,6 +185,8 @@ class RunRequest(NamedTuple):
     """Tables of requested settings; None if an existing run continues unchanged."""
     more: dict[str, Any] | None = None
     """Settings of `[train]` for new steps; None if none are added."""
+    builtin: frozenset[str] = frozenset()
+    """Settings of a built-in recipe."""
 
 
 def identify_run(what: What, options: RunOptions) -> RunRequest:
@@ -203,7 +206,8 @@ def identify_run(what: What, options: RunOptions) -> RunRequest:
         return RunRequest(run, asked if overrides else None, more)
     source = find_recipe(what, overrides)
     folder = Path(options.runs) / (options.name or default_name(source, options.runs))
-    return RunRequest(RunFolder(free_name(folder) if options.fresh else folder), source.tables)
+    run = RunFolder(free_name(folder) if options.fresh else folder)
+    return RunRequest(run, source.tables, builtin=source.builtin)
 
 
 def default_name(source: RecipeSource, runs: Path | str, seed: str = "") -> str:

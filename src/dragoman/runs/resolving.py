@@ -6,6 +6,7 @@ once, as soon as its inputs are known. All processes of a run execute these line
 
 import copy
 import logging
+from collections.abc import Collection
 from typing import Any
 
 from dragoman import system
@@ -28,7 +29,7 @@ from dragoman.runs.lookup import RunOptions
 from dragoman.runs.opening import PATHS, NewSteps
 from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
 from dragoman.runs.starting import look_at_start, refuse_too_large
-from dragoman.runs.steps import choose_length, limit_of
+from dragoman.runs.steps import choose_length, enlarge_steps, limit_of
 from dragoman.runs.task import Task
 from dragoman.runs.translation import TranslationTask
 from dragoman.runs.trial import try_out
@@ -60,17 +61,18 @@ def resolve_run(
     options: RunOptions,
     world: World = ALONE,
     new_steps: NewSteps | None = None,
+    builtin: Collection[str] = (),
     *,
     decide: bool = True,
 ) -> Task:
     """Return the task of a run with the complete recipe and the encoded text, found in its folder or made there.
 
-    `new_steps` are added to a finished run. Without `decide`, the recipe of a new run is not written, so that its
-    settings may still change.
+    `new_steps` are added to a finished run. `builtin` settings may be changed for a GPU. Without `decide`, the recipe
+    of a new run is not written, so that its settings may still change.
     """
     kept = world.share(lambda: read_recipe(run.recipe) if run.recipe.is_file() else None)
     if kept is None:
-        return _resolve_new(run, asked, options, world, decide)
+        return _resolve_new(run, asked, options, world, builtin, decide)
     recipe = _with_changes(kept, asked)
     if recipe.train.steps is None:
         raise ConfigError(f"{run.recipe} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
@@ -81,7 +83,9 @@ def resolve_run(
     return task if new_steps is None else _add_steps(task, new_steps, asked, world)
 
 
-def _resolve_new(run: RunFolder, asked: dict[str, Any], options: RunOptions, world: World, decide: bool) -> Task:
+def _resolve_new(
+    run: RunFolder, asked: dict[str, Any], options: RunOptions, world: World, builtin: Collection[str], decide: bool
+) -> Task:
     if asked.get("train", {}).get("continued_from") is not None:
         raise ConfigError(
             "train.continued_from belongs to a run that --more trained further; leave it out of a new run's recipe"
@@ -97,6 +101,8 @@ def _resolve_new(run: RunFolder, asked: dict[str, Any], options: RunOptions, wor
         log.info("transformers cannot hold this model (%s), but CTranslate2 can; both hold model.preset=paper", why)
     _prepare(task, options.anyway, world)
     choose_by_text(draft, task.text_facts())
+    if task.device == "cuda":
+        enlarge_steps(draft, builtin)
     precision, reason = world.share(lambda: system.choose_precision(task.recipe.train.precision, task.device))
     task = world.after_first(task.with_recipe(draft.recipe).encode)
     choose_by_vocabularies(draft, task.vocabularies, precision, reason)

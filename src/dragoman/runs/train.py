@@ -152,7 +152,7 @@ def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
     unusual = opened.threads if opened.threads != system.choose_threads(None) else None
     with system.torch_threads(opened.threads):
         try:
-            task = resolve_run(run, opened.asked, options, world, opened.new_steps)
+            task = resolve_run(run, opened.asked, options, world, opened.new_steps, request.builtin)
         except Error:
             if world.is_first:
                 remove_unmade(run)

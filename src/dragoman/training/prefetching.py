@@ -37,7 +37,7 @@ LOOKAHEAD = 2
 """Number of steps whose batches are prepared before they are needed."""
 MOST_PROCESSES = 8
 """Most processes that make batches for one GPU."""
-_COMMAND = [sys.executable, "-c", "from dragoman.training.prefetching import serve; serve()"]
+_COMMAND = [sys.executable, "-P", "-c", "from dragoman.training.prefetching import serve; serve()"]
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -76,8 +76,8 @@ def prepare_steps(
         processes = count_processes() if for_gpu and isinstance(batches, VariedBatches | BinnedBatches) else 0
     places, following = tee(list(islice(order, settings.accumulate)) for _ in range(state.step, settings.steps))
     steps = ([indices for _, _, indices in step] for step in following)
-    made = fetch_in_processes(batches, steps, world, processes) if processes else _fetch_all(batches, steps, world)
-    with closing(made):
+    here = (fetch(batches, step, world) for step in steps)
+    with closing(fetch_in_processes(batches, steps, world, processes) if processes else here) as made:
         for micro_batches, step in zip(made, places, strict=True):
             if for_gpu:
                 micro_batches = [MicroBatch(size, part and pinned(part)) for size, part in micro_batches]
@@ -108,7 +108,8 @@ def fetch_in_processes(
             helper = subprocess.Popen(
                 _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
             )
-            stack.callback(_end, helper)
+            stack.callback(helper.communicate)
+            stack.callback(helper.kill)  # first
             helpers.append(helper)
         for helper in helpers:
             _send(helper, (batches, world.rank, world.size))
@@ -162,16 +163,6 @@ def _receive(helper: Helper) -> Any:
     except (EOFError, pickle.UnpicklingError) as error:
         gone = f"a process that makes batches has ended (exit code {helper.wait()})"
         raise Interrupted(f"{gone}; the same command continues from the last checkpoint") from error
-
-
-def _end(helper: Helper) -> None:
-    helper.kill()
-    helper.communicate()
-
-
-def _fetch_all(batches: BatchSource, steps: Iterable[list[Any]], world: World) -> Generator[list[MicroBatch]]:
-    for step in steps:
-        yield fetch(batches, step, world)
 
 
 def fetch(batches: BatchSource, step: Iterable[Any], world: World) -> list[MicroBatch]:
