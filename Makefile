@@ -15,10 +15,15 @@ INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.py
 PICTURES ?=
 # The run that `make examples` explains sentences with, and `make bench-translating` translates with
 RUN ?= runs/phrasebook
+# The data that `make gpu-train` trains with
+DATA ?= data/tatoeba-en-it
+# A Python that holds all requirements already, for `make gpu` without a network: make gpu GPU_PYTHON=python3
+GPU_PYTHON ?= $(BIN)/python
+GPU_READY := $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(READY)-test)
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q -rs
 
 .NOTPARALLEL:
-.PHONY: help setup extras demo examples docs test test-all machines browser clients check bench-training bench-tatoeba bench-translating clean
+.PHONY: help setup extras demo examples docs test test-all machines browser clients check bench-training bench-tatoeba bench-translating gpu gpu-train clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +75,13 @@ bench-tatoeba: $(PEERS)/ready-peers  ## compare half an hour of training with an
 
 bench-translating: $(READY)-ctranslate2  ## time translating with the run of make demo compared with CTranslate2: ten minutes; another: RUN=runs/NAME
 	@$(BIN)/python benchmarks/translating.py $(RUN) --lines 500 --alone 40
+
+gpu: $(GPU_READY)  ## run the tests that need an NVIDIA GPU, then time steps and translating: five minutes; elsewhere they are skipped
+	@PYTHONPATH=src $(GPU_PYTHON) -m pytest -q -rs -p no:cacheprovider tests/test_on_gpu.py
+	@PYTHONPATH=src $(GPU_PYTHON) benchmarks/gpu.py $(if $(wildcard $(RUN)),--model $(RUN))
+
+gpu-train: $(GPU_READY)  ## train tatoeba-en-it on an NVIDIA GPU and score it: six minutes; needs its data: DATA=data/tatoeba-en-it
+	@PYTHONPATH=src $(GPU_PYTHON) benchmarks/gpu.py --train $(DATA)
 
 clean:  ## remove .venv, the built guide and every cache; your runs stay
 	rm -rf .venv $(PEERS) docs/_build .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

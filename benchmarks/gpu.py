@@ -2,6 +2,7 @@
 
     make gpu                                 the tests that need a GPU, then this, in at most five minutes
     python benchmarks/gpu.py [--model FOLDER] [--out gpu.json]
+    python benchmarks/gpu.py --train DATA    train tatoeba-en-it with this folder of data, and score it (make gpu-train)
     python benchmarks/gpu.py --count         what Python queues in a step, on any machine
     python benchmarks/gpu.py --try           the same with tiny sizes on a processor, to check this script
 
@@ -17,6 +18,7 @@ processor's decoder, and `generate` on random weights of the same sizes, with as
 import gc
 import statistics
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,6 +36,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from training import flops
 
+import dragoman
 from dragoman import SearchOptions, Translator
 from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, pinned
@@ -343,10 +346,22 @@ def count_operations() -> list[list[str]]:
     return rows
 
 
+def train_recipe(data: Path) -> list[list[str]]:
+    """Train the built-in recipe from nothing; return its steps, its minutes with preparing, and its scores."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        overrides = [f"data.folder={data.absolute()}"]
+        result = dragoman.train("tatoeba-en-it", overrides=overrides, runs=folder, device="cuda")
+        minutes = (time.perf_counter() - start) / 60
+    scores = [str(score) for evaluation in result.evaluations for score in evaluation.scores.values()]
+    return [[f"{result.steps:,}", f"{minutes:.1f}", *scores]]
+
+
 def main() -> int:
     parser = new_parser(__doc__)
     parser.add_argument("--model", type=Path, help="a run or model folder to translate with")
     parser.add_argument("--lines", type=int, default=2_000)
+    parser.add_argument("--train", type=Path, help="the folder of data to train tatoeba-en-it with")
     parser.add_argument("--count", action="store_true", help="count what Python queues in a step")
     parser.add_argument("--try", dest="tries", action="store_true", help="tiny sizes on a processor")
     arguments = parser.parse_args()
@@ -357,6 +372,12 @@ def main() -> int:
         return 0
     if not torch.cuda.is_available() and not arguments.tries:
         print("skipped: benchmarks/gpu.py needs a CUDA device, and torch finds none")
+        return 0
+    if arguments.train is not None:
+        if not arguments.train.is_dir():
+            print(f"skipped: {arguments.train} is no folder; dragoman prepare-data makes it")
+            return 0
+        print(markdown(["steps", "minutes, preparing included", "BLEU", "chrF"], train_recipe(arguments.train)))
         return 0
     device, tokens = ("cpu", 500) if arguments.tries else ("cuda", 24_576)
     where = describe() if arguments.tries else f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
