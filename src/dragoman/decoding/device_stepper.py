@@ -48,11 +48,12 @@ class DeviceSearch:
 
     def load(self, beams: Int[np.ndarray, "B2"], outputs: Outputs, rules: RowRules) -> None:
         """Set the state of these beams, whose rows are in `outputs`."""
+        tokens, *of_rows = rules
         state = np.zeros((self.sizes.beams, self.sizes.width, self._state.size(1)))
-        columns = outputs.last[:, None], outputs.totals[:, None], rules.forbidden, rules.missing
+        columns = outputs.last[:, None], outputs.totals[:, None], *of_rows
         state[beams] = np.concatenate(columns, axis=1).reshape(len(beams), *state.shape[1:])
         self._state.copy_(torch.from_numpy(state).flatten(0, 1), non_blocking=True)
-        self._ruled.copy_(torch.from_numpy(rules.tokens), non_blocking=True)
+        self._ruled.copy_(torch.from_numpy(tokens), non_blocking=True)
 
     def run(self, steps: int) -> Float64[np.ndarray, "N 4 B C"]:
         """Take steps, all of which are queued before the host waits, and return the results of `step`."""
@@ -61,10 +62,8 @@ class DeviceSearch:
 
     def step(self) -> Float64[Tensor, "4 B C"]:
         """Write one token in every row; return the parts of an `Expansion`. A GPU records and replays this function."""
-        width, (last, total, forbidden, missing) = (
-            self.sizes.width,
-            self._state.split([1, 1, self.rules, self.rules], 1),
-        )
+        width = self.sizes.width
+        last, total, forbidden, missing = self._state.split([1, 1, self.rules, self.rules], 1)
         self.cache.open(self._last)
         hidden = self.model.decode(last[:, 0].long(), self._packing, self.cache)
         log_prob = self.model.project(hidden).float().log_softmax(-1)
@@ -142,7 +141,7 @@ class DeviceStepper(ModelStepper):
         keeps of the step before. Beams that `select` drops are left out from then on. Totals of a beam with NaN begin
         with NaN.
         """
-        search = self._search_for(width, end, len(rules.tokens), steps)
+        search = self._search_for(width, end, len(rules[0]), steps)
         search.load(self._beams, outputs, rules)
         return map(self._expansion, search.run(steps))
 

@@ -8,7 +8,7 @@ import codecs
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -174,14 +174,10 @@ class EachOnce:
         return (tokens[..., None] == self.tokens).any(1)
 
 
-class RowRules(NamedTuple):
-    """Rules that a device can apply, and keep up to date by itself: tokens that R rows must not write. Those of
-    `EachOnce` that a row has yet to write are allowed until then.
-    """
-
-    tokens: Int[np.ndarray, "P"]
-    forbidden: Bool[np.ndarray, "R P"]
-    missing: Bool[np.ndarray, "R P"]
+RowRules = tuple[Int[np.ndarray, "P"], Bool[np.ndarray, "R P"], Bool[np.ndarray, "R P"]]
+"""Tokens, those of them that each row must not write, and the missing ones of `EachOnce`, which it may write once. A
+device can apply these rules, and keep them up to date by itself.
+"""
 
 
 def rules_of_rows(
@@ -204,4 +200,4 @@ def rules_of_rows(
     for rows, banned in bans:
         banned = rows[:, None], np.searchsorted(tokens, banned)
         forbidden[banned], missing[banned] = True, False
-    return RowRules(tokens, forbidden, missing)
+    return tokens, forbidden, missing

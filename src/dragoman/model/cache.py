@@ -116,15 +116,6 @@ class Cache:
         self.filled = max(self.filled, more.filled)
 
 
-class BeamSizes(NamedTuple):
-    """Numbers of beams, rows of a beam, positions for written tokens, and positions of the memory."""
-
-    beams: int
-    width: int
-    positions: int
-    source: int
-
-
 @dataclass(frozen=True)
 class BeamKeys(KeyValues):
     """Padded keys and values that the rows of a beam share; each row sees those of its hypothesis."""
@@ -135,83 +126,90 @@ class BeamKeys(KeyValues):
         return self.seen[:, None]
 
 
+class BeamSizes(NamedTuple):
+    """Numbers of beams, rows of a beam, positions for written tokens, and positions of the memory."""
+
+    beams: int
+    width: int
+    positions: int
+    source: int
+
+
 class BeamCache(Cache):
     """The keys of B beams of W rows in tensors of fixed shapes, which change only in place, so that a GPU can record a
     step. A beam is a sentence of W queries to attention: `Packing.even(B, W)`.
 
-    The rows of a beam write their keys at position t to its slots t W to t W + W - 1. `seen` marks the slots of each
-    row's hypothesis, so a beam that reorders its rows moves no keys. The keys of the memory are held once per beam.
+    The rows of a beam share all their keys (B, G, W, T, K), and a mask marks those of each row's hypothesis. So a beam
+    that reorders its rows moves no keys. The keys of the memory are held once per beam.
     """
 
     def __init__(self, sizes: BeamSizes, layers: int, heads: tuple[int, int], like: Tensor) -> None:
         """Create an empty cache for heads (G, K); `like` has the model's precision and device."""
-        self.sizes, (beams, width, positions, source) = sizes, sizes
-        memory, written = (
-            [like.new_zeros((beams, heads[0], slots, heads[1])) for _ in range(2 * layers)]
-            for slots in (source, positions * width)
-        )
+        beams, width, positions, source = sizes
+        shapes = (beams, heads[0], source, heads[1]), (beams, heads[0], width, positions, heads[1])
+        memory, written = ([like.new_zeros(shape) for _ in range(2 * layers)] for shape in shapes)
         lengths = like.new_ones(beams, dtype=torch.int64)
         self._memory = CrossKeys(memory[:layers], memory[layers:], lengths, None)
         super().__init__(self._memory, layers, beams, like.device)
         self._written = [*zip(written[:layers], written[layers:], strict=True)]
-        self._seen = like.new_zeros((beams, width, positions * width), dtype=torch.bool)
-        self._beams, self._rows, self._positions = (torch.arange(n, device=like.device) for n in sizes[:3])
+        self._seen = like.new_zeros((beams, width, width, positions), dtype=torch.bool)
+        self._beams, self._rows, self._places = (torch.arange(n, device=like.device) for n in sizes[:3])
+        self._own = (self._rows == self._rows[:, None])[..., None]
 
     def fill(self, cache: Cache) -> None:
         """Replace all beams by the rows of a cache, of which W consecutive ones are a beam."""
         assert cache.cross_keys is not None, "a beam has a memory"
-        width, count = self.sizes.width, cache.rows // self.sizes.width
+        width, self.filled = len(self._rows), cache.filled
+        count = cache.rows // width
         self.lengths.zero_()[:count] = cache.lengths[::width]
-        is_written = self._positions < self.lengths[:, None]
-        is_own = self._rows == self._rows[:, None]
-        self._seen.copy_((is_written[:, None, :, None] & is_own[:, None]).flatten(2))
+        self._seen.copy_(self._own & (self._places < self.lengths[:, None])[:, None, None])
         for layer, parts in enumerate(self._written):
             for held, rows in zip(parts, (cache.keys[layer], cache.values[layer]), strict=True):
                 held.zero_()  # because NaN of an earlier request would spread through masks
                 if rows is not None:
-                    by_beam = rows[:, :, : cache.filled].unflatten(0, (count, width)).permute(0, 2, 3, 1, 4)
-                    held[:count, :, : cache.filled * width] = by_beam.flatten(2, 3)
+                    by_beam = rows[:, :, : cache.filled].unflatten(0, (count, width))
+                    held[:count, :, :, : cache.filled] = by_beam.transpose(1, 2)
         mine, theirs = self._memory, cache.cross_keys
         mine.lengths.fill_(1)[:count] = theirs.lengths[::width]
         for held, rows in zip((*mine.keys, *mine.values), (*theirs.keys, *theirs.values), strict=True):
             held.zero_()[:count, :, : rows.size(2)] = rows[::width]
-        self.filled = cache.filled
 
     def rows_of(self, beams: Int[Tensor, "B2"]) -> Cache:
         """Return the rows of these beams as an ordinary cache."""
-        width, positions = self.sizes.width, self.sizes.positions
-        each_row = beams.repeat_interleave(width)
+        each_row = beams.repeat_interleave(len(self._rows))
         cache = Cache(self._memory.select(each_row), len(self._written), len(each_row), beams.device)
         cache.lengths = self.lengths[each_row]
         cache.filled = int(cache.lengths.max()) if cache.rows else 0
-        seen = self._seen[beams].unflatten(2, (positions, width))[:, :, : cache.filled]
-        slots = (seen.byte().argmax(3) + self._positions[: cache.filled] * width).flatten(1)
+        ancestor = self._seen[beams, :, :, : cache.filled].byte().argmax(2)  # (B2, W, T)
+        where = beams[:, None, None], slice(None), ancestor, self._places[: cache.filled]
         for layer, parts in enumerate(self._written):
-            by_row = (part[beams[:, None], :, slots].unflatten(1, (width, cache.filled)) for part in parts)
-            cache.keys[layer], cache.values[layer] = (part.transpose(2, 3).flatten(0, 1) for part in by_row)
+            by_row = (part[where].transpose(2, 3).flatten(0, 1) for part in parts)  # (B2, W, T, G, K) -> (R2, G, T, K)
+            cache.keys[layer], cache.values[layer] = by_row
         return cache
 
     def open(self, last: int) -> None:
         """Begin the next position of every beam, at most `last`, where beams that are no longer needed remain."""
-        self._slots = self.lengths.clamp(max=last)[:, None] * self.sizes.width + self._rows
-        self._seen.scatter_(2, self._slots[..., None], True)
+        self._position = self.lengths.clamp(max=last)[:, None]
+        self._seen.logical_or_(self._own & (self._places == self._position)[:, None, None])
 
     def positions(self, packing: Packing) -> Int[Tensor, "M"]:
-        return (self._slots // self.sizes.width).flatten()
+        return self._position.expand(-1, len(self._rows)).flatten()
 
     def append(
         self, layer: int, packing: Packing, positions: Int[Tensor, "M"], key: Tensor, value: Tensor
     ) -> KeyValues:
         for held, new in zip(self._written[layer], (key, value), strict=True):
-            held[self._beams[:, None], :, self._slots] = new.unflatten(0, self._slots.shape)
-        return BeamKeys(*self._written[layer], self.lengths, seen=self._seen)
+            new = new.unflatten(0, (-1, len(self._rows)))  # (B, W, G, K)
+            held[self._beams[:, None], :, self._rows, self._position] = new
+        held_key, held_value = (held.flatten(2, 3) for held in self._written[layer])
+        return BeamKeys(held_key, held_value, self.lengths, seen=self._seen.flatten(2))
 
     def advance(self, packing: Packing) -> None:
         self.lengths.add_(1)
 
     def move(self, parent: Int[Tensor, "B W"]) -> None:
         """Let every row continue its parent, a row of the same beam."""
-        self._seen.copy_(self._seen.gather(1, parent[..., None].expand_as(self._seen)))
+        self._seen.copy_(self._seen.gather(1, parent[..., None, None].expand_as(self._seen)))
 
 
 def _or_empty(keys: Tensor | None, rows: int, like: Tensor) -> Tensor:
