@@ -187,6 +187,31 @@ def test_a_request_that_fails_within_steps_ahead_disturbs_no_other(width: int) -
     assert "outputs are NaN" in str(outcomes[0][failed[0].index(True)])
 
 
+@pytest.mark.parametrize("width", [1, 4])
+def test_numbers_of_a_request_that_failed_do_not_reach_the_next_ones(width: int) -> None:
+    model = opinionated()
+    with torch.no_grad():
+        model.target_embedding.weight[9] = torch.nan
+    engine = Engine(Counting(model), start=START, end=END)
+    only_nine = Ban([token for token in range(VOCABULARY) if token not in (8, 9)])
+    engine.admit(Request([START, 7, END], 20, width, processors=(only_nine,)))
+    assert [type(result.outcome) for result in engine.run()] == [DecodeError]
+    asked = [Request([START, 7, END], 20, width, processors=(Ban([END, 9]),))]
+    assert written(search(engine, asked)) == written(search(Engine(ModelStepper(model), start=START, end=END), asked))
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_a_beam_with_fewer_tokens_than_rows_keeps_empty_rows(width: int) -> None:
+    for allowed in ((END, 7), (END, 7, 8), (7,), (END,)):
+        banned = Ban([token for token in range(VOCABULARY) if token not in allowed])
+        asked = [
+            Request([START, number, END], 6, width, width, early_stopping=False, processors=(banned,))
+            for number in range(5, 15)
+        ]
+        ahead, plain, stepper = both(opinionated(), asked)
+        assert written(ahead) == written(plain) and stepper.ahead
+
+
 def test_an_error_of_steps_ahead_ends_those_that_are_active_and_the_waiting_ones_enter() -> None:
     class Breaking(Counting):
         def expand_ahead(self, *arguments: Any) -> Iterator[Any]:

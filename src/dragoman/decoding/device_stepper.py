@@ -80,10 +80,10 @@ class DeviceSearch:
     def _best(
         self, log_prob: Float[Tensor, "R V"], missing: Float64[Tensor, "R P"]
     ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-        """Return enough of the best tokens of each row, the lower id first, without an end that `EachOnce` forbids."""
+        """Return the best tokens of each row, the lower id first, without an end that `EachOnce` forbids."""
         if self.sizes.width == 1:
             return log_prob.max(dim=1, keepdim=True)  # the first of equals; an end that is the likeliest is allowed
-        best, token = log_prob.topk(min(2 * self.sizes.width + 1, log_prob.size(1)), sorted=False)
+        best, token = log_prob.topk(min(2 * self.sizes.width, log_prob.size(1)), sorted=False)
         token, order = token.sort(dim=1)
         best = best.gather(1, order)
         is_likeliest = token == token.gather(1, best.argmax(1, keepdim=True))
