@@ -167,6 +167,24 @@ def test_requests_that_come_and_go_find_what_they_find_alone(width: int) -> None
 
 
 @pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("settings", MODELS.values(), ids=MODELS)
+def test_rows_of_a_finished_request_continue_within_the_positions_of_the_model(
+    settings: dict[str, Any], width: int
+) -> None:
+    model = opinionated(**settings)
+    long, late = (Request([START, number, END], 40, width, processors=(Ban([END]),)) for number in (5, 6))
+    engine = Engine(stepper := Counting(model), start=START, end=END)
+    tickets = [engine.admit(long)]
+    for _ in range(3):
+        engine.step(ahead=True)
+    tickets.append(engine.admit(late))
+    results = {result.ticket: result.hypotheses for result in engine.run()}
+    plain = Engine(ModelStepper(model), start=START, end=END)
+    assert written([results[ticket] for ticket in tickets]) == written(search(plain, [long, late]))
+    assert stepper.ahead > 40 and not stepper.with_host
+
+
+@pytest.mark.parametrize("width", [1, 4])
 def test_a_request_that_fails_within_steps_ahead_disturbs_no_other(width: int) -> None:
     model = opinionated()
     with torch.no_grad():
@@ -193,11 +211,14 @@ def test_numbers_of_a_request_that_failed_do_not_reach_the_next_ones(width: int)
     with torch.no_grad():
         model.target_embedding.weight[9] = torch.nan
     engine = Engine(Counting(model), start=START, end=END)
-    only_nine = Ban([token for token in range(VOCABULARY) if token not in (8, 9)])
-    engine.admit(Request([START, 7, END], 20, width, processors=(only_nine,)))
+    with_nine, without_nine = (
+        [Request([START, 7, END], 20, width, processors=(Ban([*{*range(VOCABULARY)}.difference(allowed)]),))]
+        for allowed in ((8, 9), (7, 8))
+    )
+    engine.admit(*with_nine)
     assert [type(result.outcome) for result in engine.run()] == [DecodeError]
-    asked = [Request([START, 7, END], 20, width, processors=(Ban([END, 9]),))]
-    assert written(search(engine, asked)) == written(search(Engine(ModelStepper(model), start=START, end=END), asked))
+    plain = Engine(ModelStepper(model), start=START, end=END)
+    assert written(search(engine, without_nine)) == written(search(plain, without_nine))
 
 
 @pytest.mark.parametrize("width", [2, 4])
@@ -341,7 +362,8 @@ def test_a_search_moves_to_smaller_tensors_once_few_beams_are_left() -> None:
     asked = requests(64, 4, placeholders=False, limit=8) + requests(1, 4, placeholders=False, limit=40)
     asked[-1].processors += (Ban([END]),)
     search(Engine(stepper, start=START, end=END), asked)
-    assert [stepper.sizes[0].beams, stepper.sizes[-1].beams] == [128, 1]
+    sizes = [size.beams for size in stepper.sizes if size.positions == 32]
+    assert [sizes[0], sizes[-1]] == [128, 1]
 
 
 def test_steps_with_rules_that_need_the_host_are_taken_with_it() -> None:

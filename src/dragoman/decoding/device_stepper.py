@@ -104,10 +104,8 @@ class DeviceSearch:
 
 
 class DeviceStepper(ModelStepper):
-    """A `ModelStepper` that also takes steps of a search ahead.
-
-    While it does, its rows are in a `DeviceSearch`. Dropping whole beams then takes no work on the device; any other
-    call moves the rows to an ordinary cache.
+    """A `ModelStepper` that also takes steps of a search ahead. Its rows are then in a `DeviceSearch`, where `select`
+    takes no work on the device, but keeps or drops whole beams. Any other call moves the rows to an ordinary cache.
     """
 
     def __init__(self, model: EncoderDecoder) -> None:
@@ -126,14 +124,11 @@ class DeviceStepper(ModelStepper):
         return super().advance(token)
 
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
-        width = self._search.sizes.width if self._search is not None else 1
-        beams = row[::width] // width
-        are_whole = np.array_equal((beams[:, None] * width + np.arange(width)).ravel(), row)
-        if self._search is not None and are_whole and (np.diff(beams) > 0).all():
-            self._beams = self._beams[beams]
-        else:
-            self._leave_search()
+        if self._search is None:
             super().select(row)
+        else:
+            width = self._search.sizes.width
+            self._beams = self._beams[row[::width] // width]
 
     @torch.inference_mode()
     def expand_ahead(self, outputs: Outputs, width: int, end: int, rules: RowRules, steps: int) -> Iterator[Expansion]:

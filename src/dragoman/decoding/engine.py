@@ -289,9 +289,9 @@ class Engine:
         row_rules = self._row_rules() if ahead and expand_ahead else None
         if expand_ahead and row_rules:
             batch = self._batches[0]
-            left = (batch.limits - self._outputs.lengths[:: batch.width]).min()
-            steps = min(_STEPS_AHEAD, int(left))
-            return self._take_steps(expand_ahead(self._outputs, batch.width, self.end, row_rules, steps))
+            left = int((batch.limits - self._outputs.lengths[:: batch.width]).max())
+            steps = expand_ahead(self._outputs, batch.width, self.end, row_rules, min(_STEPS_AHEAD, left))
+            return self._take_steps(steps)
         outputs, write_ahead = self._outputs, getattr(self.stepper, "write_ahead", None)  # of `NativeStepper`
         rules = self._rules() if ahead and write_ahead else None
         if write_ahead and rules:
