@@ -312,6 +312,14 @@ def test_the_longest_of_those_that_come_together_enters_first_behind_all_that_ca
     assert order == [tickets[number] for number in (1, 0, 3, 2)]
 
 
+def test_rows_count_for_a_least_number_of_tokens() -> None:
+    toy = Toy(SIZE)
+    requests = [Request([number], 4) for number in range(9)]
+    results = search(Engine(toy, start=START, end=END, batch_tokens=60, row_tokens=20), requests)
+    assert toy.most_rows == 3
+    assert results == search(Engine(Toy(SIZE), start=START, end=END), requests)
+
+
 class Watching:
     """An observer that remembers everything."""
 

@@ -17,7 +17,9 @@ import dragoman
 from dragoman import translate
 from dragoman.config import Settings, check
 from dragoman.decoding.compiled_stepper import NativeStepper
+from dragoman.decoding.device_stepper import DeviceStepper
 from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
@@ -84,6 +86,25 @@ def test_texts_come_back_in_order_whatever_their_company(translator: Translator,
         assert alone.score == pytest.approx(translation.score, abs=1e-4)
     backwards = translator.translate(texts[::-1], options)
     assert [t.text for t in backwards[::-1]] == [t.text for t in together]
+
+
+@pytest.mark.parametrize("settings", [{}, {"beam_size": 1}, {"temperature": 1.0}, {"batch_tokens": 2}])
+def test_a_gpu_translates_as_in_pytorch_with_more_rows_but_a_limited_number_of_logits(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator, texts, options = make_plain(), lines(16), asked(**settings)
+    expected = translator.translate(texts, options)
+    plain = translator.search.engine(options)
+    translator.runtime.device = "cuda"  # on the processor, but by the ways of a GPU
+    on_gpu = translator.search.engine(options)
+    assert (type(plain.stepper), type(on_gpu.stepper)) == (ModelStepper, DeviceStepper)
+    assert on_gpu.batch_tokens == 32 * plain.batch_tokens
+    results = translator.translate(texts, options)
+    assert [result.tokens for result in results] == [result.tokens for result in expected]
+    vocabulary = translator.model.output.size(0)
+    monkeypatch.setattr("dragoman.inference.search._GPU_LOGITS", 10 * vocabulary)
+    engine = translator.search.engine(options)
+    assert engine.batch_tokens / engine.row_tokens <= 10
 
 
 @pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4}, {"temperature": 1.0, "n_best": 2}])

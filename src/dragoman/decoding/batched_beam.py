@@ -83,13 +83,20 @@ class BeamBatch:
         return draw(step, np.arange(self.rows.start, self.rows.stop), samplings, uniforms)
 
     def advance(self, outputs: Outputs, best: TopTokens, observer: SearchObserver | None) -> BeamStep:
-        """Return the next step of every row, and empty rows for missing hypotheses; finished ones join their beams."""
+        """Return the next step of every row: see `take`."""
+        fails: Bool[np.ndarray, "B"] = np.any(np.isnan(best.log_prob[:, 0]).reshape(-1, self.width), axis=1)
+        return self.take(outputs, expand(outputs.totals[self.rows].reshape(-1, self.width), best), fails, observer)
+
+    def take(
+        self, outputs: Outputs, expansion: Expansion, fails: Bool[np.ndarray, "B"], observer: SearchObserver | None
+    ) -> BeamStep:
+        """Return the next step of every row, and empty rows for missing hypotheses; finished ones join their beams.
+        A beam `fails` if a log-probability is NaN.
+        """
         width = self.width
-        expansion = expand(outputs.totals[self.rows].reshape(-1, width), best)
         is_live = (expansion.total > -np.inf) & (expansion.token != self.end)
-        is_nan = np.isnan(best.log_prob[:, 0])
-        if observer is not None or not is_live[:, :width].all() or is_nan.any():
-            self._collect_finished(outputs, expansion, is_live, is_nan, observer)
+        if observer is not None or not is_live[:, :width].all() or fails.any():
+            self._collect_finished(outputs, expansion, is_live, fails, observer)
         if width > 1:
             return self._keep_best(expansion, is_live)
         self._live = is_live[:, 0]
@@ -145,11 +152,10 @@ class BeamBatch:
         outputs: Outputs,
         expansion: Expansion,
         is_live: Bool[np.ndarray, "B C"],
-        is_nan: Bool[np.ndarray, "R"],
+        fails: Bool[np.ndarray, "B"],
         observer: SearchObserver | None,
     ) -> None:
         """Add hypotheses that end now to their beams, and store the outcome of beams that fail or cannot continue."""
-        fails: Bool[np.ndarray, "B"] = np.any(is_nan.reshape(-1, self.width), axis=1)
         ends: Bool[np.ndarray, "B"] = ~np.all(is_live[:, : self.width], axis=1)
         for b in np.flatnonzero(fails | ends | (observer is not None)).tolist():
             beam = self.beams[b]

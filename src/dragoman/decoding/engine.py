@@ -21,10 +21,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dragoman.decoding.batched_beam import BeamBatch, BeamStep, Outcome
+from dragoman.decoding.batched_beam import BeamBatch, BeamStep, Expansion, Outcome
 from dragoman.decoding.beam import Beam
 from dragoman.decoding.hypothesis import Hypothesis, Outputs, SearchObserver
-from dragoman.decoding.processors import Ban, LogitsProcessor, NotBlank, RulesOfAllRows
+from dragoman.decoding.processors import Ban, LogitsProcessor, NotBlank, RowRules, RulesOfAllRows, rules_of_rows
 from dragoman.decoding.request import Request
 from dragoman.decoding.steppers import Stepper, StepScores, TopTokens
 from dragoman.errors import Interrupted
@@ -35,6 +35,8 @@ _REFILL = 0.75
 
 _STEPS_AHEAD, _FEW_ROWS = 8, 64
 """Steps that are taken without Python, and the most rows for which its share of a step is worth saving."""
+_WIDEST_AHEAD = 16
+"""The widest beam that a device searches ahead; every row of a beam looks at the keys of all its rows."""
 
 
 class Waiting(NamedTuple):
@@ -135,7 +137,8 @@ class Engine:
 
     A request holds `beam_size` rows. Requests of the same kind hold consecutive rows, so that a kind is expanded as one
     array. `start` is the first input of the decoder, and `end` the token that ends a hypothesis. The number of active
-    rows times the largest `row_tokens` stays within `batch_tokens`, but a single request is always admitted.
+    rows times the largest `row_tokens`, which is at least that of the engine, stays within `batch_tokens`, but a single
+    request is always admitted.
     """
 
     def __init__(
@@ -145,12 +148,13 @@ class Engine:
         start: int,
         end: int,
         batch_tokens: int = 4096,
+        row_tokens: int = 0,
         observer: SearchObserver | None = None,
         inbox: Inbox | None = None,
     ) -> None:
         """Create an engine; engines that share an inbox take requests from it according to their capacity."""
         self.stepper, self.start, self.end = stepper, start, end
-        self.batch_tokens, self.observer = batch_tokens, observer
+        self.batch_tokens, self.row_tokens, self.observer = batch_tokens, row_tokens, observer
         self.inbox = inbox if inbox is not None else Inbox()
         self._beams: list[Beam] = []  # active, by kind; their rows are consecutive
         self._batches: list[BeamBatch] = []
@@ -198,7 +202,8 @@ class Engine:
 
     def step(self, ahead: bool = False) -> list[Result]:
         """Write one token in every row; return the results of requests that finished. With `ahead`, write several
-        tokens if rows are few, no request waits and the stepper can: Python would take longer than the model.
+        tokens if the stepper can: on a GPU, or if rows are few and no request waits. Python would take longer than the
+        model.
 
         A request fails alone if its log-probabilities are NaN or the stepper cannot admit it. An error of the step
         itself ends all active requests, but not those that wait.
@@ -231,7 +236,7 @@ class Engine:
         """Admit waiting requests if there is capacity; return the failures of those that the stepper cannot admit."""
         if not self.inbox:
             return []
-        longest = max((beam.request.row_tokens for beam in self._beams), default=0)
+        longest = max([self.row_tokens, *(beam.request.row_tokens for beam in self._beams)])
         rows = len(self._outputs)
         if rows * longest > self.batch_tokens * _REFILL:
             return []
@@ -280,6 +285,13 @@ class Engine:
         self._set_active(beams, self._find_processors(beams))
 
     def _advance(self, ahead: bool) -> list[Result]:
+        expand_ahead = getattr(self.stepper, "expand_ahead", None)  # of `DeviceStepper`
+        row_rules = self._row_rules() if ahead and expand_ahead else None
+        if expand_ahead and row_rules:
+            batch = self._batches[0]
+            left = int((batch.limits - self._outputs.lengths[:: batch.width]).max())
+            steps = expand_ahead(self._outputs, batch.width, self.end, row_rules, min(_STEPS_AHEAD, left))
+            return self._take_steps(steps)
         outputs, write_ahead = self._outputs, getattr(self.stepper, "write_ahead", None)  # of `NativeStepper`
         rules = self._rules() if ahead and write_ahead else None
         if write_ahead and rules:
@@ -297,6 +309,27 @@ class Engine:
             if parent is not None:
                 return self._release(batch.stopped(outputs), parent, moves=batch.width > 1)
         return self._write(step)
+
+    def _row_rules(self) -> RowRules | None:
+        """Return the rules of all rows; None if a step needs more of the host than to note what the device chose."""
+        batch = self._batches[0]
+        is_only = len(self._batches) == 1 and self.observer is None
+        if not is_only or batch.is_sampling or batch.stops or batch.width > _WIDEST_AHEAD:
+            return None
+        active = [(processor, rows) for processor, rows, until in self._processors if self.steps < until]
+        return rules_of_rows(active, self._outputs)
+
+    def _take_steps(self, steps: Iterator[Expansion]) -> list[Result]:
+        """Take steps that the device has computed. The rows of requests that finish in them continue there unused."""
+        results: list[Result] = []
+        for expansion in steps:
+            fails = np.isnan(expansion.total[:, 0])
+            following = self._batches[0].take(self._outputs, expansion, fails, None)
+            self.steps += 1
+            results += self._follow(following, np.arange(len(self._outputs)), moves=False)
+            if not self._beams:
+                break
+        return results
 
     def _rules(self) -> RulesOfAllRows | None:
         """Return what processors forbid in all rows; None if more is to be done in a step than to write a token."""
@@ -320,12 +353,16 @@ class Engine:
         outputs = self._outputs
         parts = [batch.advance(outputs, best, self.observer) for batch, best in self._best(step)]
         following = parts[0] if len(parts) == 1 else BeamStep(*map(np.concatenate, zip(*parts, strict=True)))
-        moves = any(batch.width > 1 for batch in self._batches)
-        if moves:
-            outputs.select(following.parent)
-        outputs.append(following.token, following.log_prob, following.total)
+        return self._follow(following, following.parent, moves=any(batch.width > 1 for batch in self._batches))
+
+    def _follow(self, step: BeamStep, parent: Int[np.ndarray, "R"], moves: bool) -> list[Result]:
+        """Append a step to the outputs, and keep the rows of unfinished requests: see `_release`."""
+        outputs = self._outputs
+        if any(batch.width > 1 for batch in self._batches):
+            outputs.select(step.parent)
+        outputs.append(step.token, step.log_prob, step.total)
         outcomes = {ticket: outcome for batch in self._batches for ticket, outcome in batch.finished(outputs).items()}
-        return self._release(outcomes, following.parent, moves)
+        return self._release(outcomes, parent, moves)
 
     def _best(self, step: StepScores) -> Iterator[tuple[BeamBatch, TopTokens]]:
         """Yield the candidates of each batch: the best tokens for a search, the sampled token for a sample."""

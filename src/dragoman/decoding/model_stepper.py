@@ -58,8 +58,7 @@ def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tenso
     if count == 1:
         return log_prob.max(dim=1, keepdim=True)  # returns the first of equals
     value, token = log_prob.topk(min(count + 1, log_prob.size(1)))
-    # On a CPU, testing for ties is cheap. On a GPU it would synchronise, and sorting is fast there.
-    if log_prob.device.type == "cpu" and not (value[:, 1:] == value[:, :-1]).any():
+    if not (value[:, 1:] == value[:, :-1]).any():  # waits for a GPU, but the host needs the values next anyway
         return value[:, :count], token[:, :count]
     value, token = value[:, :count], token[:, :count]
     edge = value[:, -1:]  # topk chose arbitrary tokens among those equal to the last

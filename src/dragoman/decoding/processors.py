@@ -72,12 +72,15 @@ class NotBlank:
     def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
         lengths = outputs.lengths[rows]
         step.forbid(rows[lengths == 0], self.end)
-        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
-        first = outputs.tokens[rows, : self.until]
-        is_open = self.is_open[first] | (np.arange(first.shape[1]) >= lengths[:, None])
-        for row in rows[is_open.all(1)].tolist():
+        for row in self.may_be_blank(rows[lengths > 0], outputs).tolist():
             written = b"".join(self.spellings[token] for token in outputs.written(row).tolist())
             step.forbid(np.array([[row]]), self._forbidden(written))
+
+    def may_be_blank(self, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> Int[np.ndarray, "Q2"]:
+        """Return those of the rows whose output may be blank so far; the rule has no effect on others."""
+        first = outputs.tokens[rows, : self.until]
+        is_open = self.is_open[first] | (np.arange(first.shape[1]) >= outputs.lengths[rows, None])
+        return rows[is_open.all(1)]
 
     def _may_be_blank(self, spelled: bytes) -> bool:
         """Return True if a token may be part of a blank output: it is blank, or continues a character."""
@@ -155,13 +158,46 @@ class EachOnce:
         self.others = np.setdiff1d(kind, tokens)
 
     def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
-        lengths = outputs.lengths[rows]
-        tokens = outputs.tokens[rows, : lengths.max()]  # (Q, T)
-        tokens = np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, -1)
-        is_written = (tokens[..., None] == self.tokens).any(1)  # (Q, P)
+        is_written = self.is_written(rows, outputs)
         row, token = is_written.nonzero()
         step.forbid(rows[:, None], self.others)
         step.forbid(rows[row], self.tokens[token])
         is_missing = ~is_written.all(1)
         is_end = step.best(1).token[rows, 0] == self.end
         step.forbid(rows[is_missing & ~is_end], self.end)
+
+    def is_written(self, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> Bool[np.ndarray, "Q P"]:
+        """Return which of the tokens each row has written."""
+        lengths = outputs.lengths[rows]
+        tokens = outputs.tokens[rows, : lengths.max()]  # (Q, T)
+        tokens = np.where(np.arange(tokens.shape[1]) < lengths[:, None], tokens, -1)
+        return (tokens[..., None] == self.tokens).any(1)
+
+
+RowRules = tuple[Int[np.ndarray, "P"], Bool[np.ndarray, "R P"], Bool[np.ndarray, "R P"]]
+"""Tokens, those of them that each row must not write, and the missing ones of `EachOnce`, which it may write once. A
+device can apply these rules, and keep them up to date by itself.
+"""
+
+
+def rules_of_rows(
+    processors: Sequence[tuple[LogitsProcessor, Int[np.ndarray, "Q"]]], outputs: Outputs
+) -> RowRules | None:
+    """Return the rules of processors for these rows, or None if one of them needs the host in the next steps."""
+    bans: list[tuple[Int[np.ndarray, "Q"], Int[np.ndarray, "N"]]] = []
+    once = [(processor, rows) for processor, rows in processors if isinstance(processor, EachOnce)]
+    for processor, rows in processors:
+        if isinstance(processor, Ban | EachOnce):
+            bans.append((rows, processor.tokens if isinstance(processor, Ban) else processor.others))
+        elif not isinstance(processor, NotBlank) or len(processor.may_be_blank(rows, outputs)):
+            return None
+    mentioned = [*(banned for _, banned in bans), *(rule.tokens for rule, _ in once), np.empty(0, np.int64)]
+    tokens = np.unique(np.concatenate(mentioned))
+    forbidden, missing = np.zeros((2, len(outputs), len(tokens)), np.bool_)
+    for rule, rows in once:
+        own = rows[:, None], np.searchsorted(tokens, rule.tokens)
+        forbidden[own], missing[own] = True, ~rule.is_written(rows, outputs)
+    for rows, banned in bans:
+        banned = rows[:, None], np.searchsorted(tokens, banned)
+        forbidden[banned], missing[banned] = True, False
+    return tokens, forbidden, missing

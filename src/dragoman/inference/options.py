@@ -88,7 +88,7 @@ class SearchOptions(Settings):
     """Longest source, at least 8 tokens; limited by the model's positions."""
     batch_tokens: int = pydantic.Field(default=4096, ge=1, le=10**9)
     """Maximum size of a batch: sentences times beam_size times the tokens of the longest source. A single sentence is
-    never too large."""
+    never too large. A GPU takes 32 times as much, because many rows cost it little more time than a few."""
     batch_invariant: bool = False
     """Makes translations identical, to the last bit, in any batch. The compiled decoder always does. PyTorch then
     translates sentence by sentence on one thread, which takes several times as long."""

@@ -89,10 +89,13 @@ class Runtime(Generic[Runs]):
     def _own_stepper(self, threads: int, observer: "Observer | None", steppers: int) -> ScoringStepper:
         if self.native is not None and observer is None:
             return NativeStepper(self.native, threads, steppers)
+        from dragoman.decoding.device_stepper import DeviceStepper
         from dragoman.decoding.model_stepper import ModelStepper
-        from dragoman.model.transformer import EncoderModel
+        from dragoman.model.transformer import EncoderDecoder, EncoderModel
 
         assert not isinstance(self.model, EncoderModel), "an encoder alone writes nothing"
+        if self.device == "cuda" and observer is None and isinstance(self.model, EncoderDecoder):
+            return DeviceStepper(self.model)
         return ModelStepper(self.model, observer)
 
 

@@ -1,6 +1,7 @@
 """Searches with one model, from requests to hypotheses."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _MIN_REQUESTS, _MIN_TOKENS = 2, 1_024
 """Minimum requests and capacity of a worker if there are several; with fewer rows, matrix products are inefficient."""
+_GPU_SHARE, _GPU_LOGITS = 32, 2**28
+"""On a GPU, how many times as large a batch is, and the most logits of a step, which limit its memory."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,14 @@ class ModelSearch:
     ) -> Engine:
         """Return one of several engines. An observer sees what the model computes, in PyTorch, and all candidates."""
         in_torch = self.runs_in_torch or observer is not None
+        batch_tokens = max(1, self._batch_tokens(options, in_torch) // workers)
+        logits = batch_tokens * self.runtime.model.output.size(0) if self.runtime.device == "cuda" else 0
         return Engine(
             self.runtime.stepper(self.threads, observer, workers),
             start=self.framing.target_start,
             end=self.framing.target_end,
-            batch_tokens=max(1, self._batch_tokens(options, in_torch) // workers),
+            batch_tokens=batch_tokens,
+            row_tokens=math.ceil(logits / _GPU_LOGITS),
             observer=observer,
             inbox=inbox,
         )
@@ -149,7 +155,9 @@ class ModelSearch:
 
     def _batch_tokens(self, options: SearchOptions, in_torch: bool) -> int:
         """Return the capacity of a batch in tokens: 1, a single sentence, with `batch_invariant` in PyTorch."""
-        return 1 if options.batch_invariant and in_torch else options.batch_tokens
+        if options.batch_invariant and in_torch:
+            return 1
+        return options.batch_tokens * (_GPU_SHARE if self.runtime.device == "cuda" else 1)
 
 
 def _joined(finished: dict[int, list[Hypothesis]], tickets: Iterable[int]) -> list[Hypothesis]:

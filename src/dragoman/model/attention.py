@@ -14,6 +14,7 @@ from dragoman.model.attention_backends import (
     choose_backend,
     show_weights,
 )
+from dragoman.model.cache import BeamKeys
 from dragoman.model.dropout import DropoutKey
 from dragoman.model.embedding import Rope
 from dragoman.model.observer import Observer, row_observer
@@ -105,7 +106,8 @@ class Attention(nn.Module):
         context = AttentionContext(self.heads, packing, causal, rope, weights_key, self.dropout, self.name)
         if observer is not None:
             show_weights(observer, rows, keys, context)
-        backend = self.backend or choose_backend(rows, keys, context)
+        masked = isinstance(keys, BeamKeys)  # our own kernel knows lengths, but no masks
+        backend = self.backend or ("fused" if masked else choose_backend(rows, keys, context))
         mixed = BACKENDS[backend](rows, keys, context)
         output = self.output(mixed.flatten(1))  # (N, H, K) -> (N, H * K)
         observe = row_observer(observer, packing)
