@@ -68,14 +68,13 @@ def test_a_search_on_the_device_is_that_of_a_processor(beam_size: int) -> None:
         for n in torch.randint(1, 15, (64,), generator=random)
     ]
     requests = [Request([*source, 3], limit=25, beam_size=beam_size, length_penalty=0.6) for source in sources]
-    found = []
+    outputs = []
     for stepper in (ModelStepper(model), DeviceStepper(translator(dtype=torch.float32, **SIZES).cuda())):
         engine = Engine(stepper, start=2, end=3, batch_tokens=2_000)
         tickets = [engine.admit(request) for request in requests]
         results = {result.ticket: result.hypotheses[0] for result in engine.run()}
-        found.append([results[ticket] for ticket in tickets])
-    ours, theirs = found
-    equal = sum(mine.tokens == other.tokens for mine, other in zip(ours, theirs, strict=True))
+        outputs.append([results[ticket] for ticket in tickets])
+    equal = sum(on_cpu.tokens == on_gpu.tokens for on_cpu, on_gpu in zip(*outputs, strict=True))
     assert equal >= 60, "but for near ties"
 
 
@@ -94,9 +93,10 @@ def test_flash_attention_is_the_equation() -> None:
 def test_a_run_on_the_card_learns_and_translates(tmp_path: Path) -> None:
     run = dragoman.train("phrasebook", runs=tmp_path, name="card", device="cuda", minutes=0.3, progress=False)
     on_card, on_host = (
-        dragoman.Translator.load(run.folder, device=device, progress=False) for device in ("cuda", "cpu")
+        dragoman.Translator.load(run.folder, device=device, precision="float32", progress=False)
+        for device in ("cuda", "cpu")
     )
     texts = ["The room is too small.", "Where is the station?", "I would like a coffee."] * 40
-    found = [translation.text for translation in on_card.translate(texts)]
+    ours = [translation.text for translation in on_card.translate(texts)]
     expected = [translation.text for translation in on_host.translate(texts)]
-    assert sum(mine == other for mine, other in zip(found, expected, strict=True)) >= 110
+    assert sum(on_gpu == on_cpu for on_gpu, on_cpu in zip(ours, expected, strict=True)) >= 110

@@ -14,7 +14,7 @@ from small import END, START, VOCABULARY, translator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dragoman.decoding.beam import Beam
-from dragoman.decoding.device_stepper import DeviceSearch, DeviceStepper
+from dragoman.decoding.device_stepper import DeviceSearch, DeviceStepper, IdleSearches
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.model_stepper import ModelStepper, TensorScores
@@ -33,8 +33,8 @@ SPELLINGS = [b"", b"", b"", b"", b" ", b"\xc2", b"\xa0", *[b"a"] * (VOCABULARY -
 class Counting(DeviceStepper):
     """A stepper that counts the steps of either kind, and remembers their sizes."""
 
-    def __init__(self, model: EncoderDecoder) -> None:
-        super().__init__(model)
+    def __init__(self, model: EncoderDecoder, idle: IdleSearches | None = None) -> None:
+        super().__init__(model, idle)
         self.ahead = self.with_host = 0
         self.sizes: list[BeamSizes] = []
 
@@ -344,17 +344,37 @@ def test_the_host_reads_once_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (sum(ahead.values()) - first_steps) / steps < 2 < per_step
 
 
-def test_steps_are_recorded_for_few_sizes_and_kept_for_the_next_batch() -> None:
-    stepper = Counting(opinionated())
-    engine = Engine(stepper, start=START, end=END)
-    search(engine, requests(20, 2, limit=40))
-    kept = dict(stepper._searches)
+def best_of(stepper: ModelStepper, asked: Sequence[Request]) -> list[tuple[int, ...]]:
+    """Return the best output of each request."""
+    return [hypotheses[0].tokens for hypotheses in search(Engine(stepper, start=START, end=END), asked)]
+
+
+def test_steps_are_recorded_for_few_sizes_and_kept_for_the_next_stepper() -> None:
+    model, idle = opinionated(), IdleSearches()
+    expected = best_of(ModelStepper(model), requests(20, 2, limit=40))
+    stepper = Counting(model, idle)
+    assert best_of(stepper, requests(20, 2, limit=40)) == expected
+    kept = dict(idle)
     assert 1 < len(kept) == len(set(stepper.sizes)) < len(stepper.sizes)
-    search(engine, requests(20, 2, limit=40))
-    assert stepper._searches == kept
+    assert best_of(Counting(model, idle), requests(20, 2, limit=40)) == expected
+    assert idle == kept
     for count in (1, 2, 3, 5, 9):
-        search(engine, requests(count, 2, limit=5))
-    assert len(stepper._searches) == 4
+        best_of(Counting(model, idle), requests(count, 2, limit=5))
+    assert len(idle) == 4
+
+
+def test_steppers_at_work_at_the_same_time_do_not_share_a_search() -> None:
+    model, idle, asked = opinionated(), IdleSearches(), requests(6, 2, limit=40)
+    expected = best_of(ModelStepper(model), asked)
+    best_of(DeviceStepper(model, idle), asked)
+    engines = [Engine(DeviceStepper(model, idle), start=START, end=END) for _ in range(2)]
+    tickets = [[engine.admit(request) for request in asked] for engine in engines]
+    results: list[dict[int, Any]] = [{}, {}]
+    while any(engine.busy for engine in engines):
+        for engine, finished in zip(engines, results, strict=True):
+            finished.update({result.ticket: result.hypotheses[0].tokens for result in engine.step(ahead=True)})
+    for finished, of_engine in zip(results, tickets, strict=True):
+        assert [finished[ticket] for ticket in of_engine] == expected
 
 
 def test_a_search_moves_to_smaller_tensors_once_few_beams_are_left() -> None:
@@ -370,7 +390,7 @@ def test_steps_with_rules_that_need_the_host_are_taken_with_it() -> None:
     model, rule = opinionated(), MinimumLength(3, END)
     asked = [Request([START, 7, END], 20, 2, processors=(rule,)), Request([START, 8, END], 20, 2)]
     ahead, plain, stepper = both(model, asked)
-    assert written(ahead) == written(plain)
+    assert best_of(ahead) == written(plain)
     assert stepper.with_host == 3 and stepper.ahead
     outputs = Outputs()
     outputs.add_rows([START])

@@ -21,7 +21,7 @@ from dragoman.shapes import Float, Float64, Int
 _POSITIONS, _SOURCE = 32, 16
 """Fewest positions of a search; like beams, they are doubled until they suffice, so that few steps are recorded."""
 _KEPT = 4
-"""Number of recorded searches that are kept for batches of the same sizes."""
+"""Number of recorded searches that are kept for later batches of the same sizes."""
 _SPARSE, _FEW_ROWS = 8, 64
 """A search moves to smaller tensors once one in this many beams is needed, unless its rows are few: a GPU saves little
 with fewer rows, and the first steps of a new size have to be recorded.
@@ -103,15 +103,19 @@ class DeviceSearch:
         self._state.copy_(torch.cat([token, total.view(-1, 1), forbidden.flatten(0, 1), missing], 1))
 
 
+IdleSearches = dict[tuple[BeamSizes, int, int], DeviceSearch]
+"""Searches that no stepper uses now, by their sizes, number of rules and end symbol."""
+
+
 class DeviceStepper(ModelStepper):
     """A `ModelStepper` that also takes steps of a search ahead. Its rows are then in a `DeviceSearch`, where `select`
     takes no work on the device, but keeps or drops whole beams. Any other call moves the rows to an ordinary cache.
     """
 
-    def __init__(self, model: EncoderDecoder) -> None:
+    def __init__(self, model: EncoderDecoder, idle: IdleSearches | None = None) -> None:
+        """Create a stepper that takes over `idle` searches of the same model, and leaves its own there."""
         super().__init__(model)
-        self._translator = model
-        self._searches: dict[tuple[BeamSizes, int, int], DeviceSearch] = {}
+        self._translator, self._idle = model, {} if idle is None else idle
         self._search: DeviceSearch | None = None
         self._beams: Int[np.ndarray, "B"] = np.empty(0, np.int64)  # of the search, which hold the active rows
 
@@ -129,6 +133,8 @@ class DeviceStepper(ModelStepper):
         else:
             width = self._search.sizes.width
             self._beams = self._beams[row[::width] // width]
+            if not len(row):
+                self._leave_search()
 
     @torch.inference_mode()
     def expand_ahead(self, outputs: Outputs, width: int, end: int, rules: RowRules, steps: int) -> Iterator[Expansion]:
@@ -158,10 +164,7 @@ class DeviceStepper(ModelStepper):
         positions, source = cache.filled + steps, cache.cross_keys.keys[0].size(2)
         sizes = _doubled(1, len(self._beams)), width, _doubled(_POSITIONS, positions), _doubled(_SOURCE, source)
         key = BeamSizes(*sizes), rules, end
-        self._search = self._searches.pop(key, None) or DeviceSearch(self._translator, *key)
-        self._searches[key] = self._search  # the newest last
-        if len(self._searches) > _KEPT:
-            self._searches.pop(next(iter(self._searches)))
+        self._search = self._idle.pop(key, None) or DeviceSearch(self._translator, *key)
         self._search.cache.fill(cache)
         self.cache = None
         return self._search
@@ -169,9 +172,11 @@ class DeviceStepper(ModelStepper):
     @torch.inference_mode()
     def _leave_search(self) -> None:
         """Move the active rows to an ordinary cache."""
-        if self._search is not None:
-            beams = torch.from_numpy(self._beams).to(self.device)
-            self.cache, self._search = self._search.cache.rows_of(beams), None
+        if (search := self._search) is not None:
+            self.cache, self._search = search.cache.rows_of(torch.from_numpy(self._beams).to(self.device)), None
+            self._idle[search.sizes, search.rules, search.end] = search  # the newest last
+            for key in [*self._idle][:-_KEPT]:
+                self._idle.pop(key, None)
 
 
 def _doubled(least: int, needed: int) -> int:

@@ -15,6 +15,7 @@ from dragoman.store.description import GENERATION, USES, StoredModel
 from dragoman.system import choose_device, choose_precision, torch_threads
 
 if TYPE_CHECKING:
+    from dragoman.decoding.device_stepper import IdleSearches
     from dragoman.model.observer import Observer
     from dragoman.model.transformer import EncoderDecoder, EncoderModel, LanguageModel
 
@@ -48,6 +49,7 @@ class Runtime(Generic[Runs]):
     ) -> None:
         """Prepare the model, in PyTorch unless `native`; raise `ConfigError` for a missing device or precision."""
         self._stored, self._progress, self.others = stored, as_progress(progress), others
+        self._idle_searches: IdleSearches = {}
         self.device, _ = choose_device(device)
         self.native: NativeModel | None = None
         if native and self.device == "cpu" and available(self._progress):
@@ -95,7 +97,7 @@ class Runtime(Generic[Runs]):
 
         assert not isinstance(self.model, EncoderModel), "an encoder alone writes nothing"
         if self.device == "cuda" and observer is None and isinstance(self.model, EncoderDecoder):
-            return DeviceStepper(self.model)
+            return DeviceStepper(self.model, self._idle_searches)
         return ModelStepper(self.model, observer)
 
 
