@@ -1,4 +1,4 @@
-"""What only a CUDA device can show: recordings are replayed, and compute what a processor computes (`make gpu`)."""
+"""Tests of what only a CUDA device can show: recordings are replayed, and compute what a processor does."""
 
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,12 @@ def reports_on(device: str, precision: str, **settings: Any) -> tuple[list[StepR
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_recorded_steps_are_the_steps_of_a_processor(precision: str, optimiser: str) -> None:
     expected, _ = reports_on("cpu", "float32", optimiser=optimiser)
-    found, trainer = reports_on("cuda", precision, optimiser=optimiser)
+    recorded, trainer = reports_on("cuda", precision, optimiser=optimiser)
     assert trainer._recorded is not None
     assert trainer._recorded._gradient.is_recorded and trainer._recorded._update.is_recorded
     share = 1e-3 if precision == "float32" else 5e-2
-    assert [report.loss for report in found] == pytest.approx([report.loss for report in expected], rel=share)
-    assert [report.norm for report in found] == pytest.approx([report.norm for report in expected], rel=10 * share)
+    assert [report.loss for report in recorded] == pytest.approx([report.loss for report in expected], rel=share)
+    assert [report.norm for report in recorded] == pytest.approx([report.norm for report in expected], rel=10 * share)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

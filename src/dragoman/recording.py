@@ -44,8 +44,8 @@ class Recorded(Generic[R]):
             return self.function(*(argument.to(self.device) for argument in arguments))
         if not self._arguments:
             self._arguments = [torch.empty_like(argument, device=self.device) for argument in arguments]
-        for mine, given in zip(self._arguments, arguments, strict=True):
-            mine.copy_(given, non_blocking=True)
+        for mine, argument in zip(self._arguments, arguments, strict=True):
+            mine.copy_(argument, non_blocking=True)
         if self._calls < WARM_UP:
             self._calls += 1
             return self._warm_up()

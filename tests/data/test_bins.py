@@ -39,7 +39,7 @@ def test_the_bins_hold_the_batch(pairs: list[tuple[int, int]], length: int) -> N
         packing = Bins(sentences)
         assert packing.token is not None
         assert torch.equal(packing.token[tokens], torch.arange(len(rows[tokens])))
-        assert packing.position[tokens].tolist() == [place for each in lengths.tolist() for place in range(each)]
+        assert packing.position[tokens].tolist() == [place for length in lengths.tolist() for place in range(length)]
         assert not packing.position[~tokens].any()
     assert torch.equal(binned.labels[binned.labels != NO_TOKEN], batch.labels)
     in_bin = ([{*row.tolist()} - {-1} for row in sides] for sides in (binned.source_sentence, binned.target_sentence))
