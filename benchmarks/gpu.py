@@ -12,7 +12,7 @@ fused attention, under autocast, with torch's fused AdamW on padded rectangles. 
 missing. "Of the roof" compares a model's multiply-adds with torch's fastest matrix products in bf16.
 
 Lines are those of the test set of the model's run, 2,000 at most: our search with `--device cuda`, then with the
-processor's decoder, and `generate` on random weights of the same sizes, with as many steps.
+processor's decoder, and `generate` on random weights of the same sizes, with the same number of steps.
 """
 
 import gc
@@ -68,7 +68,7 @@ class Row:
     work: str
     way: str
     milliseconds: float
-    """Of a step, of all lines or of one line: the median."""
+    """Median time of a step, of all lines, or of one line."""
     low: float
     high: float
     tokens_per_second: float
@@ -125,7 +125,7 @@ def random_batches(tokens: int, vocabulary: int, count: int) -> list[Batch]:
 def our_step(
     batches: Sequence[Batch], shape: Shape, preset: str, device: str, records: bool, precision: Precision = "bf16"
 ) -> tuple[nn.Module, Step]:
-    """Return our model and the step of its own loop."""
+    """Return our model and the step of our loop."""
     model = build_model(shape.config(preset)).to(device).train()
     settings = TrainSettings(
         steps=1_000_000, learning_rate=RATE, schedule="constant", warmup_steps=0, label_smoothing=SMOOTHING,

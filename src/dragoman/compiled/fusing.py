@@ -28,7 +28,7 @@ FUSED_ON = {"cuda"}
 
 
 class _Fusing:
-    """Whether functions are fused now, in every thread: backward passes run in threads of their own."""
+    """The state of fusing, for all threads: backward passes run in other threads."""
 
     active = False
     failed = False
@@ -58,7 +58,7 @@ def fusible(function: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def fusing(device: torch.device) -> Generator[None]:
-    """Fuse functions inside the block if the device is a GPU and this machine can compile for it."""
+    """Compile fusible functions inside the block, if the device is a GPU and this machine can compile for it."""
     if device.type == "cuda" and not _Fusing.failed and find_spec("triton") is None:
         _Fusing.failed = True
         log.warning(_WHY_NOT, "triton is not installed")

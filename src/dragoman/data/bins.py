@@ -53,12 +53,12 @@ class BinnedBatch:
 
     @property
     def source_lengths(self) -> Bins:
-        """How the source sentences lie in rows: instead of their lengths."""
+        """Return how the source sentences lie in rows: a model takes it instead of lengths."""
         return Bins(self.source_sentence)
 
     @property
     def target_lengths(self) -> Bins:
-        """How the target sentences lie in rows: instead of their lengths."""
+        """Return how the target sentences lie in rows: a model takes it instead of lengths."""
         return Bins(self.target_sentence)
 
     @property

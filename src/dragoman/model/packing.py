@@ -127,8 +127,8 @@ class Bins(Packing):
         return (positions * (self.sentence_in_bin >= 0)).flatten()  # rows without a token may be many
 
     def visible(self, keys: "Bins", causal: bool) -> Bool[Tensor, "B 1 T S"]:
-        """Return the mask of the keys that each query sees: those of its own sentence, and, if causal, none after its
-        own position. A query without a token sees keys of any sentence: a softmax over nothing is undefined.
+        """Return the mask of the keys that each query sees: those of the same sentence, and, if causal, none after the
+        query's position. A query without a token sees keys of any sentence: a softmax over nothing is undefined.
         """
         queries = self.sentence_in_bin[:, :, None]
         mask = (queries == keys.sentence_in_bin[:, None]) | (queries < 0)
