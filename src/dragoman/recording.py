@@ -4,8 +4,8 @@ A step of a small model is hundreds of kernels, and to queue them from Python ta
 graph holds all of them, and is queued by one call. Elsewhere than on a CUDA device, a function is just called.
 """
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -28,7 +28,8 @@ class Recorded(Generic[R]):
     """
 
     def __init__(self, function: Callable[..., R], device: torch.device) -> None:
-        self.function, self.device = function, device
+        self.device = device
+        self._function: Callable[..., R] | None = function
         self._arguments: list[Tensor] = []
         self._calls = 0
         self._graph: Any = None
@@ -41,7 +42,7 @@ class Recorded(Generic[R]):
 
     def __call__(self, *arguments: Tensor) -> R:
         if self.device.type != "cuda":
-            return self.function(*(argument.to(self.device) for argument in arguments))
+            return self._run([argument.to(self.device) for argument in arguments])
         if not self._arguments:
             self._arguments = [torch.empty_like(argument, device=self.device) for argument in arguments]
         for mine, argument in zip(self._arguments, arguments, strict=True):
@@ -53,15 +54,20 @@ class Recorded(Generic[R]):
             self._graph = torch.cuda.CUDAGraph()
             # Other threads may allocate page-locked memory meanwhile.
             with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-                self._result = self.function(*self._arguments)
+                self._result = self._run(self._arguments)
+            self._function = None  # a method would keep its object alive, and the object this recording
         self._graph.replay()
-        return self._result  # pyright: ignore[reportReturnType]
+        return cast("R", self._result)
 
     def _warm_up(self) -> R:
         """Call the function on a separate stream, as torch asks for before a recording."""
         stream, current = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
         stream.wait_stream(current)
         with torch.cuda.stream(stream):
-            result = self.function(*self._arguments)
+            result = self._run(self._arguments)
         current.wait_stream(stream)
         return result
+
+    def _run(self, arguments: Sequence[Tensor]) -> R:
+        assert self._function is not None, "a recorded function is replayed"
+        return self._function(*arguments)
