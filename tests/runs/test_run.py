@@ -291,7 +291,7 @@ class Steps:
     def __init__(self, seconds: Iterable[float], queueing: float) -> None:
         self.seconds, self.queueing = iter(seconds), queueing
         self.now = self.free = 0.0
-        self.taken = 0
+        self.taken, self.batches = 0, ()
 
     def step(self, _: Any) -> Any:
         """Take a step of 100 tokens, whose report waits until it is done."""
