@@ -20,6 +20,7 @@ from torch import Tensor
 
 from dragoman import system
 from dragoman.data.batching import Batch, Batches
+from dragoman.data.bins import BinnedBatches, choose_shape
 from dragoman.data.encoding import encode_corpus
 from dragoman.data.variation import VariedBatches
 from dragoman.errors import DataError, Interrupted
@@ -97,8 +98,12 @@ def assert_same(step: list[MicroBatch], expected: list[MicroBatch]) -> None:
                 assert torch.equal(part, wanted) if isinstance(part, Tensor) else part == wanted, name
 
 
-def test_processes_make_the_batches_of_this_process_in_order(helpers: list[subprocess.Popen[bytes]]) -> None:
+@pytest.mark.parametrize("binned", [False, True])
+def test_processes_make_the_batches_of_this_process_in_order(
+    binned: bool, helpers: list[subprocess.Popen[bytes]]
+) -> None:
     source, world = Source(few_batches(5)), World(1, 2)
+    source = BinnedBatches(source, choose_shape(source)) if binned else source
     steps = [[number % 5, (number + 2) % 5] for number in range(7)]
     made = [*fetch_in_processes(source, steps, world, 2)]
     assert len(made) == 7 and len(helpers) == 2
