@@ -379,7 +379,7 @@ def main() -> int:
             return 0
         print(markdown(["steps", "minutes, preparing included", "BLEU", "chrF"], train_recipe(arguments.train)))
         return 0
-    device, tokens = ("cpu", 500) if arguments.tries else ("cuda", 24_576)
+    device, tokens = ("cpu", 100) if arguments.tries else ("cuda", 24_576)
     where = describe() if arguments.tries else f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
     sizes = ["mini"] if arguments.tries else ["base", "mini"]
     rows = [row for size in sizes for row in time_steps(size, tokens, device)]
