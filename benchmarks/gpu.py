@@ -4,7 +4,7 @@
     python benchmarks/gpu.py [--model FOLDER] [--out gpu.json]
     python benchmarks/gpu.py --train DATA    train tatoeba-en-it with this folder of data, and score it (make gpu-train)
     python benchmarks/gpu.py --count         what Python queues in a step, on any machine
-    python benchmarks/gpu.py --try           the same with tiny sizes on a processor, to check this script
+    python benchmarks/gpu.py --try           the same with tiny sizes and float32 on a processor, to check this script
 
 Steps are in bf16 with AdamW, on the same twelve batches of random sentences of 4 to 25 tokens, about 24,500 on each
 side. Ours are recorded and replayed, and once ordinary. The peer is Marian's architecture in transformers with torch's
@@ -152,7 +152,7 @@ def marian_step(batches: Sequence[Batch], shape: Shape, device: str) -> tuple[nn
 
     def step(number: int) -> None:
         batch = padded[number]
-        with torch.autocast(device, torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             logits = model(
                 input_ids=batch.source,
                 attention_mask=batch.source_mask.long(),
@@ -172,13 +172,14 @@ def marian_step(batches: Sequence[Batch], shape: Shape, device: str) -> tuple[nn
 def time_steps(size: str, tokens: int, device: str) -> list[Row]:
     """Return the rows of a size of model: ours, recorded and ordinary, and the peer."""
     shape, batches = Shape(size, VOCABULARY), random_batches(tokens, VOCABULARY, BATCHES)
+    precision: Precision = "bf16" if device == "cuda" else "float32"
     total = sum(batch.size.tokens for batch in batches)
-    roof = gemm_rate("bf16", size=8_192 if device == "cuda" else 512, device=device)
+    roof = gemm_rate(precision, size=8_192 if device == "cuda" else 512, device=device)
     multiply_adds = flops(build_model(shape.config("paper")), batches)  # a token
     ways: dict[str, Callable[[], tuple[nn.Module, Step]]] = {
-        "dragoman paper": lambda: our_step(batches, shape, "paper", device, records=True),
-        "dragoman modern": lambda: our_step(batches, shape, "modern", device, records=True),
-        "dragoman paper, not recorded": lambda: our_step(batches, shape, "paper", device, records=False),
+        "dragoman paper": lambda: our_step(batches, shape, "paper", device, True, precision),
+        "dragoman modern": lambda: our_step(batches, shape, "modern", device, True, precision),
+        "dragoman paper, not recorded": lambda: our_step(batches, shape, "paper", device, False, precision),
         "transformers Marian": lambda: marian_step(batches, shape, device),
     }
     rows = []
