@@ -188,7 +188,7 @@ def time_steps(size: str, tokens: int, device: str) -> list[Row]:
         forget(device)
         began = time.perf_counter()
         try:
-            _, step = build()
+            step = build()[1]
         except ImportError as error:
             report(f"{name} is left out: {error}")
             continue
@@ -205,6 +205,7 @@ def time_steps(size: str, tokens: int, device: str) -> list[Row]:
         speed = total / BATCHES / statistics.median(seconds)
         rows.append(row_of(f"step of {size}, {total // BATCHES:,} tokens", name, seconds, speed, device, ready))
         rows[-1].roof_share = multiply_adds * speed / roof / 1e9
+        del step  # with its model, before the next one
     return rows
 
 
@@ -231,7 +232,7 @@ def time_translating(model: Path, lines: int, device: str) -> list[Row]:
                     way,
                     seconds,
                     sum(tokens) / statistics.median(seconds),
-                    device,
+                    where,
                     ready,
                 )
             )
@@ -240,7 +241,7 @@ def time_translating(model: Path, lines: int, device: str) -> list[Row]:
             start = time.perf_counter()
             translator.translate(text)
             seconds.append(time.perf_counter() - start)
-        rows.append(row_of("one line", way, seconds, 0.0, device, ready))
+        rows.append(row_of("one line", way, seconds, 0.0, where, ready))
     try:
         return rows + time_generate(model, texts, steps, device)
     except ImportError as error:

@@ -53,7 +53,7 @@ def test_recorded_steps_are_the_steps_of_a_processor(precision: str, optimiser: 
     recorded, trainer = reports_on("cuda", precision, optimiser=optimiser)
     assert trainer._recorded is not None
     assert trainer._recorded._gradient.is_recorded and trainer._recorded._update.is_recorded
-    share = 1e-3 if precision == "float32" else 5e-2
+    share = 1e-3 if (precision, optimiser) == ("float32", "adamw") else 5e-2  # Muon multiplies in bf16
     assert [report.loss for report in recorded] == pytest.approx([report.loss for report in expected], rel=share)
     assert [report.norm for report in recorded] == pytest.approx([report.norm for report in expected], rel=10 * share)
 

@@ -84,4 +84,4 @@ def test_the_first_calls_run_the_next_is_recorded_and_all_others_replay() -> Non
 
 def test_elsewhere_a_function_is_called() -> None:
     recorded = Recorded(lambda x, y: x + y, torch.device("cpu"))
-    assert recorded.is_recorded and recorded(torch.ones(1), torch.ones(1)) == 2
+    assert recorded(torch.ones(1), torch.ones(1)) == 2 and not recorded.is_recorded

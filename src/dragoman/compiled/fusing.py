@@ -50,7 +50,8 @@ def fusible(function: Callable[P, T]) -> Callable[P, T]:
             return compiled[0](*args, **kwargs)
         except TorchDynamoException as error:
             _Fusing.failed = True
-            log.warning(_WHY_NOT, str(error).strip().partition("\n")[0])
+            reason = getattr(error, "inner_exception", error)  # its wrapper names the compiler alone
+            log.warning(_WHY_NOT, str(reason).strip().partition("\n")[0])
             return function(*args, **kwargs)
 
     return fused
@@ -59,10 +60,13 @@ def fusible(function: Callable[P, T]) -> Callable[P, T]:
 @contextmanager
 def fusing(device: torch.device) -> Generator[None]:
     """Compile fusible functions inside the block, if the device is a GPU and this machine can compile for it."""
+    if device.type not in FUSED_ON:
+        yield
+        return
     if device.type == "cuda" and not _Fusing.failed and find_spec("triton") is None:
         _Fusing.failed = True
         log.warning(_WHY_NOT, "triton is not installed")
-    before, _Fusing.active = _Fusing.active, device.type in FUSED_ON
+    before, _Fusing.active = _Fusing.active, True
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="torch")  # the compiler's, about itself

@@ -20,7 +20,7 @@ from dragoman.shapes import Float, Float64, Int
 
 _POSITIONS, _SOURCE = 32, 16
 """Fewest positions of a search; like beams, they are doubled until they suffice, so that few steps are recorded."""
-_KEPT = 4
+_KEPT = 2
 """Number of recorded searches that are kept for later batches of the same sizes."""
 _SPARSE, _FEW_ROWS = 8, 64
 """A search moves to smaller tensors once one in this many beams is needed, unless its rows are few: a GPU saves little

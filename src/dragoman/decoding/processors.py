@@ -181,10 +181,10 @@ device can apply these rules, and keep them up to date by itself.
 
 
 def rules_of_rows(
-    processors: Sequence[tuple[LogitsProcessor, Int[np.ndarray, "Q"]]], outputs: Outputs
+    processors: Sequence[tuple[LogitsProcessor, Int[np.ndarray, "..."]]], outputs: Outputs
 ) -> RowRules | None:
     """Return the rules of processors for these rows, or None if one of them needs the host in the next steps."""
-    bans: list[tuple[Int[np.ndarray, "Q"], Int[np.ndarray, "N"]]] = []
+    bans: list[tuple[Int[np.ndarray, "..."], Int[np.ndarray, "..."]]] = []
     once = [(processor, rows) for processor, rows in processors if isinstance(processor, EachOnce)]
     for processor, rows in processors:
         if isinstance(processor, Ban | EachOnce):

@@ -181,11 +181,9 @@ _HALF = torch.bfloat16, torch.float16
 
 def flash_takes(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> bool:
     """Return True if FlashAttention supports these tensors: a GPU of 2020 or newer, half precision, head widths up to
-    256 that are multiples of 8, keys that are packed (not padded, nor in bins), no dropout of attention weights.
+    256 that are multiples of 8, keys that are packed (not padded), no dropout of attention weights.
     """
     if not rows.is_cuda or context.dropout_key is not None or (keys is not None and keys.packing is None):
-        return False
-    if isinstance(context.queries, Bins):
         return False
     if rows.dtype not in _HALF or rows.size(2) % 8 or rows.size(2) > 256:
         return False
@@ -234,12 +232,10 @@ def _settings(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def compiled_takes(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> bool:
-    """Return True if the kernel supports these tensors: none in bins, and padded keys without a backward pass."""
+    """Return True if the kernel supports these tensors. It has no backward pass for padded keys."""
     tensors = [rows, *(context.rope or ()), *((keys.key, keys.value) if keys is not None else ())]
     only_forward = keys is not None and keys.packing is None
-    if isinstance(context.queries, Bins) or (only_forward and torch.is_grad_enabled()):
-        return False
-    return kernels.usable("attention", *tensors)
+    return kernels.usable("attention", *tensors) and not (only_forward and torch.is_grad_enabled())
 
 
 def compiled_attention(
@@ -352,11 +348,13 @@ LONGEST_BY_EQUATION = 256
 
 
 def choose_backend(rows: Float[Tensor, "N P K"], keys: KeyValues | None, context: AttentionContext) -> Backend:
-    """Return the fastest backend that supports these tensors: the first that applies."""
+    """Return the fastest backend that supports these tensors: the first that applies. Two of them know bins."""
+    if isinstance(context.queries, Bins):
+        return "fused" if rows.is_cuda and context.dropout_key is None else "equation"
     compiled = compiled_takes(rows, keys, context)
     table: dict[Backend, bool] = {
         "flash": flash_takes(rows, keys, context),  # on a GPU, on packed rows
-        "fused": _fused_pays(rows, context, compiled),  # on a GPU, in bins; on a CPU for the longest sentences
+        "fused": _fused_pays(rows, context, compiled),  # on a GPU without flash; on a CPU for the longest sentences
         "compiled": compiled,  # on a CPU, on packed rows
         "equation": True,  # anything, anywhere
     }
@@ -367,13 +365,12 @@ def _fused_pays(rows: Float[Tensor, "N P K"], context: AttentionContext, compile
     """Return True if torch's fused attention, which has no dropout, beats the backends below it in the table.
 
     In half precision with CUDA, it may prepare itself for each new shape, which takes longer than a step of short
-    sentences. Bins have one shape.
+    sentences.
     """
     if context.dropout_key is not None:
         return False
     if rows.device.type != "cpu":
-        prepares = rows.is_cuda and rows.dtype in _HALF and not isinstance(context.queries, Bins)
-        return not prepares or context.queries.longest > LONGEST_BY_EQUATION
+        return not (rows.is_cuda and rows.dtype in _HALF) or context.queries.longest > LONGEST_BY_EQUATION
     shortest = (FUSED_BEATS_COMPILED_FROM if compiled else FUSED_FROM).get(rows.dtype, math.inf)
     pays = context.queries.longest >= shortest and not (compiled and context.causal)
     return pays and fused_runs(rows.dtype)

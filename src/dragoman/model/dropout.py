@@ -174,24 +174,24 @@ class _Drop(torch.autograd.Function):
     def forward(ctx, x, keep, rate):
         ctx.save_for_backward(keep)
         ctx.scale = 1.0 / (1.0 - rate)
-        return keep.view(torch.uint8).to(x.dtype).mul_(ctx.scale).mul_(x)
+        return keep.to(x.dtype).mul_(ctx.scale).mul_(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient):
         (keep,) = ctx.saved_tensors
-        return keep.view(torch.uint8).to(gradient.dtype).mul_(ctx.scale).mul_(gradient), None, None
+        return keep.to(gradient.dtype).mul_(ctx.scale).mul_(gradient), None, None
 
 
 def _keep(row: Int[Tensor, "..."], feature: Int[Tensor, "..."], rate: float) -> Tensor:
-    """Return a mask that is True with probability 1 - rate: the finaliser of MurmurHash3 over row xor feature hash, in
-    wrapping 32-bit arithmetic.
+    """Return a mask of bytes that are 1 with probability 1 - rate: the finaliser of MurmurHash3 over row xor feature
+    hash, in wrapping 32-bit arithmetic.
     """
     x = row ^ (feature * _signed(_GOLDEN))
     x *= _signed(_MIX_1)
     x ^= x >> 13
     x *= _signed(_MIX_2)
-    return x >= _threshold(rate)
+    return (x >= _threshold(rate)).to(torch.uint8)
 
 
 def _threshold(rate: float) -> int:

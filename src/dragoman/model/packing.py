@@ -117,6 +117,7 @@ class Bins(Packing):
         self.sentence_in_bin = sentence_in_bin
         lengths = torch.full_like(sentence_in_bin[:, 0], sentence_in_bin.size(1), dtype=torch.int64)
         super().__init__(lengths, sentence_in_bin.size(1), sentence_in_bin.numel())
+        self._masks: dict[tuple[int, bool], Tensor] = {}
         self.token = ((sentence_in_bin.flatten() >= 0).cumsum(0) - 1).clamp(min=0)
 
     @cached_property
@@ -130,9 +131,11 @@ class Bins(Packing):
         """Return the mask of the keys that each query sees: those of the same sentence, and, if causal, none after the
         query's position. A query without a token sees keys of any sentence: a softmax over nothing is undefined.
         """
-        queries = self.sentence_in_bin[:, :, None]
-        mask = (queries == keys.sentence_in_bin[:, None]) | (queries < 0)
-        return (mask.tril() if causal else mask)[:, None]
+        if (id(keys), causal) not in self._masks:  # all layers see the same
+            queries = self.sentence_in_bin[:, :, None]
+            mask = (queries == keys.sentence_in_bin[:, None]) | (queries < 0)
+            self._masks[id(keys), causal] = (mask.tril() if causal else mask)[:, None]
+        return self._masks[id(keys), causal]
 
 
 def pick(rows: Tensor, places: Int[Tensor, "M"]) -> Tensor:

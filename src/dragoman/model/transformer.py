@@ -163,7 +163,7 @@ class LanguageModel(nn.Module):
     def forward(
         self,
         target: Int[Tensor, "M"],
-        target_lengths: Int[Tensor, "B"] | Packing,
+        target_lengths: Int[Tensor, "B"],
         dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
@@ -216,7 +216,7 @@ class EncoderModel(_Reader):
     def forward(
         self,
         source: Int[Tensor, "N"],
-        source_lengths: Int[Tensor, "B"] | Packing,
+        source_lengths: Int[Tensor, "B"],
         chosen: Int[Tensor, "M"] | None = None,
         dropout_key: StepKey | None = None,
         *,

@@ -29,7 +29,7 @@ from dragoman.memory import out_of_memory_as
 from dragoman.model.dropout import StepKey
 from dragoman.training.checkpoint import TrainState
 from dragoman.training.distributed import ALONE, World
-from dragoman.training.objective import BatchSource, Objective
+from dragoman.training.objective import BatchSource, Objective, add_gradient
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.prefetching import MicroBatch, prefetch, prepare_steps
 from dragoman.training.recorded import RecordedStep, packed_in_bins
@@ -229,9 +229,6 @@ def backward(
             if isinstance(batch, BinnedBatch) and recorded is not None:
                 sums.append(recorded.add_gradient(batch, target_tokens, dropout_key))
             elif batch is not None:
-                loss = objective.loss(model, batch, dropout_key)
-                (loss.minimised / target_tokens).backward()
-                masters.collect_gradients()
-                sums.append(torch.stack([loss.smoothed.detach(), loss.plain]))
+                sums.append(add_gradient(model, objective, masters, batch, target_tokens, dropout_key))
             dropout_key = dropout_key.after(size.source_tokens, size.target_tokens)
     return torch.stack(sums).sum(0)

@@ -18,6 +18,7 @@ from dragoman.model.dropout import StepKey
 from dragoman.model.packing import Packing
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.training.loss import Loss, alignment_loss, label_smoothed_loss
+from dragoman.training.optimiser import MasterWeights
 
 
 class BatchSource(Protocol):
@@ -77,6 +78,23 @@ class CrossEntropy:
         queries, keys = (Packing.of(sides, links.device) for sides in (batch.target_lengths, batch.source_lengths))
         alignment = alignment_loss(*watched.recorded, queries, keys, links)
         return loss._replace(alignment=self.alignment_weight * alignment)
+
+
+def add_gradient(
+    model: nn.Module,
+    objective: Objective,
+    masters: MasterWeights,
+    batch: Any,
+    target_tokens: int | Tensor,
+    dropout_key: StepKey,
+) -> Tensor:
+    """Add a micro-batch's part of the gradient of the mean loss over the `target_tokens` of a step; return its sums of
+    both losses.
+    """
+    loss = objective.loss(model, batch, dropout_key)
+    (loss.minimised / target_tokens).backward()
+    masters.collect_gradients()
+    return torch.stack([loss.smoothed.detach(), loss.plain])
 
 
 def mean_loss(model: nn.Module, batches: Iterable[Batch | LabelledBatch]) -> float:

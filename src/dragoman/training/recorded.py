@@ -5,6 +5,8 @@ dropout; the number of target tokens; the learning rate. Batches that do not fit
 devices, are computed by the same functions, one operation after the other.
 """
 
+from contextlib import nullcontext
+from functools import partial
 from typing import cast
 
 import torch
@@ -15,7 +17,7 @@ from dragoman.data.bins import BinnedBatch, BinnedBatches, choose_shape
 from dragoman.model.dropout import StepKey
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.recording import Recorded
-from dragoman.training.objective import BatchSource, Objective
+from dragoman.training.objective import BatchSource, Objective, add_gradient
 from dragoman.training.optimiser import MasterWeights
 
 
@@ -23,31 +25,28 @@ class RecordedStep:
     """The gradient of a micro-batch in bins, and the update, each recorded by its first calls on a GPU."""
 
     def __init__(self, model: nn.Module, objective: Objective, masters: MasterWeights, clip_norm: float) -> None:
-        self.model, self.objective, self.masters, self.clip_norm = model, objective, masters, clip_norm
-        self.device = masters.flat.device
+        self.model, self.objective, self.masters = model, objective, masters
+        self.device, self.dtype = masters.flat.device, masters.flat.dtype
         self.sites = sites_of(model)
         self._gradient = Recorded(self._add_gradient, self.device)
-        self._update = Recorded(self._take_step, self.device)
+        self._update = Recorded(partial(masters.step, longest=clip_norm), self.device)
 
     def add_gradient(self, batch: BinnedBatch, target_tokens: int, dropout_key: StepKey) -> Tensor:
         """Add a micro-batch's part of the gradient of the step's mean loss; return its sums of both losses."""
-        count = torch.tensor(target_tokens, dtype=self.masters.flat.dtype)
-        with fusing(self.device):
-            return self._gradient(dropout_key.numbers(self.sites), count, *batch.parts).clone()
+        count = torch.tensor(target_tokens, dtype=self.dtype)
+        return self._call(self._gradient, dropout_key.numbers(self.sites), count, *batch.parts)
 
     def update(self, rate: float) -> Tensor:
         """Take the step; return the norm of the gradient."""
-        with fusing(self.device):
-            return self._update(torch.tensor(rate, dtype=self.masters.flat.dtype)).clone()
+        return self._call(self._update, torch.tensor(rate, dtype=self.dtype))
+
+    def _call(self, recorded: Recorded[Tensor], *arguments: Tensor) -> Tensor:
+        with nullcontext() if recorded.is_recorded else fusing(self.device):
+            return recorded(*arguments).clone()
 
     def _add_gradient(self, numbers: Tensor, target_tokens: Tensor, *parts: Tensor) -> Tensor:
-        loss = self.objective.loss(self.model, BinnedBatch(*parts), StepKey.from_numbers(numbers, self.sites))
-        (loss.minimised / target_tokens).backward()
-        self.masters.collect_gradients()
-        return torch.stack([loss.smoothed.detach(), loss.plain])
-
-    def _take_step(self, rate: Tensor) -> Tensor:
-        return self.masters.step(rate, self.clip_norm)
+        dropout_key = StepKey.from_numbers(numbers, self.sites)
+        return add_gradient(self.model, self.objective, self.masters, BinnedBatch(*parts), target_tokens, dropout_key)
 
 
 def sites_of(model: nn.Module) -> list[str]:
