@@ -129,7 +129,7 @@ def fetch_in_processes(
 
 def serve() -> None:
     """Make the steps that the standard input asks for, until it ends: the other side of `fetch_in_processes`."""
-    with os.fdopen(os.dup(1), "wb") as answers, suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, BrokenPipeError), os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # what a library prints must not get into the answers
         batches, rank, size = pickle.load(sys.stdin.buffer)
         world = World(rank, size)
