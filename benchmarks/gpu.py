@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from command_line import markdown, new_parser, report, write_figures
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Padded, Shape
-from peers.own import BatchList
+from peers.own import build_trainer
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -47,13 +47,9 @@ from dragoman.model.transformer import build_model
 from dragoman.store.folder import load_model
 from dragoman.system import describe, gemm_rate
 from dragoman.tokenizing.special_tokens import END, PADDING, START
-from dragoman.training.checkpoint import TrainState
 from dragoman.training.distributed import ALONE
-from dragoman.training.loop import Trainer
-from dragoman.training.objective import CrossEntropy
-from dragoman.training.optimiser import MasterWeights, Precision
+from dragoman.training.optimiser import Precision
 from dragoman.training.prefetching import MicroBatch, fetch
-from dragoman.training.settings import TrainSettings
 
 VOCABULARY, BATCHES, ROUNDS, ALONE_LINES = 8_000, 12, 5, 40
 LONGEST = 25
@@ -126,19 +122,11 @@ def our_step(
     batches: Sequence[Batch], shape: Shape, preset: str, device: str, records: bool, precision: Precision = "bf16"
 ) -> tuple[nn.Module, Step]:
     """Return our model and the step of our loop."""
-    model = build_model(shape.config(preset)).to(device).train()
-    settings = TrainSettings(
-        steps=1_000_000, learning_rate=RATE, schedule="constant", warmup_steps=0, label_smoothing=SMOOTHING,
-        clip_norm=CLIP, precision=precision,
-    )  # fmt: skip
-    masters = MasterWeights(model, precision, "adamw", BETAS, EPSILON, DECAY)
-    masters.attach(model)
-    objective = CrossEntropy(BatchList(batches), SMOOTHING)
-    trainer = Trainer(model, objective, settings, TrainState(masters), records=records)
+    trainer = build_trainer(batches, shape, preset, precision, device, records)
     steps = [fetch(trainer.batches, [number], ALONE) for number in range(len(batches))]
     if device == "cuda":
         steps = [[MicroBatch(size, pinned(batch)) for size, batch in step] for step in steps]
-    return model, lambda number: trainer.step(steps[number])
+    return trainer.model, lambda number: trainer.step(steps[number])
 
 
 def marian_step(batches: Sequence[Batch], shape: Shape, device: str) -> tuple[nn.Module, Step]:
