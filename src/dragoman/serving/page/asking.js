@@ -1,14 +1,15 @@
 // Requests to the server, their errors, and values stored in the browser. Independent of the page's elements.
 
-// An error. `kind` selects its text; after `wait` seconds the same request may succeed, null if unknown.
+// An error. `kind` selects its text; after `wait` seconds the same request may succeed, null if unknown. `id` names it
+// in the server's log; `detected` is the language of a text that no model reads.
 export class Problem extends Error {
-  constructor(kind, said = "", wait = null) {
-    super(said);
-    Object.assign(this, { kind, said, wait });
+  constructor(kind, facts = {}) {
+    super(kind);
+    Object.assign(this, { wait: null, id: "", detected: "", ...facts, kind });
   }
 }
 
-const KINDS = { 401: "key", 403: "key", 413: "long", 429: "often", 503: "busy" };
+const KINDS = { 401: "key", 403: "key", 404: "gone", 408: "offline", 413: "long", 429: "often", 503: "busy" };
 const SOON = { often: 10, busy: 2, offline: 5 }; // seconds
 
 // Returns a value stored in the browser, or `fallback`, also if the browser stores nothing.
@@ -35,7 +36,8 @@ export function useKey(value, remember) {
   for (const store of ["sessionStorage", ...(remember ? ["localStorage"] : [])]) keep("key", value, store);
 }
 
-// Sends a GET, or a POST of JSON or of a form. Throws a Problem, or AbortError if it was cancelled.
+// Sends a GET, or a POST of JSON or of a form. Throws a Problem without the server's message, which is in English, or
+// AbortError if it was cancelled.
 export async function ask(path, { json, form, signal } = {}) {
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   if (json) headers["Content-Type"] = "application/json";
@@ -44,13 +46,13 @@ export async function ask(path, { json, form, signal } = {}) {
   try {
     response = await fetch(path, { method: body ? "POST" : "GET", headers, body, signal });
   } catch (error) {
-    throw error.name === "AbortError" ? error : new Problem("offline", "", SOON.offline);
+    throw error.name === "AbortError" ? error : new Problem("offline", { wait: SOON.offline });
   }
   if (response.ok) return response;
   const kind = KINDS[response.status] ?? (response.status < 500 ? "refused" : "broken");
-  const reason = await response.json().catch(() => ({}));
+  const { id, detected } = await response.json().catch(() => ({}));
   const wait = Number.parseInt(response.headers.get("Retry-After"), 10) || (SOON[kind] ?? null);
-  throw new Problem(kind, reason.error ?? response.statusText, wait);
+  throw new Problem(kind, { wait, id, detected });
 }
 
 export const askJson = async (path, options) => (await ask(path, options)).json();

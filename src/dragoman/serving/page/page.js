@@ -2,27 +2,30 @@
 // sends requests, `words.js` contains the texts of the interface. Start reading at `translate`.
 
 import { Problem, ask, askJson, currentKey, keep, kept, useKey } from "./asking.js";
-import { enterTranslation, find, listen, make, showSource, showWords, speak } from "./reading.js";
-import { WORDS, direction, listed, nameOf } from "./words.js";
+import { translateFiles } from "./documents.js";
+import { remember, showHistory } from "./history.js";
+import { enterTranslation, find, listen, make, quiet, showAlternatives, showNotes, showSource, showWords, speak } from "./reading.js";
+import { command, linked, setAddress } from "./sharing.js";
+import { readAloud, showVoices, stopReading } from "./voices.js";
+import { WORDS, direction, nameOf } from "./words.js";
 
 const SHORTEST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 300;
 const SETTLED_MS = 1_000;
 const LONG_TEXT = 400;
-const MOST_KEPT = 50;
 const MOST_EXPLAINED = 40; // words
 const ALTERNATIVES = 3;
-const PLACEHOLDER = /\[(word|number) \d\]/;
+const SHORT = 480; // pixels of a window that is low, for example because of an on-screen keyboard
 
 const [text, source, target, terms] = ["text", "source", "target", "terms"].map(find);
 
-// The server's models and limits, the shown answer, the answers before it was rewritten, and the active request.
+// The server's models and limits, the shown answer, the answers before it was rewritten, the active request, whether the
+// last one failed, and the text that the address of the page contains.
 const state = { models: [], limits: {}, answer: null, earlier: [], asked: null, pause: SHORTEST_PAUSE_MS };
 const timers = {};
 const preferred = navigator.languages.map((each) => each.slice(0, 2)).find((each) => WORDS[each]) ?? "en";
 let language = kept("interface", preferred);
 const words = () => WORDS[language];
-const quiet = (label, onclick) => make("button", { type: "button", className: "quiet", onclick }, label);
 
 function after(name, milliseconds, action) {
   clearTimeout(timers[name]);
@@ -50,7 +53,10 @@ function cancel() {
 function textChanged() {
   showSource(text.value);
   showCount();
+  stopReading();
+  showVoices();
   tell("");
+  if (state.models.length) showAddress();
   if (!state.models.length || (state.isLocked && !currentKey())) return;
   const isSent = text.value.trim() && excess() <= 0;
   setBusy(Boolean(isSent));
@@ -61,20 +67,26 @@ function textChanged() {
   timers.latest ??= setTimeout(translate, state.pause);
 }
 
+// Returns the fields of a request for the typed text; without terms, the server uses its own.
+function typedRequest() {
+  const { terms } = typedTerms();
+  return { text: text.value, ...chosen(), ...(Object.keys(terms).length ? { terms } : {}) };
+}
+
 // Requests the translation of the typed text. It must begin with `prefix`; `undo` restores `earlier`.
 async function translate(prefix = null, earlier = []) {
   cancel();
   setBusy(true);
   const [own, began, asked] = [new AbortController(), performance.now(), text.value];
   const alternatives = asked.length > LONG_TEXT ? 0 : Math.min(ALTERNATIVES, state.limits.alternatives);
-  const request = { text: asked, ...chosen(), align: true, alternatives };
+  const request = { ...typedRequest(), align: true, alternatives };
   if (prefix) request.prefix = prefix;
-  if (Object.keys(typedTerms().terms).length) request.terms = typedTerms().terms; // by default, the server's terms
   state.asked = own;
   try {
-    const { translations } = await askJson("/v1/translate", { json: request, signal: own.signal });
+    const { translations } = await askJson("v1/translate", { json: request, signal: own.signal });
     if (asked === text.value) setBusy(false);
     tell("");
+    state.hasFailed = false;
     state.earlier = earlier;
     show({ ...translations[0], read: asked });
     state.pause = Math.max(SHORTEST_PAUSE_MS, performance.now() - began);
@@ -99,7 +111,7 @@ function undo() {
 async function otherWords(word) {
   const { read, source, target, text: translation } = state.answer;
   try {
-    return (await askJson("/v1/words", { json: { text: read, source, target, translation, word } })).words;
+    return (await askJson("v1/words", { json: { text: read, source, target, translation, word } })).words;
   } catch (error) {
     if (error.kind === "refused") return []; // for example a name or a number, which is copied from the source
     trouble(error, () => translate());
@@ -115,18 +127,28 @@ function trouble(error, again) {
   if (error.wait !== null) after("retry", 1_000 * error.wait, again);
 }
 
-// Returns the text of an error; asks for the key if it is missing or wrong.
-function inWords(error) {
+// Returns the text of an error; asks for the key if it is missing or wrong. `refused` is the kind of a refused request.
+function inWords(error, refused = "refused") {
   if (!(error instanceof Problem)) throw error;
-  const kind = error.kind === "key" && !state.isLocked ? "refused" : error.kind;
+  const isPublic = error.kind === "key" && !state.isLocked; // for example, the file of suggestions is full
+  const kind = isPublic ? "broken" : error.detected ? "language" : error.kind === "refused" ? refused : error.kind;
   if (kind === "key") askForKey();
-  return words().problems[kind](error.said, error.wait);
+  return words().problems[kind]({ ...error, name: nameOf(error.detected, language) });
 }
 
-function tell(message, again = null) {
+// Shows a message, and an action that may help. The translation shown then is marked if it is of an earlier text.
+function tell(message, action = null, label = words().again) {
   const notice = find("notice");
-  notice.replaceChildren(make("span", {}, message), again ? quiet(words().again, again) : "");
+  notice.replaceChildren(make("span", {}, message), action ? quiet(label, action) : "");
   notice.hidden = !message;
+  state.hasFailed ||= Boolean(message);
+  showAge();
+}
+
+function showAge() {
+  state.isOld = Boolean(state.hasFailed && state.answer && state.answer.read !== text.value);
+  find("reading").classList.toggle("old", state.isOld);
+  find("age").hidden = !state.isOld;
 }
 
 // ---- showing ----
@@ -134,6 +156,7 @@ function tell(message, again = null) {
 function show(answer) {
   state.answer = answer;
   if (!answer) state.earlier = [];
+  stopReading();
   showWords(text.value, answer);
   const output = find("translation");
   Object.assign(output, { lang: answer?.target ?? "", dir: direction(answer?.target ?? "") });
@@ -143,53 +166,27 @@ function show(answer) {
   openSuggestion(false);
   showDetected(answer);
   showNotes(answer);
-  showAlternatives(answer);
+  showAlternatives(answer, rewrite);
   find("rewritten").replaceChildren(words().rewritten, quiet(words().undo, undo));
   find("rewritten").hidden = !state.earlier.length;
+  showAge();
+  showVoices();
   loadTerms();
+  if (answer && text.selectionEnd === text.value.length) output.scrollTop = output.scrollHeight; // the end is being typed
   if (answer) after("settled", SETTLED_MS, settled);
 }
 
 // Runs when typing has paused: updates the screen reader's text and the history.
 function settled() {
   Object.assign(find("spoken"), { lang: state.answer.target, textContent: state.answer.text });
-  remember();
+  if (find("keep-history").checked) remember(state.answer);
+  showPast();
 }
 
 function showDetected(answer) {
   const { language: code, confidence } = answer?.detected ?? {};
   find("detected").textContent = confidence ? words().sure(nameOf(code, language), Math.round(confidence)) : "";
   find("swap").disabled = !state.models.some((model) => model.source === target.value && model.target === from());
-}
-
-// Removes case, spaces and punctuation, which change in every unfinished sentence.
-const bare = (some) => some.toLowerCase().replace(/[\s\p{P}]/gu, "");
-
-function showNotes(answer) {
-  const notes = [];
-  const doubtful = answer?.doubtful_words ?? [];
-  if (doubtful.length) {
-    const unsure = listed(...doubtful.map((number) => answer.target_words[number]));
-    notes.push(make("li", { id: "doubt" }, words().uncertain(unsure)));
-  }
-  for (const flag of answer?.flags ?? []) {
-    if (flag.name !== "split") notes.push(make("li", {}, words().flags[flag.name]?.(answer) ?? flag.meaning));
-  }
-  if (answer?.used_terms.length) notes.push(make("li", {}, words().termsUsed(listed(...answer.used_terms))));
-  const read = (answer?.rewritten ?? []).filter(([as, read]) => bare(as) !== bare(read) && !PLACEHOLDER.test(read));
-  notes.push(...read.map((pair) => make("li", {}, words().readAs(...pair))));
-  find("notes").replaceChildren(...notes);
-}
-
-function showAlternatives(answer) {
-  const box = find("alternatives");
-  const { lang, dir } = find("translation");
-  const texts = new Set(answer?.alternatives.map((each) => each.text));
-  texts.delete(answer?.text);
-  const items = [...texts].map((other) =>
-    make("li", {}, make("button", { type: "button", lang, dir, onclick: () => rewrite(other) }, other)));
-  box.querySelector("ul").replaceChildren(...items);
-  box.hidden = !items.length;
 }
 
 function showCount() {
@@ -206,7 +203,7 @@ function showCount() {
 function fill(select, codes, wanted) {
   const name = (code) => (code === "auto" ? words().auto : nameOf(code, language));
   select.replaceChildren(...[...new Set(codes)].map((code) => make("option", { value: code }, name(code))));
-  select.value = codes.includes(wanted) ? wanted : codes[0];
+  select.value = codes.find((code) => code.toLowerCase() === wanted?.toLowerCase()) ?? codes[0];
 }
 
 function fillLanguages(wanted) {
@@ -246,7 +243,7 @@ function speakIn(code) {
   find("shortcuts").replaceChildren(...keys.flat());
   fillLanguages(chosen());
   showCount();
-  showHistory();
+  showPast();
   if (state.answer) show(state.answer);
 }
 
@@ -286,78 +283,61 @@ function termsChanged() {
   textChanged();
 }
 
-// ---- documents ----
+// ---- documents, history and links ----
 
-async function translateDocument(file) {
-  const [size, name] = [state.limits.document_bytes, file.name];
-  const isRead = state.formats.some((ending) => name.toLowerCase().endsWith(ending));
-  if (!isRead) return showDocument(words().formats(name, state.formats.join(" ")));
-  if (file.size > size) return showDocument(words().documentTooLarge(name, `${Math.floor(size / 2 ** 20)} MiB`));
-  const own = new AbortController();
-  const form = new FormData();
-  for (const [name, value] of Object.entries({ file, ...chosen() })) form.append(name, value);
-  showDocument(words().reading(name), make("progress", { ariaLabel: name }), () => own.abort());
-  try {
-    const { translatedFileUrl } = await askJson("/translate_file", { form, signal: own.signal });
-    const back = await ask(new URL(translatedFileUrl, location).pathname, { signal: own.signal });
-    const href = URL.createObjectURL(await back.blob());
-    const download = name.replace(/(\.[^.]+)$/, `.${form.get("target")}$1`);
-    showDocument("", make("a", { href, download }, words().saveDocument(download)));
-  } catch (error) {
-    if (error.name === "AbortError") return;
-    const again = () => translateDocument(file);
-    showDocument(inWords(error), quiet(words().again, again), () => clearTimeout(timers.document));
-    if (error.wait !== null) after("document", 1_000 * error.wait, again);
-  }
+const translateDocuments = (files) =>
+  state.formats && translateFiles(files, { ...state, words: words(), chosen, inWords });
+const showPast = () => showHistory(words(), open);
+
+// Shows a text of the history again, with its languages.
+function open(entry) {
+  fillLanguages(entry);
+  text.value = entry.text;
+  directionChanged();
+  text.focus();
 }
 
-function showDocument(message, node = "", closing = () => {}) {
-  const box = find("document");
-  const close = () => (closing(), (box.hidden = true));
-  box.replaceChildren(make("span", {}, message), node, quiet(words().close, close));
-  box.hidden = false;
+// Opens the link in the page's address. If it names languages that the server lacks, its text waits for a click.
+function openLink() {
+  const link = linked();
+  const asked = [link.source ?? source.value, link.target ?? target.value];
+  fillLanguages({ source: asked[0], target: asked[1] });
+  state.linked = link.q ?? "";
+  text.value = link.q ?? text.value;
+  directionChanged();
+  if ([source, target].every(({ value }, side) => value.toLowerCase() === asked[side].toLowerCase())) return;
+  cancel();
+  setBusy(false);
+  const names = asked.map((code) => (code === "auto" ? words().auto : nameOf(code, language)).slice(0, 30));
+  tell(words().linkLanguages(...names), text.value.trim() ? () => translate() : null, words().translateAnyway);
 }
 
-// ---- history ----
-
-const history = () => kept("history", []);
-
-// Adds the shown texts to the history. They replace the last entry if one source text begins with the other.
-function remember() {
-  if (!find("keep-history").checked) return;
-  const { read, text: translation, source, target } = state.answer;
-  const [last, ...rest] = history();
-  const goesOn = last && last.target === target && (last.text.startsWith(read) || read.startsWith(last.text));
-  const before = !last || goesOn ? rest : [last, ...rest];
-  keep("history", [{ source, target, text: read, translation }, ...before].slice(0, MOST_KEPT));
-  showHistory();
-}
-
-function showHistory() {
-  const items = history().map((each) => {
-    const restore = () => {
-      fillLanguages(each);
-      text.value = each.text;
-      directionChanged();
-      text.focus();
-    };
-    const [before, now] = [each.text, each.translation].map((part) => make("span", { dir: "auto" }, part));
-    return make("li", {}, make("button", { type: "button", onclick: restore }, before, now));
-  });
-  find("history").replaceChildren(...(items.length ? items : [make("li", { className: "muted" }, words().noHistory)]));
-  find("clear-history").disabled = !items.length;
+// Keeps the languages in the page's address, and its text only after the user asked for a link.
+function showAddress() {
+  const q = state.linked && state.linked === text.value ? { q: state.linked } : {};
+  setAddress({ ...q, ...chosen() });
+  find("request").textContent = command(typedRequest(), state.isLocked);
 }
 
 // ---- using a translation ----
 
-async function copy() {
-  if (!state.answer) return;
+// Copies a text and reports it. The clipboard needs HTTPS; without it, the element `shown` is selected for Ctrl C.
+async function toClipboard(value, status, message, shown = "") {
   try {
-    await navigator.clipboard.writeText(state.answer.text);
-    find("done").textContent = words().copied;
+    await navigator.clipboard.writeText(value);
+    find(status).textContent = message;
   } catch {
-    getSelection().selectAllChildren(find("translation")); // the clipboard needs HTTPS; otherwise use Ctrl C
+    if (shown) getSelection().selectAllChildren(find(shown));
   }
+}
+
+const copy = () => state.answer && toClipboard(state.answer.text, "done", words().copied, "translation");
+
+function copyLink() {
+  state.linked = text.value;
+  showAddress();
+  find("done").textContent = words().linkShown;
+  toClipboard(location.href, "done", `${words().copied} ${words().linkShown}`);
 }
 
 // Explains the selected text, or all of it.
@@ -384,7 +364,7 @@ async function sendSuggestion(event) {
   event.preventDefault();
   const suggestion = { q: state.answer.read, s: find("better").value, source: from(), target: target.value };
   try {
-    await ask("/suggest", { json: suggestion });
+    await ask("suggest", { json: suggestion });
     openSuggestion(false);
     find("suggest").focus();
     find("done").textContent = words().thanks;
@@ -411,14 +391,14 @@ function keyGiven(event) {
 
 async function start() {
   try {
-    const { ready, models, limits, document_formats: formats, key_required: isLocked } = await askJson("/v1/models");
-    if (!ready) throw new Problem("loading", "", 1);
+    const { ready, models, limits, document_formats: formats, key_required: isLocked } = await askJson("v1/models");
+    if (!ready) throw new Problem("loading", { wait: 1 });
     Object.assign(state, { models, limits, formats, isLocked });
     if (isLocked && !currentKey()) askForKey();
     find("file").accept = formats.join(",");
-    find("suggest").hidden = !(await askJson("/frontend/settings")).suggestions;
+    find("suggest").hidden = !(await askJson("frontend/settings")).suggestions;
     fillLanguages(kept("direction", { source: "auto", target: language }));
-    directionChanged();
+    openLink();
   } catch (error) {
     trouble(error, start);
   }
@@ -428,7 +408,14 @@ function dragging(event) {
   if (!event.dataTransfer?.types.includes("Files")) return;
   event.preventDefault();
   find("drop").hidden = event.type !== "dragover";
-  if (event.type === "drop") translateDocument(event.dataTransfer.files[0]);
+  if (event.type === "drop") translateDocuments(event.dataTransfer.files);
+}
+
+// Leaves room for the translation above an on-screen keyboard.
+function fit() {
+  const isShort = visualViewport.height * visualViewport.scale < SHORT;
+  document.documentElement.classList.toggle("short", isShort);
+  if (isShort && document.activeElement === text) find("translator").scrollIntoView();
 }
 
 function shortcut(event) {
@@ -440,7 +427,7 @@ function shortcut(event) {
 }
 
 const on = (id, kind, action) => find(id).addEventListener(kind, action);
-listen({ others: otherWords, take: (word) => rewrite(word.prefix), leave: () => text.focus() });
+listen({ others: (word) => (state.isOld ? null : otherWords(word)), take: (word) => rewrite(word.prefix), leave: () => text.focus() });
 text.addEventListener("input", textChanged);
 terms.addEventListener("input", termsChanged);
 for (const select of [source, target]) select.addEventListener("change", directionChanged);
@@ -448,18 +435,25 @@ on("interface", "change", (event) => (keep("interface", event.target.value), spe
 on("swap", "click", swap);
 on("clear", "click", () => ((text.value = ""), textChanged(), text.focus()));
 on("choose", "click", () => find("file").click());
-on("file", "change", ({ target: chosenFile }) => (translateDocument(chosenFile.files[0]), (chosenFile.value = "")));
+on("file", "change", ({ target: chosenFile }) => (translateDocuments(chosenFile.files), (chosenFile.value = "")));
 on("copy", "click", copy);
+on("copy-link", "click", copyLink);
+on("copy-request", "click", () => toClipboard(find("request").textContent, "request-done", words().copied, "request"));
 on("why-form", "submit", explain);
 on("suggest", "click", () => openSuggestion(find("suggest-form").hidden));
 on("suggest-form", "submit", sendSuggestion);
 on("key-form", "submit", keyGiven);
-on("keep-history", "change", (event) => keep("keepHistory", event.target.checked));
-on("clear-history", "click", () => (keep("history", []), showHistory()));
+on("keep-history", "change", (event) => (keep("keepHistory", event.target.checked), state.answer ? settled() : showPast()));
+on("clear-history", "click", () => (keep("history", []), showPast()));
+readAloud(find("listen-text"), () => [text.value, source.value === "auto" ? (state.answer?.source ?? "") : source.value], words);
+readAloud(find("listen"), () => [state.answer?.text ?? "", target.value], words);
 for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(kind, dragging);
 document.addEventListener("keydown", shortcut);
+visualViewport.addEventListener("resize", fit);
+addEventListener("hashchange", () => state.models.length && Object.keys(linked()).length && openLink());
 addEventListener("online", () => find("notice").querySelector("button")?.click());
 
-find("keep-history").checked = kept("keepHistory", true);
+find("keep-history").checked = kept("keepHistory", false);
+fit();
 speakIn(language);
 start();

@@ -1,5 +1,7 @@
 // The words of both texts: their alignment, and the menu of alternatives to a word.
 
+import { listed } from "./words.js";
+
 export const find = (id) => document.getElementById(id);
 
 // Creates an element with properties and children, which are text or elements.
@@ -10,6 +12,9 @@ export function make(tag, properties = {}, ...children) {
   return node;
 }
 
+export const quiet = (label, onclick) => make("button", { type: "button", className: "quiet", onclick }, label);
+
+const PLACEHOLDER = /\[(word|number) \d\]/;
 const [mirror, box, typed, menu] = ["mirror", "translation", "text", "menu"].map(find);
 
 // The words of both sides as elements, their alignment as pairs of indices, the index of the word that had the focus
@@ -61,6 +66,37 @@ export function showWords(text, answer) {
   Object.assign(shown, { sides: [source.made, target.made], pairs: answer?.alignment ?? [] });
   if (hadKeyboard) goTo(shown.place);
   else shown.place = 0;
+}
+
+// Removes case, spaces and punctuation, which change in every unfinished sentence.
+const bare = (some) => some.toLowerCase().replace(/[\s\p{P}]/gu, "");
+
+// Shows remarks on an answer, or none.
+export function showNotes(answer) {
+  const notes = [];
+  const doubtful = answer?.doubtful_words ?? [];
+  if (doubtful.length) {
+    const unsure = listed(...doubtful.map((number) => answer.target_words[number]));
+    notes.push(make("li", { id: "doubt" }, shown.words.uncertain(unsure)));
+  }
+  for (const flag of answer?.flags ?? []) {
+    if (flag.name !== "split") notes.push(make("li", {}, shown.words.flags[flag.name]?.(answer) ?? flag.name));
+  }
+  if (answer?.used_terms.length) notes.push(make("li", {}, shown.words.termsUsed(listed(...answer.used_terms))));
+  const read = (answer?.rewritten ?? []).filter(([as, read]) => bare(as) !== bare(read) && !PLACEHOLDER.test(read));
+  notes.push(...read.map((pair) => make("li", {}, shown.words.readAs(...pair))));
+  find("notes").replaceChildren(...notes);
+}
+
+// Shows the other translations of an answer; a click calls `take` with one of them.
+export function showAlternatives(answer, take) {
+  const { lang, dir } = box;
+  const texts = new Set(answer?.alternatives.map((each) => each.text));
+  texts.delete(answer?.text);
+  const items = [...texts].map((other) =>
+    make("li", {}, make("button", { type: "button", lang, dir, onclick: () => take(other) }, other)));
+  find("alternatives").querySelector("ul").replaceChildren(...items);
+  find("alternatives").hidden = !items.length;
 }
 
 // Highlights a word of one side (0 is the source) and the words aligned with it; without a number, none.
