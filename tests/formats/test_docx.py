@@ -533,3 +533,13 @@ def test_styles_based_on_twenty_others_at_most_hide_words(path: Path, styles: in
     add(document, run("a ") + run("x y", "<w:rStyle w:val='S1'/>"))
     document.save(str(path))
     assert bool(read_document(path, ("en", "it")).left) == is_hidden
+
+
+def test_a_run_with_thousands_of_formats_is_refused(tmp_path: Path) -> None:
+    document = docx.Document()
+    run = document.add_paragraph().add_run("The dog sleeps.")
+    for _ in range(1_001):
+        run._r.get_or_add_rPr().append(run._r.makeelement(f"{{{W}}}b"))
+    document.save(str(tmp_path / "a.docx"))
+    with pytest.raises(DataError, match="a run has more than 1,000 formats"):
+        read_document(tmp_path / "a.docx", ("en", "it"))

@@ -283,3 +283,17 @@ def test_every_line_but_translations_stays(pieces: list[tuple[str, str]], needs_
     lines = iter(line.strip() for line in content.splitlines())
     kept = [line.strip() for line in text[len(header) :].splitlines() if not line.startswith(("msgstr", "#,"))]
     assert all(line in lines for line in kept if line)
+
+
+@pytest.mark.parametrize("entry", ['msgid "{}"\n', 'msgid ""\n"{}"\n', '# {}\nmsgid "a word"\n'])
+@pytest.mark.parametrize("count", [1_000, 100_000])
+def test_an_entry_that_is_too_long_to_be_written_is_refused(tmp_path: Path, entry: str, count: int) -> None:
+    path = tmp_path / "a.po"
+    path.write_text(
+        'msgid "one"\nmsgstr ""\n\n' + entry.format("a b " * count) + 'msgstr ""\n\nmsgid "two"\nmsgstr ""\n'
+    )
+    if count == 1_000:
+        assert read_document(path, ("en", "it")).texts
+    else:
+        with pytest.raises(DataError, match="more than 200,000 characters"):
+            read_document(path, ("en", "it"))

@@ -202,9 +202,9 @@ def test_markup_of_no_width_comes_back_beside_its_word(tmp_path: Path) -> None:
     assert written == "<p>The acqua<!-- x --> is in the stazione<img src=y>.</p><p>Ho&shy;use</p>"
 
 
-def test_a_word_of_a_megabyte_with_markup_in_it_is_read_at_once(tmp_path: Path) -> None:
+def test_a_long_word_with_markup_in_it_is_read_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
-    path.write_text(f"<p>{'a' * 1_000_000}<!-- x -->b {'a<!-- x -->' * 5_000}. {'<b></b>' * 5_000}c")
+    path.write_text(f"<p>{'a' * 190_000}<!-- x -->b {'a<!-- x -->' * 5_000}. {'<b></b>' * 5_000}c")
     assert "a<g" in read(path).texts[0]
 
 

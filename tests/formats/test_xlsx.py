@@ -191,7 +191,7 @@ def test_texts_that_cells_share_are_limited_in_all_their_letters(path: Path, mon
     sheet = f"<worksheet {MAIN}><sheetData>{rows}</sheetData></worksheet>"
     with_parts(path, {"xl/worksheets/sheet1.xml": sheet.encode(), "xl/sharedStrings.xml": STRINGS})
     assert len(read(path).texts) == 2
-    monkeypatch.setattr("dragoman.formats.reading.MOST_LETTERS", 100 * len("good day"))
+    monkeypatch.setattr("dragoman.formats.xlsx.MOST_LETTERS", 100 * len("good day"))
     with pytest.raises(DataError, match="shows 807 letters, too many"):
         read(path)
 
@@ -342,7 +342,7 @@ def test_a_workbook_with_a_damaged_part_is_refused(path: Path) -> None:
     with_parts(path, {"xl/media/a.png": b"a picture"})
     content = path.read_bytes()
     path.write_bytes(content.replace(b"a picture", b"a pibture", 1))
-    with pytest.raises(DataError, match="is damaged: its part xl/media/a.png"):
+    with pytest.raises(DataError, match="is damaged: .*xl/media/a.png"):
         read(path)
     path.write_bytes(bytes(255 - byte if place in range(60, 70) else byte for place, byte in enumerate(content)))
     with pytest.raises(DataError, match="is damaged"):

@@ -116,6 +116,13 @@ def test_a_source_term_is_found_by_words(term: str, text: str, found: list[str])
     assert [text[span.begin : span.end] for span, _ in Terms([(term, "x")]).found(text)] == found
 
 
+def test_terms_that_differ_in_case_match_their_own() -> None:
+    terms, text = Terms([("Polish", "x"), ("polish", "y"), ("nail", "z")]), "Polish polish on POLISH nails, Nails"
+    assert [(text[span.begin : span.end], number) for span, number in terms.found(text)] == [
+        *(("Polish", 0), ("polish", 1), ("nails", 2), ("Nails", 2))
+    ]
+
+
 def test_longer_terms_come_first_and_none_overlaps() -> None:
     terms = Terms([("file", "x"), ("file manager", "y"), ("manager window", "z")])
     text = "the file manager window of a file"
@@ -154,7 +161,7 @@ def test_a_text_has_the_same_translation_alone_and_in_any_company(translator: Tr
         ([("", "x")], "no source term"),
         ([()], "no source term"),
         ([("cat", " ")], "'cat' an empty form"),
-        ([("cat", "x"), ("Cat", "y")], "'Cat' twice with different forms"),
+        ([("cat", "x"), ("cat", "y")], "'cat' twice with different forms"),
     ],
 )
 def test_terms_that_say_nothing_are_refused(terms: list[tuple[str, ...]], message: str) -> None:

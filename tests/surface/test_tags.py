@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.surface.protected import spans_matching
+from dragoman.surface.protected import code_in, spans_matching
 from dragoman.surface.tags import MOST_TAGS, with_tags, without_tags
 from dragoman.surface.words import split_words
 
@@ -170,6 +170,14 @@ def test_tags_stand_around_what_translates_the_words_between_them(source, transl
 @pytest.mark.parametrize("text", ["<i>No <br/></i> “I”", "<i>No <br/></i> go", "<i>No <br/></i>", "No <br/> “I”"])
 def test_the_model_reads_one_space_where_tags_had_one_on_each_side(text):
     assert "  " not in without_tags(text).plain
+
+
+def test_a_script_in_a_text_is_code_but_words_in_its_place_are_words():
+    text = "See <script>alert('a'); b < c</script> and <style>p { }</style> <b>now</b>."
+    assert without_tags(text, spans_matching((), text)).plain == text.replace("<b>now</b>", "now")
+    assert next(text[begin:end] for begin, end, _ in code_in(text)) == "<script>alert('a'); b < c</script>"
+    words = "See <script>the house</script>."
+    assert without_tags(words, spans_matching((), words)).plain == "See the house."
 
 
 def test_a_tag_that_an_expression_protects_is_code_and_so_are_many():

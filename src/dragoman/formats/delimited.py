@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.column_names import names_columns
-from dragoman.formats.document import Document, Where, check_cancelled, line_of, lines_in, with_lines
+from dragoman.formats.document import Document, Where, check_cancelled, lines_in, with_lines
 from dragoman.formats.lines import CARRIAGE_RETURNS, EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded
 from dragoman.formats.values import Value, selected
@@ -189,12 +189,13 @@ class DelimitedTable(Document):
         self.texts, self._cell_of = [line for _, line in lines], [cell for cell, _ in lines]
 
     def place(self, number: int) -> str:
-        return line_of(self._content, self._cell_of[number].where)
+        return self.line_of(self._content, self._cell_of[number].where)
 
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
         parts, end = list[str](), 0
         for cell in self._cells:
+            check_cancelled()
             translation = with_lines(cell.text, following)
             if translation != cell.text:
                 parts += [self._content[end : cell.where[0]], self._written(translation, cell.is_quoted)]
@@ -211,6 +212,7 @@ class DelimitedTable(Document):
         if _GIVEN_DELIMITER.fullmatch(content[place:end].rstrip("\r\n")):
             place = end
         while place < len(content) or row:
+            check_cancelled()
             cell = pattern.match(content, place)
             if cell is None:
                 number = content.count("\n", 0, place) + 1
@@ -223,7 +225,6 @@ class DelimitedTable(Document):
             row.append(TableCell(cell.span(1 if is_quoted else 2), is_quoted, text, len(row) + 1))
             place = cell.end()
             if cell[3] != self._delimiter:
-                check_cancelled()
                 yield row
                 row = []
 

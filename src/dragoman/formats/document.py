@@ -28,7 +28,7 @@ _check = ContextVar[Callable[[], object]]("check", default=lambda: None)
 
 @contextmanager
 def cancellable(check: Callable[[], object]) -> Iterator[None]:
-    """Make readers call `check` often within the block, which stops them by raising an error."""
+    """Make readers and writers call `check` often within the block, which stops them by raising an error."""
     token = _check.set(check)
     try:
         yield
@@ -37,7 +37,7 @@ def cancellable(check: Callable[[], object]) -> Iterator[None]:
 
 
 def check_cancelled() -> None:
-    """Call the check of `cancellable`. Readers do this for each piece of a file."""
+    """Call the check of `cancellable`. Readers and writers do this for each piece of a file."""
     _check.get()()
 
 
@@ -69,6 +69,7 @@ class Document(ABC):
         self.left: list[Left] = []
         self.notes: list[str] = []
         self.needs_review = True
+        self._line = 0, 1  # a place in the file, and its line: counting from there takes less time than from the start
 
     @abstractmethod
     def place(self, number: int) -> str:
@@ -77,6 +78,12 @@ class Document(ABC):
     @abstractmethod
     def translated(self, translations: Sequence[str]) -> bytes:
         """Return the file with a translation for each of its texts."""
+
+    def line_of(self, content: str, where: Where) -> str:
+        """Return the line of a piece of the file, counted from 1."""
+        counted, number = self._line if self._line[0] <= where[0] else (0, 1)
+        self._line = where[0], number + content.count("\n", counted, where[0])
+        return f"line {self._line[1]:,}"
 
     @property
     def remarks(self) -> list[str]:
@@ -121,7 +128,8 @@ class Spliced(Document):
         return [block.inline.text for block in (*self._blocks, *self._inner)]
 
     def place(self, number: int) -> str:
-        return line_of(self.content, [*self._blocks, *self._inner][number].where)
+        blocks, before = (self._blocks, 0) if number < len(self._blocks) else (self._inner, len(self._blocks))
+        return self.line_of(self.content, blocks[number - before].where)
 
     def add(self, parts: Sequence[InlinePart[Where]]) -> None:
         """Add texts that come after all others, if they have words; of a row of links, as in a menu, add each link."""
@@ -140,6 +148,7 @@ class Spliced(Document):
 
     def add_inner(self, parts: Sequence[InlinePart[Where]]) -> None:
         """Add a text, if it has words, that may be in the markup of another one, as in an attribute; also in order."""
+        check_cancelled()
         if _has_words(parts):
             has_name = parts[0].piece in self.ends
             block = self._block(parts if has_name else parts[slice(*trimmed(parts))])
@@ -182,6 +191,7 @@ class Spliced(Document):
 
         parts, end = list[str](), 0
         for block, text in zip(self._blocks, outer, strict=True):
+            check_cancelled()
             parts.append(piece(end, block.where[0]))
             if text == block.inline.text:
                 parts.append(piece(*block.where))
@@ -197,11 +207,6 @@ class Spliced(Document):
 
 def _has_words(parts: Sequence[InlinePart[Where]]) -> bool:
     return any(part.kind == "words" and has_words(part.words) for part in parts)
-
-
-def line_of(content: str, where: Where) -> str:
-    """Return the line of a piece of a file, counted from 1."""
-    return f"line {content.count(chr(10), 0, where[0]) + 1:,}"
 
 
 def lines_in(text: str) -> list[str]:

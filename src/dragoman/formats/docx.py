@@ -30,6 +30,7 @@ _UNSEEN = re.compile(rf"{re.escape(_W)}(?:(\w+Start)|\w+End|annotationRef|commen
 _MAIN = "openxmlformats-officedocument.wordprocessingml.template ms-word.document.macroEnabled".split()
 """Kinds of templates and documents with macros, which python-docx does not know."""
 _HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
+_MOST_FORMATS = 1_000  # of a run, because they are copied for each piece of a paragraph
 _NOTES = ("footnotes+xml", "endnotes+xml", "comments+xml")
 _DESCRIBED = (
     "{*}docPr",
@@ -92,6 +93,7 @@ class Docx(Document):
         styles = {style.get(f"{_W}styleId"): style for root in roots for style in root.iter(f"{_W}style")}
         stays = dict[Any, str]()
         for paragraph in numbers:
+            check_cancelled()
             runs = {run: _is_hidden(run, styles) for run in _runs(paragraph) if _words(run).strip()}
             hidden = [run for run, is_hidden in runs.items() if is_hidden and not all(runs.values())]
             stays |= {run: "it is hidden" * has_words(_words(run)) for run in hidden}
@@ -127,6 +129,7 @@ class Docx(Document):
         texts = [[*islice(following, len(paragraph.content.texts))] for paragraph in self._paragraphs]
         # Backwards: a text box is in a paragraph, and moves with it when its own paragraphs are translated.
         for paragraph, written in reversed([*zip(self._paragraphs, texts, strict=True)]):
+            check_cancelled()
             if written != paragraph.content.texts:
                 _fill(paragraph, written)
         for node, name in self._descriptions:
@@ -170,6 +173,7 @@ def _fixed(root: Any) -> Iterator[tuple[Any, str]]:
     """Yield the texts that fields and lists of choices keep, each with the reason if a reader would miss it."""
     nodes, begins = list[Any](), list[int]()
     for node in root.iter(*(f"{_W}{name}" for name in _OF_FIELDS)):
+        check_cancelled()
         kind, says = node.get(f"{_W}fldCharType"), node.get(f"{_W}instr", "")
         if kind == "begin":
             begins.append(len(nodes))
@@ -216,6 +220,8 @@ def _format(run: Any) -> tuple[str, Any]:
     format = run.find(f"{_W}rPr")
     if format is None:
         return "", None
+    if len(format.findall(".//*")) > _MOST_FORMATS:
+        raise DataError(f"the document is damaged: a run has more than {_MOST_FORMATS:,} formats")
     format = deepcopy(format)
     for name in ("lang", "noProof"):
         for node in format.findall(f"{_W}{name}"):
@@ -286,6 +292,7 @@ def _fields(parts: Iterator[InlinePart[DocxMarkup]]) -> Sequence[InlinePart[Docx
     """Return the parts with each field as a pair of markup around its result, of which the first is its instruction."""
     collected, begins = list[InlinePart[DocxMarkup]](), list[list[int]]()
     for part in parts:
+        check_cancelled()
         collected.append(part)
         kind = part.piece.element.get(f"{_W}fldCharType") if part.piece.kind == "alone" else None
         if kind == "begin":
@@ -351,6 +358,7 @@ def _fill(paragraph: Paragraph, translations: Sequence[str]) -> None:
     containers, formats, opened = [element], [paragraph.format], list[str]()
     _empty(element)
     for piece in paragraph.content.pieces(translations, lambda piece: piece.kind != "run"):
+        check_cancelled()
         if isinstance(piece, str):
             if piece:
                 containers[-1].append(_written(element, formats[-1], piece))

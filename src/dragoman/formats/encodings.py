@@ -9,6 +9,8 @@ from functools import partial
 from itertools import chain, combinations, islice
 from typing import IO
 
+from dragoman.formats.document import check_cancelled
+
 _WESTERN = "àèéìòùî àâçèéêëîïôùûüœ äöüß ñáéíóúü ãõáéíóúâêôàç æøåé äöåé éèëïöüá áéíóúýþæöð àéèíïóòúüç"
 _CENTRAL = "áčďéěíňóřšťúůýž ąćęłńóśźż áéíóöőúüű áäčďéíĺľňóôŕšťúýž ăâîşţ čćđšž"
 _CYRILLIC = "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґўђјљњћџѓќѕ"
@@ -80,6 +82,7 @@ def _is_utf8(line: bytes) -> bool:
 
 def _fit(lines: list[bytes], name: str) -> float:
     """Return the share of the characters beyond ASCII that are letters of a language written in an encoding."""
+    check_cancelled()
     try:
         text = "".join(line.decode(name) for line in lines)
     except UnicodeDecodeError:

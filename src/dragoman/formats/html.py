@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.document import Left, Spliced, Where, line_of
-from dragoman.formats.inline import InlinePart, refers_to_note, unescaped
+from dragoman.formats.document import Left, Spliced, Where, check_cancelled
+from dragoman.formats.inline import InlinePart, check_length, refers_to_note, unescaped
 from dragoman.formats.reading import decoded, other_language
 from dragoman.languages import english_name
 from dragoman.surface.sentences import has_words
@@ -58,7 +58,7 @@ _STATEMENT = re.compile(
 )
 _COMMENTS = ("<%#", "<%--", "{#", "{{!")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)", re.IGNORECASE)
-_ROW, _TAGS = re.compile(r"[^\r\n]+"), re.compile(r"<!\[CDATA\[|<[^<>]*+>")
+_SEPARATOR, _ROW, _TAGS = re.compile(r"[\s/]+"), re.compile(r"[^\r\n]+"), re.compile(r"<!\[CDATA\[|<[^<>]*+>")
 _ROOT = re.compile(r"<html\b[^<>]{0,1000}>", re.IGNORECASE)
 _LANGUAGE = re.compile(r"((?<![\w-])(?:xml:)?lang\s*=\s*[\"']?)([\w-]+)", re.IGNORECASE)
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
@@ -125,6 +125,7 @@ class Html(Spliced):
         """Yield the parts of texts, and None between two texts."""
         place = 0
         while place < len(self._events):
+            check_cancelled()
             event, where = self._events[place], self._wheres[place]
             is_inline = event.name in self._inline or place in self._in_sentence
             if event.name == "wbr":
@@ -225,7 +226,7 @@ class Html(Spliced):
 
     def _leave(self, reason: str, where: Where) -> None:
         if has_words(_TAGS.sub(" ", self.content[slice(*where)])):
-            self.left.append(Left(reason, line_of(self.content, where)))
+            self.left.append(Left(reason, self.line_of(self.content, where)))
 
     def _kind(self, where: Where) -> Literal["single", "after"]:
         """Return "after" for an empty element inside a word: between two small letters."""
@@ -260,8 +261,14 @@ class _Parser(HTMLParser):
         self.close()
 
     def _add(self, kind: Kind, name: str = "", attributes: Mapping[str, str] | None = None) -> None:
+        check_cancelled()
         line, column = self.getpos()
         self.events.append(Event(kind, self._lines[line - 1] + column, name, attributes or {}))
+
+    def check_for_whole_start_tag(self, i: int) -> int:
+        end = super().check_for_whole_start_tag(i)
+        check_length(len(_SEPARATOR.findall(self.rawdata, i, end)))  # of attributes
+        return end
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._add("start", tag, {name: value or "" for name, value in attrs})

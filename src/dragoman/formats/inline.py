@@ -9,12 +9,13 @@ from html import unescape
 from itertools import pairwise, zip_longest
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from dragoman.errors import DataError
 from dragoman.languages import SPACELESS
 from dragoman.surface.sentences import has_words
 
 _TAG = re.compile(r"</?g\d+>|<g\d+/>|<br id=\"\d+\"/>|\{\{\d+\}\}")
 _EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")
-_SPACES = re.compile(r"[ \t\n\r\f]+")
+_SPACES = re.compile(r"[ \t\n\r\f]{2,}|[\t\n\r\f]")  # no single one, which would take memory for nothing
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt)\b)(?:#?\w{1,31};|[A-Za-z]{3,6}(?![\w;=]))")
 """A reference to a character. Those three stay, because they represent markup."""
 _BEFORE, _AFTER = "\ud810", "\ud811"  # no text has these characters
@@ -25,6 +26,9 @@ _LETTER = rf"[\w'’/–—-](?<![{SPACELESS}])"
 _WORD = re.compile(rf"{_LETTER}(?:{_LETTER}|[{_BEFORE}{_AFTER}]?</?g\d+/?>)*{_LETTER}")
 _LINE_BREAKING = re.compile(rf"[\u00ad\u2060\ufeff]|(?<![{SPACELESS}])\u200b(?![{SPACELESS}])")
 """Invisible characters that say where a line may end."""
+
+LONGEST_TEXT = 200_000
+"""Characters of a text, which takes up to 120 times as much memory to read or write."""
 
 M = TypeVar("M")
 
@@ -56,6 +60,7 @@ class Inline(Generic[M]):
     @classmethod
     def from_parts(cls, parts: Sequence[InlinePart[M]]) -> "Inline[M]":
         """Return the text of these parts. A tag without its other half is alone, and takes no space."""
+        check_length(sum(len(part.words) for part in parts))
         closes = _closes(parts)
         opens = {close: place for place, close in closes.items()}
         begins = (place for place, part in enumerate(parts) if part.kind != "words" and place not in opens)
@@ -136,6 +141,14 @@ class InlineTexts(Generic[M]):
             yield from inline.parts(text, with_empty) if inline else ()
 
 
+def check_length(characters: int) -> None:
+    """Raise `DataError` if a text of a document is too long."""
+    if characters > LONGEST_TEXT:
+        raise DataError(
+            f"the document has a paragraph, entry or tag of more than {LONGEST_TEXT:,} characters; divide it"
+        )
+
+
 def refers_to_note(raised: str, before: str) -> bool:
     """Return True if raised characters, after those `before` them, are no part of a formula, a unit or a number."""
     is_mark = not any(map(str.isalpha, raised)) or len(raised) == 1
@@ -168,11 +181,10 @@ def divided(parts: Sequence[InlinePart[M]]) -> Iterator[Sequence[InlinePart[M]]]
     breaks = [*(place for place, part in enumerate(parts) if part.kind == "break"), len(parts)]
     begin = first = 0
     for place, following in pairwise([*breaks, len(parts)]):
-        text, line, next_line = (
-            _words(parts[slice(*span)]) for span in ((begin, place), (first, place), (place, following))
-        )
+        letters = (letter for at in range(begin, place) if parts[at].kind == "words" for letter in parts[at].words)
+        line, next_line = (_words(parts[slice(*span)]) for span in ((first, place), (place, following)))
         first = place + 1
-        begins = next(filter(str.isalpha, text), "").isupper()
+        begins = next(filter(str.isalpha, letters), "").isupper()
         if not (begins and line and line[-1] not in ".:;!?…" and next_line[:1].islower()):
             yield from (parts[begin:place], parts[place : place + 1])
             begin = first

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError
-from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Left, Spliced, Where
+from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Left, Spliced, Where, check_cancelled
 from dragoman.formats.inline import InlinePart
 from dragoman.formats.lines import EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded
@@ -29,6 +29,7 @@ _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # also matches pairs of them, which are a whole character
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[{}\[\]]')
+_LONGEST_NAME = 500  # of a value, of which the end counts
 _LINE = re.compile(rf"\\[nrt]|{ALTERNATIVES}|((?:(?!\\[nrt]|{ALTERNATIVES})(?:[^\\]|\\.))++)")
 
 
@@ -130,14 +131,15 @@ def _values(content: str) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield the strings that are values, with the keys above them, dots between them."""
     keys = [""]
     for token in _TOKEN.finditer(content):
+        check_cancelled()
         if token[0] in "{[":
             keys.append("")
         elif token[0] in "}]":
             keys.pop()
         elif token[2]:
-            keys[-1] = json.loads(f'"{token[1]}"')
+            keys[-1] = json.loads(f'"{token[1]}"')[-_LONGEST_NAME:]
         else:
-            yield ".".join(filter(None, keys)), token
+            yield ".".join(filter(None, keys))[-_LONGEST_NAME:], token
 
 
 def _text(written: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from markdown_it.token import Token
 
-from dragoman.formats.document import Left, Spliced, Where, check_cancelled, line_of
-from dragoman.formats.inline import InlinePart
+from dragoman.formats.document import Left, Spliced, Where, check_cancelled
+from dragoman.formats.inline import InlinePart, check_length
 from dragoman.formats.lines import without_packing
 from dragoman.formats.markdown_syntax import (
     COMPONENTS,
@@ -46,7 +46,7 @@ class Markdown(Spliced):
         end = len(content) - len(_FRONT_MATTER.sub("", content, count=1))
         for text in compiled(SHOWN, re.MULTILINE).finditer(content, 0, end):
             if has_words(text["value"]):
-                self.left.append(Left("it is in the front matter", line_of(content, text.span("value"))))
+                self.left.append(Left("it is in the front matter", self.line_of(content, text.span("value"))))
         self._lines = [match.span() for match in _LINE.finditer(content, end)]
         self._escaped = {ord(mark): f"\\{mark}" for mark in re.findall(r"\\([${}~^=])", content)}
         self._parser, self._references, above = build_parser(with_components), dict[str, Any](), ""
@@ -62,7 +62,7 @@ class Markdown(Spliced):
                 elif has_words(token.content):
                     reason = "it was not found in the file"
             if reason and token.map:
-                self.left.append(Left(reason, line_of(content, self._lines[token.map[0]])))
+                self.left.append(Left(reason, self.line_of(content, self._lines[token.map[0]])))
             above = token.type
         for first, last in (reference["map"] for reference in self._references.get("references", {}).values()):
             self._add_shown(self._lines[first][0], self._lines[last - 1][1])
@@ -89,7 +89,7 @@ class Markdown(Spliced):
         head = compiled(HEAD, re.IGNORECASE | re.MULTILINE).match(self.content, begin, end)
         export = self.content[begin:end] if self.content.startswith("export", begin) else ""
         if compiled(EXPRESSION).search(compiled(SHOWN, re.MULTILINE).sub("", head[0]) if head else export):
-            self.left.append(Left("it is in an expression", line_of(self.content, (begin, end))))
+            self.left.append(Left("it is in an expression", self.line_of(self.content, (begin, end))))
         for text in compiled(SHOWN, re.MULTILINE).finditer(self.content, *head.span()) if head else []:
             begin = text.start("value")
             value = compiled(VALUE, re.IGNORECASE).fullmatch(self.content, begin, begin + len(text["value"].rstrip()))
@@ -97,10 +97,13 @@ class Markdown(Spliced):
                 name = value.lastgroup or 0
                 self.add_inner([InlinePart("words", value.span(name), value[name])])
             elif has_words(text["value"]):
-                self.left.append(Left("its value is not one plain or quoted line", line_of(self.content, text.span())))
+                self.left.append(
+                    Left("its value is not one plain or quoted line", self.line_of(self.content, text.span()))
+                )
 
     def _places(self, token: Token, begin: int, is_cell: bool) -> list[int]:
         """Return the position in the file of each character of a paragraph, and its end; nothing if it is not found."""
+        check_length(len(token.content))
         places: list[int] = []
         for number, line in enumerate(token.content.split("\n"), (token.map or [0])[0]):
             first, last = self._lines[number]
@@ -139,7 +142,9 @@ class Markdown(Spliced):
                     name = re.sub(r"\s*\n[\s>]*", " ", self.content[places[label] : places[label_end]])
                     self.ends[named] = f"][{name}]"
                 if is_image and re.search(r"[`<\[{$]", piece.content):
-                    self.left.append(Left("it has markup and is the text of a picture", line_of(self.content, where)))
+                    self.left.append(
+                        Left("it has markup and is the text of a picture", self.line_of(self.content, where))
+                    )
                 elif is_image:
                     self.add_inner([InlinePart("words", named, piece.content)])
             self._add_shown(*where)

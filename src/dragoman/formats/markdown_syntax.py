@@ -148,6 +148,7 @@ def _read_lines(pattern: re.Pattern[str], state: Any, line: int, end: int, silen
 
 def _keep(pattern: re.Pattern[str], state: Any, silent: bool) -> bool:
     """Take a piece of a paragraph that stays out of its words."""
+    check_cancelled()
     match = pattern.match(state.src, state.pos, state.posMax)
     if match is None or (silent and pattern is compiled(MARKS)):  # labels of links count brackets
         return False

@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-from dragoman.formats.document import Document, Where, line_of
+from dragoman.formats.document import Document, Where, check_cancelled
 from dragoman.formats.lines import EncodingErrors, read_lines, without_packing
 from dragoman.formats.reading import decoded
 from dragoman.surface.sentences import has_words
@@ -67,6 +67,7 @@ class Plain(Document):
         self._content, self._encoding = content, encoding
         blocks: list[list[PlainLine]] = [[]]
         for line in _LINE.finditer(content, int(content.startswith("\ufeff"))):
+            check_cancelled()
             if words := line[3].rstrip():
                 where = line.start(3), line.start(3) + len(words)
                 blocks[-1].append(PlainLine(line[1], line[2] or "", words, where, line[4]))
@@ -77,11 +78,12 @@ class Plain(Document):
         self.texts = [*map(_text, self._paragraphs)]
 
     def place(self, number: int) -> str:
-        return line_of(self._content, self._paragraphs[number][0].where)
+        return self.line_of(self._content, self._paragraphs[number][0].where)
 
     def translated(self, translations: Sequence[str]) -> bytes:
         parts, end = list[str](), 0
         for paragraph, text, translation in zip(self._paragraphs, self.texts, translations, strict=True):
+            check_cancelled()
             if translation != text:
                 parts += [self._content[end : paragraph[0].where[0]], _wrapped(paragraph, translation)]
                 end = paragraph[-1].where[1]
@@ -106,6 +108,7 @@ def _paragraphs(block: Sequence[PlainLine]) -> Iterator[list[PlainLine]]:
 
 
 def _text(paragraph: Sequence[PlainLine]) -> str:
+    check_cancelled()
     return " ".join(line.words for line in paragraph)
 
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from gettext import c2py
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from pathlib import Path
 from textwrap import fill
@@ -15,7 +16,8 @@ from typing import Any
 
 from dragoman.errors import DataError, optional
 from dragoman.formats.column_names import language_column
-from dragoman.formats.document import HAS_BRANCHES, Document, Left
+from dragoman.formats.document import HAS_BRANCHES, Document, Left, check_cancelled
+from dragoman.formats.inline import check_length
 from dragoman.formats.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
 from dragoman.formats.reading import check_languages
 from dragoman.formats.rows import NOT_TO_TRANSLATE, UNTRANSLATED, Texts, Untranslated
@@ -31,7 +33,7 @@ LARGEST_CATALOGUE = 1 << 25
 """Bytes of a catalogue, which is read as a whole and takes about 20 times as much memory."""
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 _LINE_OF_CATALOGUE = re.compile(
-    r"\s*(?:#.*|(?:(?:msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?\"(?:[^\"\\]|\\.)*\"\s*|domain\b.*)?"
+    r"\s*(?:#.*|(?:(?:msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?\"(?:[^\"\\]++|\\.)*+\"\s*|domain\b.*)?"
 )
 
 _BETWEEN = re.compile(
@@ -115,6 +117,7 @@ def read_catalogue(path: Path, encoding_errors: EncodingErrors, repairs: Counter
         repairs[REPLACED] += text.count("\ufffd")
     text += "\n"  # with a line end, polib never takes it for the name of a file
     for number, line in enumerate(text.split("\n"), 1):  # the library passes over what it does not understand
+        check_cancelled()
         if not _LINE_OF_CATALOGUE.fullmatch(line.removesuffix("\r")):
             raise DataError(f"{path}:{number} is not a line of a catalogue (PO): {line.strip()[:80]}")
     try:
@@ -161,6 +164,7 @@ class Catalogue(Document):
         following = iter(translations)
         lines: list[str | None] = [*self._lines]
         for entry in self._entries:
+            check_cancelled()
             singular, before = _translated(entry.msgid, following), dict(entry.msgstr_plural)
             if entry.msgid_plural:
                 plural = _translated(entry.msgid_plural, following)
@@ -291,4 +295,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Catalogue:
     catalogue, text, encoding = read_catalogue(path, "strict", Counter())
     header = catalogue.metadata.get
     check_languages(path, header("X-Source-Language"), header("Language"), languages)
+    offsets = [0, *accumulate(map(len, text.splitlines(keepends=True)))]
+    begins = (min(entry.linenum or 1, len(offsets) - 1) for entry in catalogue)
+    for first, last in pairwise([0, *begins, len(offsets) - 1]):
+        check_length(offsets[last] - offsets[first])
     return Catalogue(catalogue, text, encoding, languages[1])

@@ -4,7 +4,6 @@ import codecs
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from io import BytesIO
@@ -17,20 +16,26 @@ from dragoman.config import Settings
 from dragoman.errors import ConfigError, DataError
 from dragoman.formats.document import HAS_BRANCHES, Document, Left
 from dragoman.formats.encodings import advice
-from dragoman.formats.foreign import OLE, ZIP
+from dragoman.formats.foreign import OLE
 from dragoman.formats.lines import open_bytes, without_packing
 from dragoman.formats.registry import DOCUMENT_FORMATS, SELECTIVE, FileFormat
 from dragoman.languages import UNKNOWN_LANGUAGE, base_language, english_name
 from dragoman.surface.sentences import BRANCHES
 
-LARGEST = 100_000_000
-"""Most bytes of a document, which is read as a whole."""
-BYTES_A_BYTE = 8
-"""Bytes of memory for each byte of a file, unpacked."""
+BYTES_A_BYTE, BYTES_A_PART = 8, 4_000
+"""Bytes of memory for each byte of a file, unpacked, and for each file in an archive."""
+ARCHIVES = {"docx": "a Word document (DOCX)", "xlsx": "an Excel workbook (XLSX)"}
+"""The formats whose files are archives, in words."""
 _AT_ONCE = 1 << 20
-MOST_LETTERS = 50_000_000
-"""Most letters of all texts of a document, those that it repeats by reference included."""
 _DECLARED = re.compile(rb"\b(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})")
+
+
+class DocumentTooLarge(DataError):
+    """Refusal of a document that exceeds one of `DocumentSettings`, named by `limit`; `problem` says how."""
+
+    def __init__(self, problem: str, limit: str, value: int) -> None:
+        super().__init__(f"{problem}; divide it, or raise document.{limit} ({value:,})")
+        self.problem, self.limit = problem, limit
 
 
 class DocumentSettings(Settings):
@@ -44,32 +49,25 @@ class DocumentSettings(Settings):
     """Mark translations as such that a person should check, in formats with such a mark: catalogues and XLIFF."""
 
     def check_memory(self, content: bytes, path: Path, format: FileFormat) -> None:
-        """Raise a DataError if reading a file of this format may take too much memory; an archive is not unpacked."""
+        """Raise `DocumentTooLarge` if reading a file of this format may take too much memory."""
         needed = 0
-        for size, pieces in _parts(content):
+        for size, pieces in _parts(content, is_archive=format.name in ARCHIVES):
             if (needed := needed + BYTES_A_BYTE * size) <= self.memory:
                 needed += sum(len(re.findall(format.sign, piece)) for piece in pieces) * format.bytes_a_sign
             if needed > self.memory:
-                raise DataError(
-                    f"{path} may take more than {self.memory >> 20:,} MiB of memory, too much for one document; divide "
-                    "it, or raise document.memory"
-                )
-
-    def check_texts(self, texts: int, path: Path) -> None:
-        """Raise a DataError if a document has too many texts."""
-        if texts > self.texts:
-            raise DataError(f"{path} has {texts:,} texts; divide it, or raise document.texts ({self.texts:,})")
+                problem = f"{path} may take more than {self.memory >> 20:,} MiB of memory, too much for one document"
+                raise DocumentTooLarge(problem, "memory", self.memory)
 
 
-def _parts(content: bytes) -> Iterator[tuple[int, Iterable[bytes]]]:
-    """Yield the size of each file of XML in an archive, or of a file, and its content in pieces."""
-    if not content.startswith(ZIP):
+def _parts(content: bytes, is_archive: bool) -> Iterator[tuple[int, Iterable[bytes]]]:
+    """Yield the size of each file in an archive, or of a file, and its content in pieces."""
+    if not is_archive:
         yield len(content), (content[begin : begin + _AT_ONCE] for begin in range(0, len(content), _AT_ONCE))
         return
     with ZipFile(BytesIO(content)) as archive:
-        for part in archive.infolist():
-            is_xml = part.filename.lower().endswith((".xml", ".rels"))
-            with archive.open(part) if is_xml else nullcontext(BytesIO()) as file:
+        yield len(archive.filelist) * BYTES_A_PART // BYTES_A_BYTE, ()
+        for part in archive.filelist:
+            with archive.open(part) as file:
                 yield part.file_size, iter(partial(file.read, _AT_ONCE), b"")
 
 
@@ -91,7 +89,8 @@ def read_document(
 
     Raises:
         ConfigError: there is no such format, the name of the file says none, or it takes no `only`.
-        DataError: the file cannot be read, is damaged, larger than `LARGEST` bytes, or over a limit.
+        DataError: the file cannot be read, or is damaged.
+        DocumentTooLarge: it is over a limit of `settings`.
         MissingExtra: what reads the format is not installed.
     """
     name = document_format or format_of(path)
@@ -103,19 +102,18 @@ def read_document(
     format = DOCUMENT_FORMATS[name]
     if only and not format.is_selective:
         raise ConfigError(f"only {' and '.join(SELECTIVE)} have columns or keys to choose from; {path} is {name}")
-    with open_bytes(path) as file:
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise DataError(f"{path} has more than {LARGEST // 1_000_000} MB, too much for one document; divide it")
-    if content.startswith(OLE) and name in ("docx", "xlsx"):
-        raise DataError(f"{path} has a password, or the format of old Office; save it as .{name} without a password")
     settings, reader = settings or DocumentSettings(), import_module(f"dragoman.formats.{format.module or format.name}")
-    with suppress(
-        BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error
-    ):  # the reader reports what is wrong
+    with open_bytes(path) as file:
+        content = file.read(settings.memory // BYTES_A_BYTE + 1)  # if there is more, it needs more memory than that
+    if content.startswith(OLE) and name in ARCHIVES:
+        raise DataError(f"{path} has a password, or the format of old Office; save it as .{name} without a password")
+    try:
         settings.check_memory(content, path, format)
+    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:  # RuntimeError: a password
+        raise DataError(f"{path} is not {ARCHIVES[name]}, or is damaged: {str(error)[:200]}") from None
     document = reader.read(content, path, languages, *([only] if only else []))
-    settings.check_texts(len(document.texts), path)
+    if (texts := len(document.texts)) > settings.texts:
+        raise DocumentTooLarge(f"{path} has {texts:,} texts", "texts", settings.texts)
     branches = (number for number, text in enumerate(document.texts) if BRANCHES.search(text))
     document.left += [Left(HAS_BRANCHES, document.place(number)) for number in branches]
     document.needs_review = settings.needs_review
@@ -137,12 +135,6 @@ def other_language(named: str | None, language: str) -> str:
     code = re.split("[.@]", named or "")[0].strip().replace("_", "-")
     is_known = code and UNKNOWN_LANGUAGE not in (code, language)
     return f"{english_name(code)} ({code})" if is_known and base_language(code) != base_language(language) else ""
-
-
-def check_letters(texts: Iterable[str], path: Path) -> None:
-    """Raise a DataError if the texts of a document, which it may repeat by reference, have too many letters."""
-    if (letters := sum(map(len, texts))) > MOST_LETTERS:
-        raise DataError(f"{path} shows {letters:,} letters, too many for one document (at most {MOST_LETTERS:,})")
 
 
 def decoded(content: bytes, path: Path, declares: bool = False) -> tuple[str, str]:

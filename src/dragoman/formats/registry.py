@@ -6,6 +6,8 @@ that `dragoman --help` can read it.
 """
 
 from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
 from typing import Literal, NamedTuple, get_args
 
 Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub", "tmx", "xliff", "po", "xlsx"]
@@ -32,6 +34,8 @@ class FileFormat(NamedTuple):
     """Its bytes are lines of text; if not, the module alone decides what they may be."""
     extra: str = ""
     """The extra of the package that installs what reads it."""
+    packages: tuple[str, ...] = ()
+    """Packages of this extra that reading and writing a document needs."""
     document: str = ""
     """The name in `--document-format`; empty if it is not translated as a document."""
     document_suffixes: tuple[str, ...] = ()
@@ -59,7 +63,7 @@ FORMATS = (
         "(SVG); not `code`, `pre`, scripts, the code of templates (PHP, ERB, Jinja, Handlebars), or what has "
         '`translate="no"`. An element whose `lang` is another language is left and reported. `lang` of the page '
         "becomes the target language",
-        sign=rb"[<&]",
+        sign=rb"[<&=]",
         bytes_a_sign=1_200,
     ),
     FileFormat(
@@ -73,7 +77,7 @@ FORMATS = (
         "Titles and descriptions in front matter, HTML blocks, texts of several words in expressions of MDX, drawn "
         "tables and unknown directives are left and reported. Links to headings whose generated identifiers change "
         "with the translation are noted",
-        sign=rb"[!#-&*+/:<->@[-`{-~\n]",
+        sign=rb"[!#-&*+/:<->@[-`{-~\n]|\r(?!\n)",
         bytes_a_sign=1_000,
     ),
     FileFormat(
@@ -85,7 +89,7 @@ FORMATS = (
         "lengths of the source's lines, and a cue that no word is left for shows `…`. Times may have any usual form; "
         "one that cannot be read is refused with its line. A cue that begins with a capital letter, repeats a line or "
         "has no words begins a new sentence",
-        sign=rb"[<\n]",
+        sign=rb"[<\n]|\r(?!\n)",
         bytes_a_sign=800,
     ),
     FileFormat(
@@ -96,12 +100,13 @@ FORMATS = (
         holds_languages=True,
         has_lines=False,
         extra="documents",
+        packages=("polib", "babel"),
         document="catalogue",
         document_suffixes=(".po", ".pot"),
         document_title="catalogues of gettext",
         translated="messages that are not translated yet, with their plural forms; not those that are marked as fuzzy, "
         "as new translations are too. A template gets the header of its language; all other lines stay",
-        sign=rb"\n",
+        sign=rb"[\n\\\x0b\x0c\x1c-\x1e]|\r(?!\n)|\xc2\x85|\xe2\x80[\xa8\xa9]",
         bytes_a_sign=700,
     ),
     FileFormat(
@@ -127,6 +132,7 @@ FORMATS = (
         holds_languages=True,
         has_lines=False,
         extra="documents",
+        packages=("lxml",),
         document="xliff",
         document_suffixes=(".xlf", ".xliff"),
         document_title="XLIFF 1.2 and 2",
@@ -138,6 +144,7 @@ FORMATS = (
     FileFormat(
         "docx",
         extra="documents",
+        packages=("lxml", "docx"),
         document="docx",
         document_suffixes=(".docx", ".docm", ".dotx", ".dotm"),
         document_title="Word",
@@ -153,6 +160,7 @@ FORMATS = (
         data_suffixes=(".xlsx",),
         has_lines=False,
         extra="documents",
+        packages=("lxml",),
         document="xlsx",
         document_suffixes=(".xlsx", ".xlsm", ".xltx", ".xltm"),
         document_title="Excel",
@@ -189,7 +197,7 @@ FORMATS = (
         document="text",
         document_title="plain text",
         translated="paragraphs",
-        sign=rb"\n",
+        sign=rb"\n|\r(?!\n)",
         bytes_a_sign=500,
     ),
     FileFormat(
@@ -226,13 +234,18 @@ DATA_FORMAT_OF_SUFFIX: dict[str, Format] = {
 }
 DOCUMENT_FORMATS = {format.document: format for format in FORMATS if format.document}
 """The formats that are translated as documents, by their names in `--document-format`."""
-DOCUMENT_SUFFIXES = (".txt", *(suffix for format in FORMATS for suffix in format.document_suffixes))
-"""Endings of the names of documents that a server translates."""
 SELECTIVE = tuple(name for name, format in DOCUMENT_FORMATS.items() if format.is_selective)
 """The documents of which only some keys or columns may be translated."""
 
 DATA_SUFFIXES = " ".join(format.data_suffixes[0] for format in DATA_FORMATS.values() if format.data_suffixes)
 """Endings of the names of files for training, as help and messages list them: one for each format."""
+
+
+@cache
+def installed_suffixes() -> tuple[str, ...]:
+    """Return the endings of the names of documents that can be translated with the packages that are installed."""
+    formats = (format for format in DOCUMENT_FORMATS.values() if all(map(find_spec, format.packages)))
+    return ".txt", *(suffix for format in formats for suffix in format.document_suffixes)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.document import Document, Left, Where, check_cancelled, line_of
+from dragoman.formats.document import Document, Left, Where, check_cancelled
 from dragoman.formats.inline import Inline, InlinePart, trimmed, unescaped
 from dragoman.formats.reading import check_languages, decoded, other_language
 from dragoman.surface.sentences import has_words
@@ -101,11 +101,12 @@ class Subtitles(Document):
         self.texts = [sentence.inline.text for sentence in self._sentences]
 
     def place(self, number: int) -> str:
-        return line_of(self._content, self._sentences[number].lines[0].where)
+        return self.line_of(self._content, self._sentences[number].lines[0].where)
 
     def translated(self, translations: Sequence[str]) -> bytes:
         parts, end = list[str](), 0
         for sentence, translation in zip(self._sentences, translations, strict=True):
+            check_cancelled()
             if translation == sentence.inline.text:
                 continue
             for line, words in zip(sentence.lines, sentence.divided(translation), strict=True):
@@ -174,8 +175,8 @@ def _goes_on(lines: Sequence[SubtitleLine], line: SubtitleLine, is_marked: bool,
 def _lines(content: str, begin: int, end: int, cue: re.Match[str]) -> list[SubtitleLine]:
     """Return the lines of a cue between two places of a file."""
     lines = list[SubtitleLine]()
-    check_cancelled()
     for row in _ROW.finditer(content, begin, end):
+        check_cancelled()
         parts = _parts(row[0])
         first, last = trimmed(parts) if len(parts) > 1 else (0, 1)
         before, after = ("".join(part.piece for part in some) for some in (parts[:first], parts[last:]))
@@ -225,8 +226,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Subtitles:
     lines, stray = list[SubtitleLine](), _lines(text, 0, begins[0], marks[0])
     for mark, end in zip(marks, begins[1:], strict=True):
         if mark["damaged"]:
-            place = line_of(plain, (mark.end(), end))
-            raise DataError(f"{path}, {place}: its times cannot be read; write 00:00:01,000 --> 00:00:02,000")
+            number = plain.count("\n", 0, mark.end()) + 1
+            raise DataError(f"{path}, line {number:,}: its times cannot be read; write 00:00:01,000 --> 00:00:02,000")
         (lines if mark["begin"] else stray).extend(_lines(text, mark.end(), end, mark))
     subtitles = Subtitles(text, encoding, _grouped(lines, languages[0]))
     left = [

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.formats.document import check_cancelled
 from dragoman.surface.protected import Span, code_in, identifiers_in, replaced
 from dragoman.surface.sentences import BRANCHES, has_words
 
@@ -132,6 +133,7 @@ def natural(values: Sequence[Value]) -> tuple[list[bool], list[str]]:
 
 def is_code(text: str) -> bool:
     """Return True if a text holds no word of a language, whatever its column."""
+    check_cancelled()
     text = text.strip()[:1_001]
     words = re.split(r"[\s,;|]+", _without(text, code_in(text)))
     is_wordless = all(_WORD.fullmatch(word) or not has_words(_without(word, identifiers_in(word))) for word in words)

@@ -111,6 +111,7 @@ class Xliff(Document):
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
         for unit in self._units:
+            check_cancelled()
             _fill(unit.target, unit.content.pieces([*islice(following, len(unit.content.texts))]))
             limit = _above(unit.element, "maxwidth") if _above(unit.element, "size-unit") == "char" else ""
             if limit.isdecimal() and len(_text(unit.element.find("{*}target"))) > int(limit[:9]):

@@ -25,8 +25,8 @@ from zipfile import BadZipFile, ZipFile
 
 from dragoman.errors import DataError, optional
 from dragoman.formats.document import Document, Left, check_cancelled
+from dragoman.formats.inline import check_length
 from dragoman.formats.lines import EncodingErrors, open_bytes
-from dragoman.formats.reading import check_letters
 from dragoman.formats.rich_text import has_formats, set_texts, text_of, texts_in
 from dragoman.formats.rows import first_line, written
 from dragoman.formats.values import Value, selected
@@ -38,6 +38,8 @@ LARGEST_PART = 1 << 28
 """Bytes of a part of a workbook. Its shared texts are held in memory."""
 _LARGEST_UNCHECKED_PART = 1 << 26
 """Bytes of a part up to which it may unpack to any multiple of its size."""
+MOST_LETTERS = 50_000_000
+"""Letters of all cells of a document, which may share texts."""
 _ROWS_SAMPLED = 100
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
 _PART = re.compile(r"xl/(?:workbook|(?:worksheets|tables|pivotCache)/[^/]+)\.xml", re.IGNORECASE)
@@ -149,7 +151,9 @@ class Comparisons:
     def add(self, root: Any) -> None:
         """Add the texts of a part of the workbook."""
         for element in root.iter(*(f"{{*}}{tag}" for tag in (*_FORMULAS, *_ATTRIBUTES, *_NAMED))):
+            check_cancelled()
             tag, formula = element.tag.rpartition("}")[2], "".join(element.itertext())
+            check_length(len(formula))
             if tag in _NAMED:
                 self._names.add(element.get("name", "").casefold())
             if tag in _ATTRIBUTES:
@@ -174,6 +178,7 @@ class Comparisons:
                 self._patterns.add(pattern if len(self._patterns) < 500 else "*")  # too many: all texts stay
 
     def __contains__(self, text: str) -> bool:
+        check_cancelled()
         text = text.strip().casefold()
         is_name = self._refers and not self._names.isdisjoint((text, text.replace(" ", "_")))
         return is_name or text in self.texts or any(fnmatchcase(text, pattern) for pattern in self._patterns)
@@ -204,7 +209,8 @@ class Workbook(Document):
             sheet = [[*_cells(row, name, shared, path)] for row in self._trees[name].iter("{*}row")]
             cells += chain.from_iterable(sheet)
             values += _values(sheet)
-        check_letters((cell.text for cell in cells), path)
+        if (letters := sum(len(cell.text) for cell in cells)) > MOST_LETTERS:
+            raise DataError(f"{path} shows {letters:,} letters, too many for one document (at most {MOST_LETTERS:,})")
         wanted, self.notes = selected(values, only, path)
         self.notes.append("formulas and the names of sheets stay")
         if joining := comparisons.joining:
@@ -258,6 +264,7 @@ class Workbook(Document):
         texts = {key: [by_line[line] for line in lines] for key, lines in self._texts.items()}
         changed = [cell for cell in self._cells if texts[cell.key] != self._texts[cell.key]]
         for cell in changed:
+            check_cancelled()
             _fill(cell, texts[cell.key])
         parts = {cell.part for cell in changed}
         if changed and _WORKBOOK in self._trees:
@@ -289,8 +296,8 @@ def _values(rows: Sequence[Sequence[SheetCell]]) -> Iterator[Value]:
 
 def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -> Iterator[SheetCell]:
     """Yield the cells of a row that contain text and no formula."""
-    check_cancelled()
     for element in row.iter("{*}c"):
+        check_cancelled()
         name = f"{posixpath.basename(part).removesuffix('.xml')}!{element.get('r', '')}"
         if element.find("{*}f") is not None:
             continue
@@ -327,8 +334,6 @@ def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[
     """
     try:
         archive = ZipFile(BytesIO(content))
-        if damaged := archive.testzip():
-            raise BadZipFile(f"its part {damaged}")
         if not any(map(_SHEET.fullmatch, archive.namelist())):
             raise DataError(f"{path} is no Excel workbook (XLSX): it has no sheets")
         return Workbook(archive, path, only)

@@ -41,6 +41,11 @@ _TELEPHONES = (
     r"(?<![\w:.,/-])\d{1,4}(?:[ -]\d{2,4}){2,5}(?!\w)(?<![ -]\d\d)",
 )
 _ALTERNATIVES = "(?:(?<!\\w)|(?=\\W)|(?=[fhmw])(?=(?:https?|ftp|file|mailto):|www\\.))(?:%s)"
+_SCRIPT = (
+    r"(?s:<(?:script|style)\b[^<>]{0,500}>[^<>(){}=;]{0,500}[(){}=;](?:(?!<script|<style).){0,5000}?"
+    r"</(?:script|style)>)"
+)
+"""Scripts and styles in a text, which a model would read as words. Without signs of code, they may be words."""
 _CODE = re.compile(
     _ALTERNATIVES
     % "|".join(
@@ -50,6 +55,7 @@ _CODE = re.compile(
             _WEB,
             r"(?<![\w.@-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+",  # an e-mail address
             rf"(?<![\w.-])(?:[a-z0-9-]{{1,64}}\.){{1,8}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?",
+            _SCRIPT,
             r"<<[A-Za-z][^<>]{0,500}>>|</?[A-Za-z@#:!?%][^<>]{0,500}>",  # markup
             r"&lt;/?[A-Za-z][^&<>]{0,200}&gt;|&(?:[A-Za-z]{2,10}|#\d{1,7}|#x[0-9A-Fa-f]{1,6});",
             r"`[^`\n]{1,200}`|\*\*|\*\|[A-Z][\w:]{0,60}\|\*|\[%[^%\n]{1,100}%\]",
@@ -306,7 +312,7 @@ class Names:
 
 
 def spans_matching(expressions: Sequence[str], text: str) -> list[Span]:
-    """Return the matches of regular expressions, in the order of the expressions.
+    """Return the matches of regular expressions, in the order of the expressions, then scripts and styles.
 
     Raises:
         DecodeError: an expression is invalid, matches an empty text, or takes too long.
@@ -327,7 +333,7 @@ def spans_matching(expressions: Sequence[str], text: str) -> list[Span]:
             ) from None
         if any(span.begin == span.end for span in spans):
             raise DecodeError(f"{shown} also matches an empty text")
-    return spans
+    return spans + [Span(*match.span(), "code") for match in re.finditer(_SCRIPT, text)]
 
 
 def localised(number: str, source: str, target: str) -> str:

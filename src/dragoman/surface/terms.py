@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from dragoman.languages import SPACELESS
@@ -15,35 +15,48 @@ _ENDING = 2
 """The most letters of such an ending."""
 _LETTER = rf"[^\W{SPACELESS}]"
 _WORD = re.compile(rf"{_LETTER}+")
+_ONE_LETTER, _NO_LETTER, _ANYTHING = map(re.compile, (_LETTER, rf"(?!{_LETTER})", ""))
+_ENDING_OF_WORD = re.compile(rf"[^\W\d_]{{0,{_ENDING}}}(?!{_LETTER})")
+
+
+_OTHER_CASES = {"İ": "i", "ı": "i", "\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
+"""Letters that `re.IGNORECASE` also takes for one, and that `casefold` does not make one letter."""
 
 
 class Terms:
     """Terms: each is a source term and the forms of its translation. A term without forms is kept as it is.
 
-    A source term matches whole words in any letter case; a term in capitals, such as IT, only matches capitals. If its
-    last word has four letters or more, it may have an ending of two, as in files. Longer terms win, and none overlap.
+    A source term matches whole words in any letter case; a term in capitals, such as IT, only matches capitals, and
+    terms that differ only in case, such as Polish and polish, match their own. If its last word has four letters or
+    more, it may have an ending of two, as in files. Longer terms win, and none overlap.
     """
 
     def __init__(self, terms: Sequence[Sequence[str]]) -> None:
         self.sources = [source.strip() for source, *_ in terms]
         self.forms = [[form.strip() for form in forms] or [source.strip()] for source, *forms in terms]
+        written = Counter(map(folded, {*self.sources}))
+        self._phrases = [
+            _Phrase(source, is_source=True, is_exact=source.isupper() or written[folded(source)] > 1)
+            for source in self.sources
+        ]
+        self._forms = [[*map(_Phrase, forms)] for forms in self.forms]
         self._beginning: defaultdict[str, list[int]] = defaultdict(list)
         for number, source in enumerate(self.sources):
-            self._beginning[_first_word(source)].append(number)
+            word = next(iter(_WORD.findall(folded(source))), "")  # none in a script without spaces
+            self._beginning[word].append(number)
         self.found = lru_cache(4_096)(self._found)
         """Return the spans of terms in a text, outside of code, each with the number of its term."""
 
     def _found(self, text: str) -> list[tuple[Span, int]]:
-        words = {word[: len(word) - cut] for word in _WORD.findall(text.lower()) for cut in range(_ENDING + 1)}
+        words = {word[: len(word) - cut] for word in _WORD.findall(folded(text)) for cut in range(_ENDING + 1)}
         candidates = [number for word in words | {""} for number in self._beginning.get(word, ())]
-        if not candidates:
-            return []
         candidates.sort(key=lambda number: -len(self.sources[number]))
-        pattern, code = _pattern([self.sources[number] for number in candidates], is_source=True), code_in(text)
+        matches = [*_matches([self._phrases[number] for number in candidates], text)]
+        code = code_in(text) if matches else []
         return [
-            (Span(*match.span(), "term"), candidates[(match.lastindex or 1) - 1])
-            for match in pattern.finditer(text)
-            if not any(begin < match.end() and match.start() < end for begin, end, _ in code)
+            (Span(first, last, "term"), candidates[place])
+            for first, last, place in matches
+            if not any(begin < last and first < end for begin, end, _ in code)
         ]
 
     def missing(self, source: str, translation: str) -> list[str]:
@@ -51,19 +64,22 @@ class Terms:
         needed = Counter(number for _, number in self.found(source))
         if not needed:
             return []
-        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        numbers = defaultdict[str, list[int]](list)
         for number in needed:
-            for form in self.forms[number]:
-                numbers[form.lower()].append(number)
-        forms = sorted(numbers, key=len, reverse=True)
-        for match in _pattern(forms).finditer(translation) if forms else ():
-            unmet = [number for number in numbers[forms[(match.lastindex or 1) - 1]] if needed[number]]
+            for form in self._forms[number]:
+                numbers[form.folded].append(number)
+        forms = {form.folded: form for number in needed for form in self._forms[number]}
+        longest = sorted(forms, key=len, reverse=True)
+        for _, _, place in _matches([forms[key] for key in longest], translation):
+            unmet = [number for number in numbers[longest[place]] if needed[number]]
             needed.subtract(unmet[:1])
         return [self.sources[number] for number, count in needed.items() if count]
 
     def begins_with_form(self, number: int, text: str) -> bool:
         """Return True if a text begins with a form of this term."""
-        return _pattern(self.forms[number]).match(text) is not None
+        key = folded(text)
+        forms = (form for form in self._forms[number] if key.startswith(form.folded))
+        return any(begin == 0 for form in forms for begin, _ in form.spans(text, key))
 
 
 @lru_cache(maxsize=8)
@@ -72,21 +88,52 @@ def compiled(terms: tuple[tuple[str, ...], ...]) -> Terms:
     return Terms(terms)
 
 
-def _first_word(source: str) -> str:
-    """Return the word by which a term is looked up; empty in a script without spaces, where it may begin anywhere."""
-    word = _WORD.search(source.lower())
-    return word[0] if word else ""
+class _Phrase:
+    """A phrase that is whole words in a text, in any letter case. It is looked for as a substring, because a pattern of
+    thousands of phrases takes minutes: to compile, and to try each phrase at each place.
+    """
+
+    def __init__(self, phrase: str, is_source: bool = False, is_exact: bool = False) -> None:
+        """Prepare a form, or a source term, which may have an ending; an exact one has its own letter case."""
+        self.folded, encoded = folded(phrase), phrase.encode()
+        self._exact = _straight(phrase) if is_exact else ""
+        self._begins_in_word = begins_in_word(encoded)
+        may_end = is_source and len(re.split(r"\W", phrase)[-1]) >= _INFLECTED
+        self._rest = (_ENDING_OF_WORD if may_end else _NO_LETTER) if ends_in_word(encoded) else _ANYTHING
+
+    def spans(self, text: str, folded_text: str) -> Iterator[tuple[int, int]]:
+        """Yield begin and end of each occurrence, also of those that overlap."""
+        begin = folded_text.find(self.folded)
+        while begin >= 0:
+            end = begin + len(self.folded)
+            is_inside = self._begins_in_word and begin > 0 and _ONE_LETTER.match(text, begin - 1)
+            rest = None if is_inside else self._rest.match(text, end)
+            if rest and self._exact in ("", _straight(text[begin:end])):
+                yield begin, rest.end()
+            begin = folded_text.find(self.folded, begin + 1)
 
 
-def _pattern(phrases: Sequence[str], is_source: bool = False) -> re.Pattern[str]:
-    """Return an expression that matches whole words of the phrases, with a group for each; the first that fits wins."""
-    groups: list[str] = []
-    for phrase in phrases:
-        begin = f"(?<!{_LETTER})" if begins_in_word(phrase.encode()) else ""
-        end = f"(?!{_LETTER})" if ends_in_word(phrase.encode()) else ""
-        *_, last = re.split(r"\W", phrase)
-        ending = rf"[^\W\d_]{{0,{_ENDING}}}" if is_source and end and len(last) >= _INFLECTED else ""
-        written = re.sub("['’]", "['’]", re.escape(phrase))
-        case = "-i" if is_source and phrase.isupper() else ""
-        groups.append(rf"({begin}(?{case}:{written}){ending}{end})")
-    return re.compile("|".join(groups), re.IGNORECASE)
+def _matches(phrases: Sequence[_Phrase], text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield begin, end and place of phrases in a text; none overlap, and of two at one place the first one wins."""
+    key, last = folded(text), 0
+    matches = ((begin, place, end) for place, phrase in enumerate(phrases) for begin, end in phrase.spans(text, key))
+    for begin, place, end in sorted(matches):
+        if begin >= last:
+            yield begin, end, place
+            last = end
+
+
+def folded(text: str) -> str:
+    """Return a text of the same length in which letters are equal that differ only in case, and all apostrophes."""
+    return _straight(text.lower() if text.isascii() else "".join(map(_folded_letter, text)))
+
+
+@lru_cache(maxsize=65_536)
+def _folded_letter(letter: str) -> str:
+    for cased in (letter.lower(), letter.lower().casefold()):
+        letter = cased if len(cased) == 1 else letter
+    return _OTHER_CASES.get(letter, letter)
+
+
+def _straight(text: str) -> str:
+    return text.replace("’", "'")
