@@ -157,7 +157,7 @@ def _problems_of(terms: Sequence[tuple[str, ...]]) -> list[str]:
             problems.append("decode.terms must not be empty, but one has no source term")
         elif not all(forms):
             problems.append(f"decode.terms gives {source!r} an empty form")
-        elif forms_of.setdefault(source.casefold(), forms) != forms:
+        elif forms_of.setdefault(source, forms) != forms:
             problems.append(f"decode.terms gives {source!r} twice with different forms; give all of its forms at once")
     return problems
 

@@ -43,6 +43,7 @@ class RequestBuilder:
         self._each_once = lru_cache(1_024)(
             lambda tokens: EachOnce(tokens, [*tokenizers.target.placeholders.values()], framing.target_end)
         )
+        self._common_processors = lru_cache(maxsize=64)(self._build_processors)
         self._check_forms = lru_cache(maxsize=8)(self._refuse_unwritable)
         self._banned_words = lru_cache(maxsize=8)(
             lambda phrases: BannedWords(phrases, tokenizers.target, framing.target_end)
@@ -107,16 +108,23 @@ class RequestBuilder:
             early_stopping=options.early_stopping,
         )
 
-    def _processors(self, options: SearchOptions) -> list[LogitsProcessor]:
-        """Return the processors for all segments."""
-        unknown = [] if options.allow_unknown else [self.tokenizers.target.unknown]
+    def _processors(self, options: SearchOptions) -> Sequence[LogitsProcessor]:
+        """Return the processors for all segments. Equal options share them, and a step calls each only once."""
+        return self._common_processors(
+            options.allow_unknown, options.minimum_length, options.no_repeat_ngram, options.banned_words
+        )
+
+    def _build_processors(
+        self, allow_unknown: bool, minimum_length: int, no_repeat_ngram: int | None, banned_words: tuple[str, ...]
+    ) -> Sequence[LogitsProcessor]:
+        unknown = [] if allow_unknown else [self.tokenizers.target.unknown]
         processors: list[LogitsProcessor] = [Ban([*self.framing.suppressed_ids, *unknown])]
-        if options.minimum_length:
-            processors.append(MinimumLength(options.minimum_length, self.framing.target_end))
-        if options.no_repeat_ngram is not None:
-            processors.append(NoRepeatedNgram(options.no_repeat_ngram))
-        if options.banned_words:
-            processors.append(self._banned_words(options.banned_words))
+        if minimum_length:
+            processors.append(MinimumLength(minimum_length, self.framing.target_end))
+        if no_repeat_ngram is not None:
+            processors.append(NoRepeatedNgram(no_repeat_ngram))
+        if banned_words:
+            processors.append(self._banned_words(banned_words))
         return processors
 
     @cached_property
