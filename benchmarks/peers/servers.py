@@ -51,6 +51,11 @@ class Server:
         self.leave()
         raise SystemExit(f"error: {self.name} does not answer:\n{self.log.read_text()[-3000:]}")
 
+    @property
+    def pid(self) -> int:
+        """The id of its first process."""
+        return self._process.pid
+
     def peak_megabytes(self) -> float:
         """Return the peak of resident memory of its processes; 0 once it has ended."""
         return sum(map(peak_megabytes, family(self._process.pid)))
