@@ -1,8 +1,11 @@
 """A server in a thread of this process, with the model that ships in the package, for clients to speak to."""
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -13,6 +16,13 @@ from dragoman.serving.app import create_app
 from dragoman.serving.limits import Limits
 from dragoman.serving.server import ServerSettings
 from dragoman.serving.service import Service
+
+
+def write_key(path: Path, secret: str, **allowances: int) -> None:
+    """Add a key that is known beforehand to a file of keys, with itself as its name."""
+    keys = json.loads(path.read_text())["keys"] if path.exists() else []
+    key = {"name": secret, "sha256": sha256(secret.encode()).hexdigest(), "created": "2026-01-01", **allowances}
+    path.write_text(json.dumps({"format": 1, "keys": [*keys, key]}))
 
 
 @contextmanager

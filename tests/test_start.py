@@ -151,3 +151,17 @@ def test_public_names_resolve_in_a_package_inside_a_zip_file(tmp_path: Path) -> 
 def test_an_unknown_name_is_refused_as_python_does() -> None:
     with pytest.raises(AttributeError, match="no attribute 'tranlate'"):
         dragoman.tranlate  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@needs_compiler
+def test_a_server_translates_without_torch(model: Path) -> None:
+    code = f"""
+from dragoman.serving.app import create_app
+from dragoman.serving.service import Service
+service = Service([{str(model)!r}])
+service.load()
+create_app(service)
+with service.job() as job:
+    service.translate(["The dog sees the cat."], "en", "it", job)
+"""
+    assert "torch" not in loaded_by(code)

@@ -1,6 +1,7 @@
 """What holds for every request: keys, limits, names, headers, logs and figures; and how a server stops."""
 
 import asyncio
+import http.client
 import itertools
 import json
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -22,10 +23,13 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from dragoman.cli.serve import JsonLines
-from dragoman.serving import keys, listening, middleware
-from dragoman.serving.app import OPEN, admit
+from dragoman.errors import ConfigError
+from dragoman.serving import keys, listening, middleware, places
+from dragoman.serving import server as serving
+from dragoman.serving.app import OPEN, admit, create_app
 from dragoman.serving.keys import create_key, withdraw_key
 from dragoman.serving.limits import Limits, Refused
+from dragoman.serving.listening import Listening
 from dragoman.serving.server import ServerSettings
 from dragoman.serving.service import Service
 from dragoman.serving.shared_search import Job
@@ -128,6 +132,8 @@ def test_every_route_needs_a_key_but_those_that_are_asked_before_there_is_one(ke
             answer = server.ask(method.upper(), path, {} if method != "get" else None)
             assert (answer.status != 403) == is_open, (path, answer)
             assert is_open or "needs a key" in (answer.json.get("error") or answer.json["message"])
+            wrong = server.ask(method.upper(), path, {} if method != "get" else None, {"Authorization": "Bearer x"})
+            assert is_open or (wrong.status == 403 and b"not valid" in wrong.body)
         assert server.ask("GET", "/").status == server.ask("HEAD", "/page/page.css").status == 200
 
 
@@ -259,14 +265,19 @@ def test_a_used_connection_is_closed_although_parts_of_a_request_come(
             connection.sendall(b"x")
 
 
-def test_more_connections_than_allowed_are_closed(server: SmallServer) -> None:
-    allowed = [raw(server, b"") for _ in range(listening.CONNECTIONS * 2)]
-    with suppress(ConnectionResetError):
-        assert all_of(raw(server, b"")) == b""
-    for connection in allowed:
-        connection.close()
-    until(lambda: not server.listening.server_state.connections)
-    assert server.ask("GET", "/health").status == 200
+def test_a_connection_too_many_displaces_an_idle_one(work: Work) -> None:
+    with small_server(Service([], Limits(requests=2))) as server:
+        routes_on(server, work)
+        waiting = raw(server, b"POST /work HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+        assert work.began.wait(30)
+        others = [raw(server, b"") for _ in range(listening.CONNECTIONS * 2 + 5)]
+        assert server.ask("GET", "/health").status == 200
+        with suppress(ConnectionResetError):
+            assert all_of(others[0]) == b""
+        work.may_end.set()
+        assert waiting.recv(100).startswith(b"HTTP/1.1 200 ")
+        for connection in [waiting, *others]:
+            connection.close()
 
 
 def until(is_so) -> None:
@@ -283,7 +294,7 @@ def until(is_so) -> None:
 )
 def test_what_is_no_http_is_refused(head: bytes, server: SmallServer) -> None:
     with suppress(ConnectionResetError, BrokenPipeError):
-        assert all_of(raw(server, head)).startswith(b"HTTP/1.1 400 ")
+        assert all_of(raw(server, head)).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
     assert server.ask("GET", "/health").json == {"status": "ok"}
 
 
@@ -294,7 +305,7 @@ def test_a_large_body_has_more_time_than_a_small_one() -> None:
         return {"type": "http.request", "body": b"x" * 10 * middleware.BYTES_A_SECOND, "more_body": True}
 
     async def read_late() -> None:
-        exchange = middleware.Exchange(Headers({"transfer-encoding": "chunked"}), receive, receive, 10**9)  # pyright: ignore[reportArgumentType]
+        exchange = middleware.Exchange(Headers({"transfer-encoding": "chunked"}), receive, receive, 10**9, Service([]))  # pyright: ignore[reportArgumentType]
         await exchange.receive()
         exchange.began -= middleware.BODY_SECONDS + 5
         await exchange.receive()
@@ -348,14 +359,111 @@ def test_more_documents_than_allowed_are_refused_before_they_are_read(work: Work
         assert server.ask("POST", "/translate_file", b"").status == 400
 
 
-def test_a_request_too_many_is_refused_at_once(server: SmallServer, work: Work) -> None:
+def test_a_request_too_many_waits_for_its_turn(
+    server: SmallServer, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ThreadPoolExecutor() as clients:
-        answers = [clients.submit(server.ask, "POST", "/work", {}) for _ in range(2)]
-        until(lambda: server.app.state.server.service.active_requests == 2)
+        first = clients.submit(server.ask, "POST", "/work", {})
+        assert work.began.wait(30)
+        monkeypatch.setattr(places, "WAIT_SECONDS", 0.1)
         refused = server.ask("POST", "/work", {})
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1") and "try again" in refused.json["error"]
+        monkeypatch.setattr(places, "WAIT_SECONDS", 60)
+        second = clients.submit(server.ask, "POST", "/work", {})
+        time.sleep(0.1)
+        assert not second.done()
         work.may_end.set()
-        assert [answer.result().json for answer in answers] == ["done", "done"]
+        assert first.result().json == second.result().json == "done"
+
+
+def test_a_client_that_leaves_frees_its_turn(server: SmallServer, work: Work) -> None:
+    request = b"POST /work HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+    shared = server.app.state.server
+    first = raw(server, request)
+    assert work.began.wait(30)
+    second = raw(server, request)
+    until(lambda: "127.0.0.1" in shared.places._turns)
+    second.close()
+    until(lambda: not shared.places._turns)
+    work.may_end.set()
+    assert first.recv(100).startswith(b"HTTP/1.1 200 ")
+    first.close()
+
+
+def test_slow_bodies_without_a_key_take_no_places(key_file: Path, work: Work) -> None:
+    key = {"Authorization": f"Bearer {create_key(key_file, 'a colleague')}"}
+    work.may_end.set()
+    with small_server(Service([], Limits(requests=2)), ServerSettings(keys=key_file)) as server:
+        routes_on(server, work)
+        head = b"POST /work HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+        slow = [raw(server, head) for _ in range(5)]
+        until(lambda: len(server.listening.server_state.tasks) == 5)
+        assert server.ask("POST", "/work", {}, key).json == "done"
+        for connection in slow:
+            connection.close()
+
+
+def test_a_greedy_key_leaves_places_to_others(key_file: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "WAIT_SECONDS", 0.2)
+    ours, theirs = ({"Authorization": f"Bearer {create_key(key_file, name)}"} for name in ("greedy", "other"))
+    with small_server(Service([], Limits(requests=8)), ServerSettings(keys=key_file)) as server:
+        routes_on(server, work)
+        service = server.app.state.server.service
+        with ThreadPoolExecutor(20) as clients:
+            greedy = [clients.submit(server.ask, "POST", "/work", {}, ours) for _ in range(12)]
+            until(lambda: service.active_requests == 4)
+            honest = [clients.submit(server.ask, "POST", "/work", {}, theirs) for _ in range(2)]
+            until(lambda: service.active_requests == 6)
+            until(lambda: sum(answer.done() for answer in greedy) == 8)
+            work.may_end.set()
+            assert sorted(answer.result().status for answer in greedy) == [200] * 4 + [503] * 8
+            assert [answer.result().status for answer in honest] == [200, 200]
+
+
+def test_a_key_may_have_a_limit_of_its_own(key_file: Path, work: Work) -> None:
+    key = {"Authorization": f"Bearer {create_key(key_file, 'a colleague')}"}
+    content = json.loads(key_file.read_text())
+    content["keys"][0]["requests"] = 1
+    key_file.write_text(json.dumps(content))
+    with small_server(Service([], Limits(requests=8)), ServerSettings(keys=key_file)) as server:
+        routes_on(server, work)
+        shared = server.app.state.server
+        with ThreadPoolExecutor() as clients:
+            answers = [clients.submit(server.ask, "POST", "/work", {}, key) for _ in range(3)]
+            until(lambda: len(shared.places._turns.get("a colleague", ())) == 2)
+            assert shared.service.active_requests == 1
+            work.may_end.set()
+            assert [answer.result().json for answer in answers] == ["done"] * 3
+
+
+def upload(key: str = "") -> bytes:
+    """Return the head of an upload."""
+    header = f"Authorization: Bearer {key}\r\n" if key else ""
+    kind = "Content-Type: multipart/form-data; boundary=x\r\n"
+    return f"POST /translate_file HTTP/1.1\r\nHost: localhost\r\n{header}{kind}Content-Length: 9000\r\n\r\n".encode()
+
+
+def test_a_document_with_a_wrong_key_is_refused_before_it_is_read(key_file: Path) -> None:
+    create_key(key_file, "a colleague")
+    with small_server(Service([]), ServerSettings(keys=key_file)) as server:
+        in_address = upload().replace(b"_file ", b"_file?api_key=wrong ")
+        for request in (upload("wrong"), in_address):
+            answer = all_of(raw(server, request))
+            assert answer.startswith(b"HTTP/1.1 403 ") and b"not valid" in answer
+
+
+def test_slow_uploads_do_not_stop_those_of_another_key(key_file: Path) -> None:
+    first, second = (create_key(key_file, name) for name in ("first", "second"))
+    with small_server(Service([], Limits(documents=1)), ServerSettings(keys=key_file)) as server:
+        uploads = [raw(server, upload(first)) for _ in range(middleware.UPLOADS)]
+        until(lambda: len(server.listening.server_state.tasks) == middleware.UPLOADS)
+        assert all_of(raw(server, upload(first))).startswith(b"HTTP/1.1 503 ")
+        answer = server.ask("POST", "/translate_file", b"", {"Authorization": f"Bearer {second}"})
+        assert answer.status == 400
+        with suppress(ConnectionResetError):
+            assert all_of(uploads[0]) == b""
+        for connection in uploads[1:]:
+            connection.close()
 
 
 def test_a_client_that_goes_away_frees_its_place(server: SmallServer, work: Work) -> None:
@@ -382,6 +490,52 @@ def test_what_fails_is_answered_with_an_id_and_disturbs_nobody(
     told = json.loads(capsys.readouterr().err)
     assert answer.json["id"] in told["message"] and told["error"] == "ValueError" and "failing" in told["at"][-1]
     assert TEXT not in str(told)
+
+
+def test_health_can_be_asked_without_a_body(server: SmallServer) -> None:
+    for path in ("/health", "/ready"):
+        answer = server.ask("HEAD", path)
+        assert (answer.status, answer.body) == (200, b"")
+
+
+def test_all_addresses_of_a_server_may_have_a_prefix(work: Work) -> None:
+    with small_server(Service([]), ServerSettings(url_prefix="/translate-api")) as server:
+        routes_on(server, work)
+
+        @server.app.get("/base")
+        async def base(request: Request) -> str:
+            return str(request.base_url)
+
+        for prefix in ("/translate-api", ""):
+            assert server.ask("GET", f"{prefix}/health").status == 200
+            assert server.ask("POST", f"{prefix}/read", b"x" * 300_000).status == 413
+            assert "message" in server.ask("GET", f"{prefix}/v2/nothing").json
+            assert server.ask("GET", f"{prefix}/base").json == f"{server.url}/translate-api/"
+            assert server.ask("POST", f"{prefix}/translate_file", b"x" * 300_000).status == 400
+        assert server.ask("GET", "/translate-apix/health").status == 404
+        assert server.ask("GET", "/translate-api").headers["Location"].endswith("/translate-api/")
+        assert server.ask("GET", "/translate-api/").status == 200
+    for wrong in ("translate", "/translate/", "/", "/a b", "/a//b"):
+        with pytest.raises(ConfigError, match="--url-prefix"):
+            create_app(Service([]), ServerSettings(url_prefix=wrong))
+
+
+def test_a_server_on_all_addresses_serves_both_families() -> None:
+    app = create_app(Service([]), ServerSettings(host="::"))
+    with listening.listen("::", 0, is_open=True) as listener:
+        thread = Thread(target=(server := Listening(app, Service([]))).answer, args=(listener,), daemon=True)
+        thread.start()
+        for address in ("::1", "127.0.0.1"):
+            with closing(http.client.HTTPConnection(address, listener.getsockname()[1], timeout=30)) as connection:
+                connection.request("GET", "/health")
+                assert connection.getresponse().status == 200
+        server.handle_exit(2, None)
+        thread.join(30)
+
+
+def test_an_address_that_is_mapped_into_ipv6_is_one_of_ipv4() -> None:
+    assert keys.plain_address("::ffff:192.0.2.1") == keys.plain_address("::ffff:c000:201") == "192.0.2.1"
+    assert keys.plain_address("2001:DB8::1") == "2001:db8::1"
 
 
 def test_errors_have_the_form_of_their_api(server: SmallServer) -> None:
@@ -424,12 +578,19 @@ def test_pages_of_other_sites_reach_nothing_unless_they_are_named(work: Work) ->
         answer = server.ask("POST", "/read", {}, {"Origin": named})
         assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (200, named)
         assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After"
-        asked = {"Origin": named, "Access-Control-Request-Method": "POST"}
-        asked["Access-Control-Request-Headers"] = "authorization,content-type"
-        answer = server.ask("OPTIONS", "/read", headers=asked)
-        assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (200, named)
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            asked = {"Origin": named, "Access-Control-Request-Method": method}
+            asked["Access-Control-Request-Headers"] = "authorization,content-type"
+            answer = server.ask("OPTIONS", "/read", headers=asked)
+            assert (answer.status, answer.headers["Access-Control-Allow-Origin"]) == (200, named)
         assert server.ask("POST", "/read", {}, {"Origin": other}).status == 403
         assert server.ask("POST", "/read", {}, {"Origin": "https://mt.example.org"}).status == 200
+        for headers, status in (({"Host": "evil.example"}, 421), ({"X": "x" * 20_000}, 431), ({}, 413)):
+            refused = server.ask(
+                "POST", "/read", b"x" * 300_000 if status == 413 else b"", {"Origin": named, **headers}
+            )
+            assert (refused.status, refused.headers["Access-Control-Allow-Origin"] in (named, "*")) == (status, True)
+        assert server.ask("POST", "/fail", b"", {"Origin": named}).headers["Access-Control-Allow-Origin"] == named
     with small_server(Service([]), ServerSettings(allow_origin=("*",))) as server:
         assert routes_on(server, work).ask("POST", "/read", {}, {"Origin": other}).status == 200
 
@@ -496,13 +657,13 @@ def test_figures_count_what_was_answered(server: SmallServer, work: Work) -> Non
     assert 'dragoman_requests_total{route="/work",status="200"} 3.0' in told
     assert 'dragoman_requests_total{route="none",status="404"} 2.0' in told and "/a/path" not in told
     assert "dragoman_first_answer_seconds_count 3.0" in told and "dragoman_ready 1.0" in told
-    assert "process_resident_memory_bytes" in told and "dragoman_tokens_total 0.0" in told
+    assert 'le="1800.0"' in told and "process_resident_memory_bytes" in told and "dragoman_tokens_total 0.0" in told
 
 
 # Starting and stopping
 
 
-def test_a_server_lives_before_it_is_ready(work: Work) -> None:
+def test_a_server_lives_before_it_is_ready(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Service):
         may_load = Event()
 
@@ -513,8 +674,17 @@ def test_a_server_lives_before_it_is_ready(work: Work) -> None:
     with small_server(Slow([])) as server:
         routes_on(server, work)
         assert server.ask("GET", "/health").json == {"status": "ok"}
+        monkeypatch.setattr(serving, "WAIT_SECONDS", 0.1)
         assert (server.ask("GET", "/ready").status, server.ask("POST", "/work", {}).status) == (503, 503)
-        Slow.may_load.set()
+        assert server.ask("GET", "/metrics").status == server.ask("GET", "/v1/models").status == 200
+        monkeypatch.setattr(serving, "WAIT_SECONDS", 60)
+        with ThreadPoolExecutor() as clients:
+            early = clients.submit(server.ask, "POST", "/work", {})
+            time.sleep(0.2)
+            assert not early.done()
+            work.may_end.set()
+            Slow.may_load.set()
+            assert early.result().json == "done"
         assert server.ask("GET", "/ready").status == 200
 
 
@@ -526,10 +696,24 @@ def test_accepted_requests_finish_and_no_others_begin(server: SmallServer, work:
         assert server.ask("GET", "/ready").status == 503 and server.ask("GET", "/health").status == 200
         refused = server.ask("POST", "/work", {})
         assert refused.status == 503 and "stopping" in refused.json["error"] and refused.headers["Retry-After"]
+        assert refused.headers["Connection"] == "close"
         work.may_end.set()
         assert accepted.result().json == "done"
     server.thread.join(30)
     assert not server.thread.is_alive()
+
+
+def test_a_last_request_on_an_open_connection_is_answered(server: SmallServer) -> None:
+    used, unused = raw(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"), raw(server, b"")
+    assert used.recv(1_000).startswith(b"HTTP/1.1 200 ")
+    server.listening.handle_exit(15, None)
+    until(lambda: server.listening.should_exit)
+    time.sleep(0.2)
+    for connection in (used, unused):
+        connection.sendall(b"POST /work HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+        answer = all_of(connection)
+        assert answer.startswith(b"HTTP/1.1 503 ") and b"connection: close" in answer and b"stopping" in answer
+    server.thread.join(30)
 
 
 @pytest.mark.parametrize("is_asked_twice", [True, False])

@@ -10,11 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
-from live_server import live_server
+from live_server import live_server, write_key
 
 import dragoman
 from dragoman.cli.train import FINISHED
-from dragoman.serving import deepl as ours
+from dragoman.serving import glossaries as ours
 from dragoman.serving.keys import create_key
 from dragoman.serving.limits import Limits
 
@@ -24,9 +24,17 @@ STATION = "Where is the station?"
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with live_server() as url:
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve with one key, `any`, because glossaries belong to a key."""
+    path = tmp_path_factory.mktemp("keys") / "keys.json"
+    write_key(path, "any")
+    with live_server(keys=path) as url:
         yield url
+
+
+def ask(method: str, where: str, **fields: Any) -> httpx.Response:
+    headers = {"Authorization": "DeepL-Auth-Key any", **fields.pop("headers", {})}
+    return httpx.request(method, where, headers=headers, timeout=60, **fields)
 
 
 @contextmanager
@@ -143,7 +151,8 @@ def test_sentences_that_are_not_split_are_translated_together(client: Any, monke
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"formality": "more"}, "formality"),
+        ({"formality": "more"}, "Target language IT does not support formality here"),
+        ({"formality": "kind"}, "Value for 'formality' not supported"),
         ({"ignore_tags": ["x"]}, "does not support ignore_tags without tag_handling=xml"),
         ({"ignore_tags": "x", "tag_handling": "html"}, "does not support ignore_tags without tag_handling=xml"),
         ({"splitting_tags": "x,y"}, "does not support splitting_tags"),
@@ -152,10 +161,12 @@ def test_sentences_that_are_not_split_are_translated_together(client: Any, monke
         ({"style_rule": "some"}, "does not support style_id"),
         ({"custom_instructions": ["Be kind."]}, "does not support custom_instructions"),
         ({"translation_memory": "some"}, "does not support translation_memory_id"),
-        ({"tag_handling": "markdown"}, "tag_handling"),
+        ({"tag_handling": "markdown"}, "Value for 'tag_handling' not supported"),
         ({"split_sentences": "2"}, "split_sentences"),
         ({"model_type": "best"}, "model_type"),
-        ({"target_lang": "DE"}, "no model here translates .* there is en to it"),
+        ({"target_lang": "DE"}, "Value for 'target_lang' not supported: no model here translates into DE"),
+        ({"source_lang": "DE"}, "Value for 'source_lang' not supported: no model here translates from DE"),
+        ({"source_lang": "IT"}, "Value for 'source_lang' not supported"),
         ({"target_lang": "no language"}, "target_lang"),
     ],
 )
@@ -171,7 +182,6 @@ def test_what_is_not_offered_is_refused_by_name(client: Any, given: dict[str, An
         (lambda client: client.rephrase_text("Hello"), "/v2/write/rephrase"),
         (lambda client: client.get_all_style_rules(), "/v3/style_rules"),
         (lambda client: client.list_translation_memories(), "/v3/translation_memories"),
-        (lambda client: client.translate_document(b"Hi", None, target_lang="IT", filename="a.txt"), "/v2/document"),
     ],
 )
 def test_what_deepl_has_besides_is_refused_by_name(client: Any, call: Callable[[Any], Any], path: str):
@@ -191,14 +201,14 @@ def test_languages_have_names_and_say_that_there_is_no_formality(client: Any):
 
 
 def test_a_client_that_calls_nothing_json_is_answered(url: str):
-    answer = httpx.get(f"{url}/v2/languages?type=target", headers={"content-type": "application/json"})
+    answer = ask("GET", f"{url}/v2/languages?type=target", headers={"content-type": "application/json"})
     assert answer.json() == [{"language": "IT", "name": "Italian", "supports_formality": False}]
 
 
 def test_usage_counts_characters_and_has_no_end(client: Any):
     before = client.get_usage().character.count
     client.translate_text(["Thank you.", "Hi"], target_lang="IT")
-    with pytest.raises(deepl.DeepLException, match="no model here translates"):
+    with pytest.raises(deepl.DeepLException, match="no model here translates into DE"):
         client.translate_text("This is not translated.", target_lang="DE", source_lang="EN")
     after = client.get_usage()
     assert after.character.count - before == len("Thank you.Hi")
@@ -267,6 +277,24 @@ def test_a_term_is_found_however_its_accents_are_encoded(client: Any):
     client.delete_glossary(glossary)
 
 
+def test_terms_that_differ_in_case_are_two_entries(client: Any):
+    made = client.create_glossary("some", "en", "it", {"Station": "scalo", "station": "fermata"})
+    assert made.entry_count == 2
+    asked = {"source_lang": "EN", "target_lang": "IT", "glossary": made}
+    for word, form in (("Station", "scalo"), ("station", "fermata")):
+        text = client.translate_text(f"Where is the {word}?", **asked).text
+        assert form in text and not ({"scalo", "fermata"} - {form}) & {*text.strip("?").split()}
+    client.delete_glossary(made)
+
+
+def test_a_glossary_may_have_ten_thousand_entries(client: Any):
+    entries = {f"Source-{number}": f"Target-{number}" for number in range(10_000)} | {"station": "fermata"}
+    made = client.create_glossary("some", "en", "it", entries)
+    assert made.entry_count == 10_001 and client.get_glossary_entries(made) == entries
+    assert client.translate_text_with_glossary(STATION, made).text == "Dov'è la fermata?"
+    client.delete_glossary(made)
+
+
 def test_csv_is_read_with_quotes_and_with_codes_of_languages(client: Any):
     made = client.create_glossary_from_csv("some", "en", "it", '"a, b",c,en,it\n\nd,"e ""f"""\n')
     assert client.get_glossary_entries(made) == {"a, b": "c", "d": 'e "f"'}
@@ -280,7 +308,7 @@ def test_csv_is_read_with_quotes_and_with_codes_of_languages(client: Any):
         ("station", "tsv", "a term and its translation, but one is"),
         ("a\tb\tc", "tsv", "a term and its translation, but one is"),
         ("station\t ", "tsv", "'station' has no translation"),
-        ("a\tb\nA\tc", "tsv", "two different ones"),
+        ("a\tb\na\tc", "tsv", "two different ones"),
         ("a,b\x07", "csv", "a term and its translation, but one is"),
         ('"a,b', "csv", "are not csv"),
         ("a\tb", "xml", "entries_format"),
@@ -288,7 +316,7 @@ def test_csv_is_read_with_quotes_and_with_codes_of_languages(client: Any):
 )
 def test_entries_that_are_none_are_refused(url: str, entries: str, kind: str, message: str):
     given = {"name": "some", "source_lang": "en", "target_lang": "it", "entries": entries, "entries_format": kind}
-    answer = httpx.post(f"{url}/v2/glossaries", json=given)
+    answer = ask("POST", f"{url}/v2/glossaries", json=given)
     assert answer.status_code == 400 and message in answer.json()["message"]
 
 
@@ -297,7 +325,7 @@ def test_a_glossary_needs_languages_that_are_translated_and_a_source(client: Any
         client.create_glossary("some", "en", "ja", {"a": "b"})
     made = client.create_glossary("some", "en", "it", {"a": "b"})
     given = {"text": ["Hi"], "target_lang": "IT", "glossary_id": made.glossary_id}
-    answer = httpx.post(f"{url}/v2/translate", json=given)
+    answer = ask("POST", f"{url}/v2/translate", json=given)
     assert (answer.status_code, answer.json()) == (400, {"message": "with a glossary, source_lang must be given"})
     client.delete_glossary(made)
 
@@ -333,12 +361,12 @@ def test_glossaries_and_usage_belong_to_a_key(tmp_path: Path):
 def test_refusals_have_the_statuses_that_clients_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
     key = create_key(tmp_path / "keys.json", "anna")
-    limits = Limits(characters=30, texts=2, requests_a_minute=20)
+    limits = Limits(body_bytes=300, texts=2, requests_a_minute=20)
     with live_server(limits, keys=tmp_path / "keys.json") as url:
-        with deepl_client("wrong", url) as client, pytest.raises(deepl.AuthorizationException, match="needs a key"):
+        with deepl_client("wrong", url) as client, pytest.raises(deepl.AuthorizationException, match="not valid"):
             client.get_usage()
         with deepl_client(key, url) as client:
-            for texts in (["x" * 31], ["Hi"] * 3):
+            for texts in (["x" * 301], ["Hi"] * 3):
                 with pytest.raises(deepl.DeepLException, match="413") as caught:
                     client.translate_text(texts, source_lang="EN", target_lang="IT")
                 assert caught.value.http_status_code == 413
@@ -354,13 +382,27 @@ def test_refusals_have_the_statuses_that_clients_know(tmp_path: Path, monkeypatc
 def test_a_form_says_the_same_as_json(url: str):
     given = {"text": [STATION, "Thank you."], "source_lang": "EN", "target_lang": "IT", "show_billed_characters": "1"}
     where = f"{url}/v2/translate"
-    answers = [httpx.post(where, json=given).json(), httpx.post(where, data=given).json()]
+    answers = [ask("POST", where, json=given).json(), ask("POST", where, data=given).json()]
     assert answers[0] == answers[1]
     assert answers[0]["translations"][1] == {
         "detected_source_language": "EN",
         "text": "Grazie.",
         "billed_characters": 10,
     }
+
+
+def test_empty_fields_count_as_absent_and_older_clients_send_the_key_in_a_field(url: str):
+    fields = {"text": STATION, "target_lang": "IT", "source_lang": "", "formality": "", "tag_handling": ""}
+    answer = httpx.post(f"{url}/v2/translate", data={**fields, "auth_key": "any"}, timeout=60)
+    assert answer.json() == {"translations": [{"detected_source_language": "EN", "text": "Dov'è la stazione?"}]}
+
+
+def test_a_text_may_be_as_long_as_the_body(tmp_path: Path):
+    with live_server(Limits(characters=20, work=100)) as url:
+        fields = {"text": " ".join([STATION] * 20), "target_lang": "IT", "source_lang": "EN"}
+        (answer,) = httpx.post(f"{url}/v2/translate", json=fields, timeout=60).json()["translations"]
+        assert answer["text"] == " ".join(["Dov'è la stazione?"] * 20)
+        assert httpx.post(f"{url}/translate", json={"q": STATION, "source": "en", "target": "it"}).status_code == 413
 
 
 def test_glossaries_have_the_fields_of_their_version_and_no_others(url: str):
@@ -370,12 +412,12 @@ def test_glossaries_have_the_fields_of_their_version_and_no_others(url: str):
         (2, {"name": "some", **dictionary}, {*label, "ready", "source_lang", "target_lang", "entry_count"}),
         (3, {"name": "some", "dictionaries": [dictionary]}, {*label, "dictionaries"}),
     ):
-        made = httpx.post(f"{url}/v{version}/glossaries", json=given)
+        made = ask("POST", f"{url}/v{version}/glossaries", json=given)
         assert made.status_code == 201 and made.json().keys() == fields
         where = f"{url}/v{version}/glossaries/{made.json()['glossary_id']}"
-        assert httpx.get(where).json() == made.json()
-        assert made.json() in httpx.get(f"{url}/v{version}/glossaries").json()["glossaries"]
-        found = httpx.get(f"{where}/entries", params={"source_lang": "EN", "target_lang": "IT"})
+        assert ask("GET", where).json() == made.json()
+        assert made.json() in ask("GET", f"{url}/v{version}/glossaries").json()["glossaries"]
+        found = ask("GET", f"{where}/entries", params={"source_lang": "EN", "target_lang": "IT"})
         if version == 2:
             assert (found.text, found.headers["content-type"].partition(";")[0]) == (
                 "a\tb",
@@ -383,12 +425,12 @@ def test_glossaries_have_the_fields_of_their_version_and_no_others(url: str):
             )
         else:
             assert found.json() == {"dictionaries": [dictionary]}
-        gone = httpx.delete(where)
+        gone = ask("DELETE", where)
         assert (gone.status_code, gone.content) == (204, b"")
 
 
 def test_every_reference_of_the_schema_leads_somewhere(url: str):
-    schema = httpx.get(f"{url}/openapi.json").json()
+    schema = ask("GET", f"{url}/openapi.json").json()
     names = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schema)))
     assert "Dictionary" in names and names <= schema["components"]["schemas"].keys()
     assert not re.search(r'"\$ref": "(?!#/components/schemas/\w+")', json.dumps(schema))

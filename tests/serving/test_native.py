@@ -115,6 +115,14 @@ def test_a_text_in_another_language_is_left_and_says_so(client: TestClient):
     assert "seems to be in German" in refused(client.post("/v1/translate", json=asked))
 
 
+def test_a_refusal_names_the_language_that_no_model_reads(client: TestClient):
+    german, languages = "Wo ist denn heute der Bahnhof?", {"source": "auto", "target": "it"}
+    answer = client.post("/translate_file", files={"file": ("a.txt", german.encode())}, data=languages)
+    assert answer.status_code == 400 and answer.json()["detected"] == "de"
+    assert client.post("/v1/translate", json={"text": german, **languages}).json()["detected"] == "de"
+    assert "detected" not in client.post("/v1/translate", json={"text": german, "source": "de"}).json()
+
+
 def test_terms_are_used_and_told(client: TestClient):
     terms = {"station": ["fermata"], "coffees": ["tè"], "passport": ["documento"]}
     (told,) = translated(client, text=TEXT, terms=terms)

@@ -103,16 +103,18 @@ def test_what_cannot_be_served_is_refused_in_one_line(tmp_path: Path, capsys: py
     assert "bad.json is damaged" in refusal("--keys", str(tmp_path / "bad.json"))
     assert "give one of them" in refusal("--keys", str(tmp_path / "bad.json"), "--open")
     assert "--trusted-proxy" in refusal("--trusted-proxy", "proxy")
+    assert "--url-prefix takes a path" in refusal("--url-prefix", "translate")
     assert "serve.texts should be greater than or equal to 1" in refusal("--set", "texts=0")
     assert "there is no folder" in refusal("--suggestions", str(tmp_path / "no" / "file"))
     assert "no.tsv does not exist" in refusal("--terms", str(tmp_path / "no.tsv"))
 
 
-@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client"])
+@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "httptools", "prometheus_client"])
 def test_without_the_extra_a_line_says_how_to_get_it(
     package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("dragoman.serving")]:
+    importing = ("dragoman.serving", "uvicorn.protocols.http")
+    for name in [name for name in sys.modules if name.startswith(importing)]:
         monkeypatch.delitem(sys.modules, name)
     without(monkeypatch, package)
     assert main(["serve", MODEL]) == 2

@@ -164,16 +164,66 @@ def test_a_document_has_more_time_for_each_of_its_texts(service: Service, tmp_pa
         assert job.deadline == pytest.approx(before + 3 * SECONDS_A_TEXT)
 
 
-def test_more_requests_than_it_takes_are_refused_at_once():
-    service = Service([FINISHED], Limits(requests=2))
+def test_a_refused_direction_is_followed_by_at_most_ten_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service([])
+    for count, end in ((10, "en to x10"), (13, "en to x10 and 3 more")):
+        directions = {("en", f"x{number}"): ServedModel("a") for number in range(1, count + 1)}
+        monkeypatch.setattr(Service, "directions", directions)
+        with pytest.raises(Refused) as caught:
+            service.model("xx", None)
+        assert str(caught.value).endswith(end) and str(caught.value).count(" to ") == 10
+
+
+def test_a_document_gets_no_more_than_its_own_limit_of_time(tmp_path: Path):
+    service = Service([FINISHED], Limits(document_seconds=0.75))
     service.load()
-    with service.job(), service.job():
-        with pytest.raises(Refused, match="2 requests are active") as caught, service.job():
-            pass
-        assert caught.value.status == 503 and caught.value.retry_after
-    assert service.active_requests == 0
-    assert translated(service, "Thanks!")[0].text == "Grazie!"
+    (tmp_path / "a.txt").write_text("Thanks!\nThanks!\nThanks!\n")
+    with service.job() as job:
+        before = job.deadline
+        service.document(tmp_path / "a.txt", "en", "it", job)
+        assert job.deadline == before + 0.75
     service.stop()
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [({"document_memory": 8 * 2**20, "documents": 4}, "document_memory"), ({"document_texts": 50}, "document_texts")],
+)
+def test_a_document_over_a_limit_is_refused_by_its_name(tmp_path: Path, limits: dict[str, int], message: str):
+    path, service = tmp_path / "a.html", Service([FINISHED], Limits(**limits))
+    path.write_text("<p>Thanks!</p>" * 1_000)
+    service.load()
+    with service.job() as job, pytest.raises(Refused, match=f"--set {message}=") as caught:
+        service.document(path, "en", "it", job)
+    assert caught.value.status == 413
+    service.stop()
+
+
+def test_all_concurrent_documents_share_the_memory(tmp_path: Path):
+    limits = Limits()
+    assert limits.documents * limits.document_settings.memory <= limits.document_memory
+    assert limits.but(documents=1).document_settings.memory == limits.document_memory
+
+
+def test_forms_of_terms_count_as_work_where_their_term_occurs(service: Service):
+    forms = [f"fermata{number}" for number in range(5_000)]
+    for text, terms in [
+        ("Where is the station?", (("station", *forms),)),
+        ("The station. " * 200, (("station", *forms[:30]),)),
+    ]:
+        with pytest.raises(Refused, match="each form of a term") as caught:
+            translated(service, text, terms=terms)
+        assert caught.value.status == 413
+    (thanks,) = translated(service, "Thanks!", terms=(("station", *forms),))  # it has no such term
+    assert thanks.text == "Grazie!"
+
+
+def test_the_page_of_a_client_that_has_gone_is_read_no_further(service: Service, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Translator, "translate", lambda *_, **__: pytest.fail("this is work"))
+    with service.job() as job:
+        job.cancel()
+        with pytest.raises(Refused, match="closed the connection"):
+            service.translate(["<p>Thanks!</p>"], "en", "it", job, is_html=True)
 
 
 def test_who_is_under_way_may_finish_when_it_stops():

@@ -18,8 +18,9 @@ from dragoman import Translator
 from dragoman.decoding.engine import Engine, Inbox, Result, StablePrefix
 from dragoman.decoding.request import Request
 from dragoman.inference.translation import Translation
+from dragoman.serving import shared_search
 from dragoman.serving.limits import Refused
-from dragoman.serving.shared_search import SHARE, FairInbox, Job, JobSearch, SharedSearch
+from dragoman.serving.shared_search import SHARE, SHARE_BESIDE_OTHERS, FairInbox, Job, JobSearch, SharedSearch
 
 TEXTS = lines(60)
 LONG = [" ".join(TEXTS[first : first + 4]) for first in range(0, 60, 4)]
@@ -177,6 +178,28 @@ def test_the_job_that_holds_the_least_room_enters_next(translator: Translator) -
     assert [waiting.ticket for waiting in inbox.take(*room_for_one)] == [ticket]
 
 
+def test_a_document_holds_little_beside_others_and_its_share_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox, document, guest = FairInbox(), Job(60), Job(60)
+    document.is_document = True
+    small = Request([4] * 9, limit=9, beam_size=1)
+    room = 1_000 * small.row_tokens
+
+    def taken_by_the_document() -> int:
+        tickets = {inbox.add(small, document) for _ in range(500)}
+        entered = [waiting.ticket for waiting in inbox.take(0, 0, room) if waiting.ticket in tickets]
+        inbox.withdraw(document)
+        inbox.close(entered)
+        return len(entered)
+
+    assert taken_by_the_document() == SHARE * 1_000
+    ticket = inbox.add(small, guest)
+    assert taken_by_the_document() == SHARE_BESIDE_OTHERS * 1_000
+    inbox.close([ticket])
+    assert taken_by_the_document() == SHARE_BESIDE_OTHERS * 1_000, "the guest may ask again"
+    monkeypatch.setattr(shared_search, "OTHERS_SECONDS", 0.0)
+    assert taken_by_the_document() == SHARE * 1_000
+
+
 Move = tuple[int, int, int]
 """A job, the width of its next request, and the tokens of its source."""
 
@@ -184,7 +207,7 @@ Move = tuple[int, int, int]
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 8), st.integers(1, 60)), max_size=40), st.randoms())
 def test_no_job_holds_more_than_its_share(moves: list[Move], random: Any):
     inbox, jobs = FairInbox(), [Job(60) for _ in range(4)]
-    jobs[0].share = SHARE / 2
+    jobs[0].is_document = True
     held: dict[int, tuple[Job, Request]] = {}
     owner: dict[int, Job] = {}
     taken: list[int] = []
@@ -201,7 +224,7 @@ def test_no_job_holds_more_than_its_share(moves: list[Move], random: Any):
         assert len(held) <= 1 or rows * longest <= ROOM
         for job in jobs:
             own = [request.beam_size * request.row_tokens for mine, request in held.values() if mine is job]
-            assert len(own) <= 1 or sum(own) <= job.share * ROOM
+            assert len(own) <= 1 or sum(own) <= SHARE * ROOM
 
     for number, width, tokens in moves:
         ticket = inbox.add(Request([4] * tokens, limit=9, beam_size=width), jobs[number])
@@ -295,7 +318,7 @@ def test_who_waits_when_the_search_stops_is_refused(translator: Translator, stan
 def test_a_job_that_runs_again_meets_nothing_of_the_run_before(translator: Translator):
     with shared(translator) as search:
         job = Job(seconds=60)
-        job.events.put((0, StablePrefix((1, 2, 3))))
+        job.events.put([StablePrefix((1, 2, 3))])
         assert all(isinstance(each, Result) for each in search.events(requests(translator, TEXTS[:2]), job, False))
 
 

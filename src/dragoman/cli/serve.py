@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import traceback
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -13,7 +14,7 @@ import typer
 from dragoman.cli.console import as_json, note, open_screen, write, write_table
 from dragoman.cli.options import Device, Precision, Quiet, Setting, Threads
 from dragoman.errors import ConfigError, missing_extra
-from dragoman.files import check_output
+from dragoman.files import check_output, lock
 
 if TYPE_CHECKING:
     from socket import socket
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman.serving.listening import Listening
 
 Names = list[str] | None
+ALLOWANCES = "dragoman.serving.keys:Allowances"
 
 
 def serve(
@@ -51,11 +53,17 @@ def serve(
     trusted_proxy: Annotated[
         Names, typer.Option(help="A proxy, or its network, whose X-Forwarded-For is trusted; repeatable.")
     ] = None,
+    url_prefix: Annotated[
+        str, typer.Option(help="The path under which a proxy publishes the server, as /translate.", show_default="none")
+    ] = "",
     terms: Annotated[
         Path | None, typer.Option(help="Words with a fixed translation, as translate takes them.", show_default=False)
     ] = None,
     suggestions: Annotated[
         Path | None, typer.Option(help="Take better translations from users into this file.", show_default=False)
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="The folder of usage and glossaries.", show_default="next to --keys")
     ] = None,
     settings: Annotated[
         Names,
@@ -94,8 +102,9 @@ def serve(
     limits = choose(Limits, "serve", settings or (), requests_a_minute=requests_a_minute)
     service = Service(models, limits, device, precision, threads, read_terms(terms) if terms else ())
     lists = (tuple(names or ()) for names in (allow_origin, allow_host, trusted_proxy))
-    server = Listening(create_app(service, ServerSettings(host, keys, suggestions, *lists)), service)
-    answer(server, listen(host, port, bool(keys) or open_to_all), host)
+    app = create_app(service, ServerSettings(host, keys, suggestions, *lists, store=store, url_prefix=url_prefix))
+    with lock(app.state.server.store) if app.state.server.store else nullcontext():
+        answer(Listening(app, service), listen(host, port, bool(keys) or open_to_all), host)
 
 
 def answer(server: "Listening", listener: "socket", host: str) -> NoReturn:
@@ -125,19 +134,43 @@ class JsonLines(logging.Handler):
 
 
 def keys(
-    action: Annotated[Literal["create", "list", "withdraw"], typer.Argument(help="What to do.", show_default=False)],
+    action: Annotated[
+        Literal["create", "list", "usage", "withdraw"], typer.Argument(help="What to do.", show_default=False)
+    ],
     name: Annotated[str | None, typer.Argument(help="Whose key it is.", show_default=False)] = None,
     path: Annotated[Path, typer.Option("--keys", help="The file of keys.")] = Path("keys.json"),
+    requests_a_minute: Annotated[Any, Setting(ALLOWANCES, "requests_a_minute", "the server's")] = None,
+    characters_a_minute: Annotated[Any, Setting(ALLOWANCES, "characters_a_minute", "any")] = None,
+    characters_a_month: Annotated[Any, Setting(ALLOWANCES, "characters_a_month", "any")] = None,
+    store: Annotated[Path | None, typer.Option(help="The server's --store.", show_default="next to --keys")] = None,
 ) -> None:
-    """Create, list or withdraw keys of a server, which notices at once. A new key is printed once and not stored."""
-    from dragoman.serving.keys import create_key, read_keys, withdraw_key
+    """Create, list or withdraw keys of a server, which notices at once, or list the characters that they translated.
 
-    if (name is None) != (action == "list"):
-        raise ConfigError("keys list takes no NAME" if name else f"keys {action} needs a NAME: whose key it is")
+    A new key is printed once and not stored.
+    """
+    from dragoman.serving.keys import Allowances, create_key, read_keys, withdraw_key
+
+    allowances = (requests_a_minute, characters_a_minute, characters_a_month)
+    if any(allowances) and action != "create":
+        raise ConfigError("allowances are for keys create")
+    if (name is None) != (action in ("list", "usage")):
+        raise ConfigError(f"keys {action} takes no NAME" if name else f"keys {action} needs a NAME: whose key it is")
+    columns = [*Allowances.model_fields]
     if action == "list":
-        write_table(["name", "created"], [(key.name, key.created) for key in read_keys(path)])
+        rows = [
+            [key.name, key.created, *(str(getattr(key, column) or "") for column in columns)] for key in read_keys(path)
+        ]
+        write_table(["name", "created", *(column.replace("_", " ") for column in columns)], rows)
+    elif action == "usage":
+        from dragoman.serving.accounts import Accounts, open_store
+
+        accounts = Accounts(open_store(store, path))
+        write_table(
+            ["name", "day", "characters"],
+            [(key.name, day, f"{count:,}") for key in read_keys(path) for day, count in accounts.days(key).items()],
+        )
     elif action == "create":
-        write(create_key(path, name or ""))
+        write(create_key(path, name or "", **dict(zip(columns, allowances, strict=True))))
         note(f"this is the key of {name}; {path} holds only its hash, so keep it now")
     else:
         withdraw_key(path, name or "")

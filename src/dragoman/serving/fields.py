@@ -23,13 +23,25 @@ class Fields(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(use_attribute_docstrings=True)
 
+    @staticmethod
+    def problem(name: str, detail: Any) -> str:
+        """Describe a problem of the field with this name, of which `detail` is pydantic's description."""
+        return f"{name}: {detail['msg']}" if name else detail["msg"]
 
-async def read(request: Request, schema: type[F]) -> F:
-    """Read and validate the fields of a request, or refuse it (400). A field that is null counts as missing."""
+
+async def read(request: Request, schema: type[F], max_files: int = 0) -> F:
+    """Read and validate the fields of a request, or refuse it (400).
+
+    A field that is null counts as missing, and so does an optional one that is empty: many clients send all fields.
+    """
+    optional = {name for name, field in schema.model_fields.items() if not field.is_required()}
+    fields = await fields_in(request, max_files)
+    fields = {name: value for name, value in fields.items() if value != "" or name not in optional}
     try:
-        return schema.model_validate(await fields_in(request))
+        return schema.model_validate(fields)
     except pydantic.ValidationError as error:
-        raise Refused(400, "; ".join(map(_describe, error.errors()[:3]))) from None
+        problems = [schema.problem(".".join(map(str, detail["loc"])), detail) for detail in error.errors()[:3]]
+        raise Refused(400, "; ".join(dict.fromkeys(problems))) from None
 
 
 async def fields_in(request: Request, max_files: int = 0) -> dict[str, Any]:
@@ -52,11 +64,11 @@ async def fields_in(request: Request, max_files: int = 0) -> dict[str, Any]:
     return fields | _from_items((await request.form(max_files=max_files)).multi_items())
 
 
-def body_of(schema: type[Fields]) -> dict[str, Any]:
-    """Return the OpenAPI description of the body of a route that reads such fields."""
+def body_of(schema: type[Fields], *kinds: str) -> dict[str, Any]:
+    """Return the OpenAPI description of the body of a route that reads such fields, by default JSON or a form."""
     content = schema.model_json_schema(ref_template="#/components/schemas/{model}")
     content.pop("$defs", None)
-    kinds = ("application/json", "application/x-www-form-urlencoded")
+    kinds = kinds or ("application/json", "application/x-www-form-urlencoded")
     return {"requestBody": {"required": True, "content": {kind: {"schema": content} for kind in kinds}}}
 
 
@@ -72,7 +84,3 @@ def _from_items(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             repeated.setdefault(name, []).append(value)
     fields = {name: values[0] if len(values) == 1 else values for name, values in repeated.items()}
     return fields | {name: list(parts.values()) for name, parts in groups.items()}
-
-
-def _describe(problem: Any) -> str:
-    return ": ".join(filter(None, (".".join(map(str, problem["loc"])), problem["msg"])))

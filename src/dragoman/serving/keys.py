@@ -29,12 +29,28 @@ MOST_COUNTED = 10_000
 """Maximum number of keys and addresses whose requests are counted; the least recently active is dropped."""
 
 
-class Key(Settings):
-    """Key with its owner's name, its hash, and the date of its creation."""
+Allowance = Annotated[int, pydantic.Field(ge=1, le=10**15)]
+
+
+class Allowances(Settings):
+    """Allowances of a key; no limit where a value is missing."""
+
+    requests_a_minute: Allowance | None = None
+    """Maximum requests per minute, instead of the server's limit."""
+    characters_a_minute: Allowance | None = None
+    """Maximum characters per minute."""
+    characters_a_month: Allowance | None = None
+    """Maximum characters per calendar month (UTC)."""
+
+
+class Key(Allowances):
+    """Key with its owner's name, its hash, the date of its creation, and its allowances."""
 
     name: Annotated[str, pydantic.Field(pattern=r"^\w[\w .@-]{0,99}$")]
     sha256: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{64}$")]
     created: str
+    requests: Annotated[int, pydantic.Field(ge=1)] | None = None
+    """Maximum number of concurrent requests with this key; without one, as in `Places`."""
 
 
 class KeyFile(Settings):
@@ -51,14 +67,14 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     return read_json_as(path, KeyFile, 1, error=ConfigError).keys
 
 
-def create_key(path: Path, name: str) -> str:
+def create_key(path: Path, name: str, **allowances: int | None) -> str:
     """Add a key to a file, created if missing and readable only by its owner; return the key, or refuse the name."""
     keys = read_keys(path) if path.exists() else ()
     if any(key.name == name for key in keys):
         raise ConfigError(f"{path} has a key {name!r} already; withdraw it first, or choose another name")
     secret = f"dragoman_{secrets.token_urlsafe(32)}"
     today = datetime.now(UTC).date().isoformat()
-    _write(path, *keys, check({"name": name, "sha256": _sha256(secret), "created": today}, "NAME", Key))
+    _write(path, *keys, check({"name": name, "sha256": _sha256(secret), "created": today, **allowances}, "NAME", Key))
     return secret
 
 
@@ -73,7 +89,7 @@ def withdraw_key(path: Path, name: str) -> None:
 def _write(path: Path, *keys: Key) -> None:
     previous = os.umask(0o077)
     try:
-        write_json(path, KeyFile(keys=keys).model_dump())
+        write_json(path, KeyFile(keys=keys).model_dump(exclude_none=True))
     finally:
         os.umask(previous)
 
@@ -89,17 +105,20 @@ class ApiKeys:
         self._path = path
         read_keys(path)
 
-    def name(self, secret: str) -> str | None:
-        """Return the name of a key, or None if the file does not have it; both take equally long."""
+    def find(self, secret: str) -> Key | None:
+        """Return the entry of a key, or None if the file does not have it; both take equally long."""
+        sha256 = _sha256(secret)
+        matching = [key for key in self.all() if hmac.compare_digest(key.sha256, sha256)]
+        return matching[0] if matching else None
+
+    def all(self) -> tuple[Key, ...]:
+        """Return all keys."""
         try:
             stat = self._path.stat()
-            keys = _read_once(self._path, stat.st_mtime_ns, stat.st_ino, stat.st_size)
+            return _read_once(self._path, stat.st_mtime_ns, stat.st_ino, stat.st_size)
         except (Error, OSError) as error:
             log.error("no key is valid until %s can be read: %s", self._path, error)
-            keys = ()
-        sha256 = _sha256(secret)
-        names = [key.name for key in keys if hmac.compare_digest(key.sha256, sha256)]
-        return names[0] if names else None
+            return ()
 
 
 @lru_cache(maxsize=8)
@@ -114,18 +133,28 @@ class Rates:
         self._per_minute = per_minute
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait(self, client: str) -> float:
-        """Count a request and return 0, or return the seconds until the next one is allowed."""
-        if not self._per_minute:
+    def wait(self, client: str, per_minute: int | None = None, amount: int = 1) -> float:
+        """Count a request and return 0, or return the seconds until the next one is allowed.
+
+        A client may have its own limit. An `amount` greater than the limit needs a full bucket, and leaves a debt.
+        """
+        limit = self._per_minute if per_minute is None else per_minute
+        if not limit:
             return 0.0
         now = time.monotonic()
-        left, since = self._buckets.pop(client, (self._per_minute, now))
-        left = min(self._per_minute, left + (now - since) * self._per_minute / 60)
-        wait = max(0.0, (1 - left) * 60 / self._per_minute)
-        self._buckets[client] = left if wait else left - 1, now
+        left, since = self._buckets.pop(client, (limit, now))
+        left = min(limit, left + (now - since) * limit / 60)
+        wait = max(0.0, (min(amount, limit) - left) * 60 / limit)
+        self._buckets[client] = left if wait else left - amount, now
         if len(self._buckets) > MOST_COUNTED:
             self._buckets.popitem(last=False)
         return wait
+
+
+def plain_address(address: str) -> str:
+    """Return an IP address in its usual form, an IPv4 one also if it is mapped into IPv6; raise `ValueError`."""
+    parsed = ipaddress.ip_address(address)
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def network_of(address: str) -> str:

@@ -2,38 +2,41 @@
 
 import asyncio
 import json
-import secrets
-import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 import pydantic
-from fastapi import APIRouter, FastAPI, Form, Request, UploadFile
-from starlette.background import BackgroundTask
+from fastapi import APIRouter, Request, UploadFile
 from starlette.responses import FileResponse
 
-from dragoman.formats.registry import DOCUMENT_SUFFIXES
-from dragoman.languages import english_name
+from dragoman.formats.registry import installed_suffixes
+from dragoman.languages import base_language, english_name
+from dragoman.serving.documents import Documents, storing
 from dragoman.serving.fields import Code, Fields, body_of, read
 from dragoman.serving.limits import Refused
 from dragoman.serving.server import server_of
-from dragoman.serving.service import TextAnswer
+from dragoman.serving.service import Service, TextAnswer
 from dragoman.serving.shared_search import Job
 from dragoman.text.detection import Guess
 
-KEPT_SECONDS, MOST_KEPT = 600, 50
-"""Time for which a translated document waits for its download, and maximum number that wait; the oldest is dropped."""
 MOST_SUGGESTED_BYTES = 100 * 2**20
 """Maximum size of the suggestion file."""
 T = TypeVar("T")
 Words = Annotated[str, pydantic.Field(min_length=1)]
 
 
-class TextToDetect(Fields):
+class LibreTranslateFields(Fields):
+    """Fields of a request. A missing or empty one is refused in LibreTranslate's words, which clients look for."""
+
+    @staticmethod
+    def problem(name: str, detail: Any) -> str:
+        if detail["type"] == "missing" or detail["input"] in ("", []):
+            return f"Invalid request: missing {name.partition('.')[0]} parameter"
+        return Fields.problem(name, detail)
+
+
+class TextToDetect(LibreTranslateFields):
     """Text, or list of texts."""
 
     q: Words | Annotated[list[str], pydantic.Field(min_length=1)]
@@ -50,7 +53,7 @@ class TextToTranslate(TextToDetect):
     """Number of additional translations."""
 
 
-class FileToTranslate(Fields):
+class FileToTranslate(LibreTranslateFields):
     """Document with languages."""
 
     file: UploadFile
@@ -58,7 +61,7 @@ class FileToTranslate(Fields):
     target: Code
 
 
-class Suggestion(Fields):
+class Suggestion(LibreTranslateFields):
     """Text with a suggested better translation."""
 
     q: Words
@@ -100,44 +103,10 @@ class FrontendSettings(pydantic.BaseModel):
     keyRequired: bool
     language: dict[Literal["source", "target"], Language]
     suggestions: bool
-    supportedFilesFormat: tuple[str, ...] = DOCUMENT_SUFFIXES
+    supportedFilesFormat: tuple[str, ...] = pydantic.Field(default_factory=installed_suffixes)
 
 
-class Documents:
-    """Store of translated documents until they are downloaded, with a limit on concurrent translations."""
-
-    def __init__(self, folder: Path, slots: int) -> None:
-        """Store documents in `folder`; at most `slots` are translated at a time."""
-        self.folder, self.slots = folder, asyncio.Semaphore(slots)
-        self._waiting: dict[str, Path] = {}
-
-    def keep(self, path: Path, name: str) -> str:
-        """Keep a document for `KEPT_SECONDS`; return a secret name for its download."""
-        secret = f"{secrets.token_urlsafe(24)}.{name}"
-        self._waiting[secret] = path
-        asyncio.get_running_loop().call_later(KEPT_SECONDS, self._drop, secret, path)
-        if len(self._waiting) > MOST_KEPT:
-            self._drop(*next(iter(self._waiting.items())))
-        return secret
-
-    def take(self, secret: str) -> Path:
-        """Return the document with this name and forget it; refuse an unknown name (404)."""
-        if secret not in self._waiting:
-            raise Refused(404, "there is no document with this name; it can be downloaded once, within ten minutes")
-        return self._waiting.pop(secret)
-
-    def _drop(self, secret: str, path: Path) -> None:
-        self._waiting.pop(secret, None)
-        path.unlink(missing_ok=True)
-
-
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Documents]]:
-    with TemporaryDirectory(prefix="dragoman-") as folder:
-        yield {"documents": Documents(Path(folder), app.state.server.service.limits.documents)}
-
-
-routes = APIRouter(tags=["LibreTranslate"], lifespan=_lifespan)
+routes = APIRouter(tags=["LibreTranslate"], lifespan=storing)
 
 
 @routes.post("/translate", openapi_extra=body_of(TextToTranslate), response_model_exclude_none=True)
@@ -147,6 +116,7 @@ async def translate(request: Request) -> TranslatedText:
     texts, more = [fields.q] if isinstance(fields.q, str) else fields.q, max(0, fields.alternatives)
 
     def call(job: Job) -> list[TextAnswer]:
+        check_languages(server.service, fields.source, fields.target)
         is_html = fields.format == "html"
         return server.service.translate(texts, fields.source, fields.target, job, alternatives=more, is_html=is_html)
 
@@ -170,6 +140,12 @@ async def detect(request: Request) -> list[DetectedLanguage]:
     server.service.limits.check([text], 0, 1)
     guesses = await server.work(request, lambda job: server.service.detect(text))
     return [_language(guess) for guess in guesses or [Guess("en", 0.0)]]
+
+
+@routes.get("/spec")
+async def spec(request: Request) -> dict[str, Any]:
+    """Describe all routes, as `/openapi.json` does; LibreTranslate's clients look for the description here."""
+    return request.app.openapi()
 
 
 @routes.get("/languages")
@@ -199,45 +175,26 @@ async def frontend_settings(request: Request) -> FrontendSettings:
     )
 
 
-@routes.post("/translate_file")
-async def translate_file(
-    request: Request, fields: Annotated[FileToTranslate, Form()]
-) -> dict[Literal["translatedFileUrl"], str]:
+@routes.post("/translate_file", openapi_extra=body_of(FileToTranslate, "multipart/form-data"))
+async def translate_file(request: Request) -> dict[Literal["translatedFileUrl"], str]:
     """Translate a document, and return the address of its download."""
-    server, documents = server_of(request), cast(Documents, request.state.documents)
-    name = PurePosixPath((fields.file.filename or "").replace("\\", "/"))
-    if name.suffix.lower() not in DOCUMENT_SUFFIXES:
-        raise Refused(400, f"the name of a document must end with one of {', '.join(DOCUMENT_SUFFIXES)}")
-    if documents.slots.locked():
-        raise Refused(503, "the server is translating its maximum number of documents; try again in a moment", 5)
-
-    def call(job: Job) -> Path:
-        with TemporaryDirectory(dir=documents.folder) as folder:
-            path = Path(folder, f"document{name.suffix}")
-            with open(path, "wb") as copy:
-                shutil.copyfileobj(fields.file.file, copy)
-            try:
-                content = server.service.document(path, fields.source, fields.target, job)
-            except Refused as error:
-                raise Refused(error.status, str(error).replace(str(path), name.name), error.retry_after) from error
-        translated = documents.folder / secrets.token_hex()
-        translated.write_bytes(content)
-        return translated
-
-    async with documents.slots:
-        path = await server.work(request, call)
-    secret = documents.keep(path, f"{name.stem[:100]}_{fields.target}{name.suffix}")
+    fields = await read(request, FileToTranslate, max_files=1)
+    documents: Documents = request.state.documents
+    check_languages(server_of(request).service, fields.source, fields.target)
+    document = await documents.receive(request, fields.file, fields.file.filename or "")
+    await request.close()
+    await documents.translate(request, document, (fields.source, fields.target))
+    name = PurePosixPath(document.name)
+    secret = f"{document.id}.{name.stem[:100]}_{fields.target}{name.suffix}"
     return {"translatedFileUrl": f"{request.base_url}download_file/{quote(secret)}"}
 
 
 @routes.get("/download_file/{name}", response_class=FileResponse)
 async def download_file(request: Request, name: str) -> FileResponse:
     """Send a translated document; it can be downloaded once."""
-    path = cast(Documents, request.state.documents).take(name)
-    filename = name.partition(".")[2]
-    return FileResponse(
-        path, media_type="application/octet-stream", filename=filename, background=BackgroundTask(path.unlink)
-    )
+    documents: Documents = request.state.documents
+    secret, _, filename = name.partition(".")
+    return documents.download(documents.find(request, secret), filename)
 
 
 @routes.post("/suggest", openapi_extra=body_of(Suggestion))
@@ -260,6 +217,14 @@ def _append(path: Path, suggestion: dict[str, Any]) -> None:
             file.write(line.encode())
     except OSError as error:
         raise Refused(503, f"the suggestion file cannot be written: {error.strerror}") from None
+
+
+def check_languages(service: Service, source: str, target: str) -> None:
+    """Refuse a language of no model (400), in LibreTranslate's words, which clients look for."""
+    known = {base_language(code) for pair in service.directions for code in pair}
+    for code in (source, target):
+        if base_language(code) not in known and code != "auto":
+            raise Refused(400, f"{code} is not supported")
 
 
 def _language(guess: Guess) -> DetectedLanguage:

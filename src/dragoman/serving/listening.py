@@ -3,80 +3,114 @@
 import asyncio
 import gc
 import ipaddress
-import re
+import json
 import socket
 import sys
+from contextlib import suppress
+from functools import partial
 from threading import Thread, Timer
 from types import FrameType
 from typing import Any
 
-import h11
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.serving.server import Metrics
+from dragoman.serving.keys import network_of, plain_address
+from dragoman.serving.places import BoundedPool
+from dragoman.serving.server import Server
 from dragoman.serving.service import Service
 
+HEAD_BYTES = 16_384
+"""Maximum size of the address and the headers of a request."""
+PIPELINED, BACKLOG = 100, 2048
+"""Maximum number of requests that follow an unanswered one, and of connections that wait to be accepted."""
 HEAD_SECONDS, IDLE_SECONDS, READ_SECONDS = 10, 60, 60
 """Timeouts: a new connection without a request, a used one without the next, and a client that does not read."""
 CONNECTIONS = 4
-"""Maximum number of open connections for each concurrent request. Further ones are closed immediately."""
-DRAIN_SECONDS, CLOSE_SECONDS = 25.0, 3
-"""Time for active requests when the server stops, and time for connections to close after that."""
+"""Maximum number of connections without a place, for each place. A further one displaces another (`BoundedPool`)."""
+DRAIN_SECONDS, CLOSE_SECONDS, LAST_SECONDS = 25.0, 3, 0.5
+"""Time for active requests when the server stops, for connections to close then, and for a last request of each."""
 SWITCH_SECONDS = 0.001
 """Python's thread switch interval: each step of a search waits for its turn."""
-_BODY = b'{"error":"the server is busy; try again in a moment","message":"the server is busy; try again in a moment"}'
-BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
-    b"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nContent-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
-)
-_POST = re.compile(rb"POST [^\r]+(?:\r\n(?!expect|transfer-encoding)[^\r]+)*\r\n\r\n", re.IGNORECASE)
-_LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,15})\r\n", re.IGNORECASE)
 
 
-class Connection(H11Protocol):
+class Connection(HttpToolsProtocol):
     """Connection of one client. It is closed if a request is slow to start, or if the client does not read.
 
-    While `places` requests are active, a further one that arrives in one piece is refused before it is parsed: parsing
-    all refused requests would slow a busy server down.
+    Requests that a proxy could read differently (400) and large heads (431) are refused and end the connection.
     """
 
-    most, places = 1_000, 250
-    metrics: Metrics
+    shared: Server
+    resting: BoundedPool
+    """Connections of the server without a place for a request: idle, incomplete or waiting ones."""
+    _pool: BoundedPool | None = None
     _timer: asyncio.TimerHandle | None = None
+    _unread = 0
+    """Bytes since the last complete head or piece of a body; the parser may have to keep them."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._abort_after(HEAD_SECONDS if len(self.connections) <= self.most else 0)
+        if self.client:
+            self.client = plain_address(self.client[0]), self.client[1]
+        self._abort_after(HEAD_SECONDS)
+        self._rest()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._abort_after(None)
+        self.enter(None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if len(self.tasks) < self.places or not self._is_at_rest or not is_whole_post(data):
-            super().data_received(data)
-            return
-        self._abort_after(IDLE_SECONDS)
-        self.metrics.answered("none", 503, 0.0, None)
-        self.transport.write(BUSY)
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > HEAD_BYTES:
+            self.send_400_response("")
 
-    @property
-    def _is_at_rest(self) -> bool:
-        """True if the last request is answered, and nothing of the next one has arrived."""
-        return self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+    def on_headers_complete(self) -> None:
+        assert self.parser is not None
+        if self._unread > HEAD_BYTES:  # it arrived together with a body, or is too large
+            self._unread = len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        version, hosts = self.parser.get_http_version(), sum(name == b"host" for name, _ in self.headers)
+        is_valid = hosts == 1 if version == "1.1" else version == "1.0" and hosts <= 1
+        # An address may not name a host, which would contradict the header.
+        if self._unread > HEAD_BYTES or not is_valid or self.url[:1] != b"/" or len(self.pipeline) > PIPELINED:
+            raise ValueError("refused")  # which the parser turns into its own error
+        self._unread = 0
+        self._abort_after(None)
+        self.scope.setdefault("state", {})["connection"] = self
+        super().on_headers_complete()
+        self.headers = []  # fields after the body are not headers
 
-    def handle_events(self) -> None:
-        before = self.cycle
-        super().handle_events()
-        if self.cycle is not before:
-            self._abort_after(None)
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        super().on_body(body)
 
     def on_response_complete(self) -> None:
-        self._abort_after(IDLE_SECONDS)
+        if not self.pipeline:
+            self._abort_after(IDLE_SECONDS)
+        self._rest()
         super().on_response_complete()
+
+    def enter(self, pool: BoundedPool | None, owner: str = "") -> None:
+        """Leave the previous pool and enter this one; or none, because a request has got a place."""
+        if self._pool is not None:
+            self._pool.discard(self.transport)
+        self._pool = pool
+        if pool is not None:
+            pool.add(owner, self.transport)
+
+    def _rest(self) -> None:
+        address = self.client[0] if self.client else ""
+        self.enter(self.resting, "" if self.shared.is_proxy(address) else network_of(address))
+
+    def shutdown(self) -> None:
+        """Close a connection without a request a little later, because one may be on its way."""
+        if self.cycle is None or self.cycle.response_complete:
+            self._abort_after(LAST_SECONDS)
+        else:
+            super().shutdown()
 
     def pause_writing(self) -> None:
         self._abort_after(READ_SECONDS)
@@ -86,21 +120,29 @@ class Connection(H11Protocol):
         self._abort_after(IDLE_SECONDS if self.cycle.response_complete else None)
         super().resume_writing()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        self.cycle.keep_alive = False  # the parser ignores what follows a request for another protocol
+
+    def send_400_response(self, msg: str) -> None:
+        """Send an error and close, unless an earlier request is not answered yet: then abort."""
+        cycle, status = self.cycle, 431 if self._unread > HEAD_BYTES else 400
+        if cycle is not None and not cycle.response_complete and (cycle.response_started or not cycle.more_body):
+            self.transport.abort()
+        if self.transport.is_closing():
+            return
+        msg = f"this is no valid HTTP request, or its address and headers have more than {HEAD_BYTES:,} bytes"
+        body = json.dumps({"error": msg, "message": msg}).encode()
+        fields = b"Content-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n" % len(body)
+        if self.shared.settings.allow_origin:  # an origin may not have been read; the text is no secret
+            fields += b"Access-Control-Allow-Origin: *\r\n"
+        self.transport.write(STATUS_LINE[status] + fields + b"\r\n" + body)
+        self.transport.close()
+        self.shared.metrics.answered("none", status, 0.0, None)
+
     def _abort_after(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
-
-
-def is_whole_post(data: bytes) -> bool:
-    """Return True if the bytes are one POST request with its whole body.
-
-    >>> is_whole_post(b"POST /translate HTTP/1.1\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
-    True
-    """
-    head = _POST.match(data)
-    length = head and _LENGTH.search(head[0])
-    return bool(head and length and len(data) - head.end() == int(length[1]))
 
 
 class Listening(uvicorn.Server):
@@ -111,14 +153,8 @@ class Listening(uvicorn.Server):
     """
 
     def __init__(self, app: FastAPI, service: Service) -> None:
-        limits = {"most": CONNECTIONS * service.limits.requests, "places": service.limits.requests}
-        protocol = type("Connection", (Connection,), {**limits, "metrics": app.state.server.metrics})
-        config: dict[str, Any] = {
-            "http": protocol,
-            "ws": "none",
-            "lifespan": "on",
-            "h11_max_incomplete_event_size": 16_384,
-        }
+        known = {"shared": app.state.server, "resting": BoundedPool(CONNECTIONS * service.limits.requests)}
+        config: dict[str, Any] = {"http": type("Connection", (Connection,), known), "ws": "none", "lifespan": "on"}
         config |= {"timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": CLOSE_SECONDS}
         config |= {"log_config": None, "access_log": False, "server_header": False, "proxy_headers": False}
         super().__init__(uvicorn.Config(app, **config))
@@ -138,6 +174,16 @@ class Listening(uvicorn.Server):
         seconds = 0.0 if self._service.is_stopping else DRAIN_SECONDS
         self._service.is_stopping = True
         Thread(target=self._stop, args=(seconds,), daemon=True).start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the listeners and all connections, also those that only the system has accepted yet."""
+        connect = partial(self.config.http_protocol_class, self.config, self.server_state, self.lifespan.state)
+        for listener in sockets or ():
+            listener.setblocking(False)
+            with suppress(BlockingIOError):
+                for _ in range(BACKLOG):
+                    await asyncio.get_running_loop().connect_accepted_socket(connect, listener.accept()[0])
+        await super().shutdown(sockets)
 
     def _stop(self, seconds: float) -> None:
         deadline = Timer(seconds + 1, self._end)  # in case the service does not stop
@@ -169,7 +215,8 @@ def listen(host: str, port: int, is_open: bool) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         if not is_open and not ipaddress.ip_address(address[0]).is_loopback:
             raise ConfigError(f"others can reach {host}: give --keys FILE, to require a key, or --open")
-        listener = socket.create_server(address[:2], family=family, backlog=2048)
+        is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=is_dual)
     except OSError as error:
         raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}") from None
     # A response is sent in two parts, and the second would wait until the client has acknowledged the first.

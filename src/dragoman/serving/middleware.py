@@ -8,37 +8,45 @@ import socket
 import time
 import uuid
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.serving.server import Server
+from dragoman.serving.keys import network_of, plain_address
+from dragoman.serving.limits import DEEPL, Refused
+from dragoman.serving.places import BoundedPool
+from dragoman.serving.server import Server, key_in_head
+from dragoman.serving.service import Service
 
 log = logging.getLogger(__name__)
 
-DEEPL = ("/v2/", "/v3/")
-"""Prefixes of the paths whose errors have DeepL's format."""
-DOCUMENTS, FORM_BYTES, UPLOADS = {"/translate_file"}, 16 * 1024, 4
+DOCUMENTS, FORM_BYTES, UPLOADS = {"/translate_file", "/v2/document"}, 16 * 1024, 4
 """Paths that take a document, bytes allowed for the rest of its form, and concurrent uploads per document slot."""
+GLOSSARIES, GLOSSARY_BYTES = ("/v2/glossaries", "/v3/glossaries"), 11 * 2**20
+"""Prefixes of the paths that take glossaries, and bytes of their bodies: 10 MiB of entries, written as JSON."""
 BODY_SECONDS, BYTES_A_SECOND = 20, 20_000
 """Seconds in which a body must arrive, and bytes that add one second."""
 LINGER_SECONDS = 2
 """Time for which the rest of a refused body is read, so that the client can read the response."""
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # with no-referrer, the page's own forms would name no origin
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
+    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"same-origin",  # with no-referrer, the page's own forms would name no origin
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
 }
 _HOST = re.compile(r"\[?([^\[\]]+?)\]?(?::\d*)?")
 """Name or address, and an optional port."""
+_SLASHES = re.compile("//+")
+"""Slashes that count as one: some clients join an address that ends with a slash to a path that begins with one."""
 
 
 def error_response(path: str, status: int, text: str, headers: dict[str, str] | None = None, **more: str) -> Response:
@@ -51,7 +59,15 @@ class Middleware:
     """Outermost layer of the application."""
 
     def __init__(self, app: ASGIApp, server: Server) -> None:
-        self._app, self._server, self._uploads, settings = app, server, 0, server.settings
+        self._server, settings = server, server.settings
+        cors: dict[str, Any] = {
+            "allow_origins": settings.allow_origin,
+            "allow_methods": ("GET", "POST", "PUT", "PATCH", "DELETE"),
+        }
+        cors |= {"allow_headers": ("Authorization", "Content-Type"), "expose_headers": ("Retry-After",)}
+        self._with_cors = partial(CORSMiddleware, **cors) if settings.allow_origin else lambda app: app
+        self._app = self._with_cors(app)
+        self._uploads = BoundedPool(UPLOADS * server.service.limits.documents)
         self._sites = {name.lower() for name in settings.allow_host}
         self._hosts = {"localhost", socket.gethostname().lower(), settings.host.lower(), *self._sites}
 
@@ -60,18 +76,19 @@ class Middleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limits, path, headers = self._server.service.limits, scope["path"], Headers(scope=scope)
+        limits, headers, prefix = self._server.service.limits, Headers(scope=scope), self._server.settings.url_prefix
+        path = _SLASHES.sub("/", scope["path"]).removeprefix(prefix)
+        scope["root_path"], scope["path"] = prefix, prefix + path
         limit = limits.document_bytes + FORM_BYTES if path in DOCUMENTS else limits.body_bytes
-        if headers.get("x-forwarded-proto") == "https" and self._is_proxy(_peer(scope)):
-            scope["scheme"] = "https"
-        scope["client"] = (self._client(scope, headers), 0)
-        exchange = Exchange(headers, receive, send, limit)
-        self._uploads += path in DOCUMENTS
+        if path.startswith(GLOSSARIES):
+            limit = max(limit, GLOSSARY_BYTES)
+        self._identify(scope, headers)
+        exchange = Exchange(headers, receive, send, limit, self._server.service)
         try:
             refusal: tuple[Any, ...] | None = self._refusal(scope["method"], headers) or exchange.too_large()
-            if path in DOCUMENTS and self._uploads > UPLOADS * limits.documents:
-                refusal = 503, "too many documents are being uploaded; try again in a moment", {"Retry-After": "5"}
-            app = error_response(path, *refusal) if refusal else self._app
+            if not refusal and path in DOCUMENTS:
+                refusal = self._upload(scope)
+            app = self._with_cors(error_response(path, *refusal)) if refusal else self._app
             await app(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             pass
@@ -79,25 +96,42 @@ class Middleware:
             log.error("request %s failed", exchange.id, exc_info=error)
             if not exchange.status:
                 text = "the server made a mistake; its log has details under this id"
-                await error_response(path, 500, text, id=exchange.id)(scope, exchange.receive, exchange.send)
+                app = self._with_cors(error_response(path, 500, text, id=exchange.id))
+                await app(scope, exchange.receive, exchange.send)
         finally:
-            self._uploads -= path in DOCUMENTS
             self._report(scope, exchange)
 
-    def _client(self, scope: Scope, headers: Headers) -> str:
-        """Return the client's address: the last one in X-Forwarded-For that a trusted proxy added, or the peer."""
-        client = _peer(scope)
+    def _identify(self, scope: Scope, headers: Headers) -> None:
+        """Replace a trusted proxy by its client: the last address in X-Forwarded-For that such a proxy added."""
+        client = peer = scope["client"][0] if scope.get("client") else ""
         with suppress(ValueError):
             for address in reversed(",".join(headers.getlist("x-forwarded-for")).split(",")):
-                if not self._is_proxy(client):
+                if not self._server.is_proxy(client):
                     break
-                client = str(ipaddress.ip_address(address.strip()))
-        return client
+                client = plain_address(address.strip())
+        scope["client"] = (client, 0)
+        if self._server.is_proxy(peer):
+            if headers.get("x-forwarded-proto") == "https":
+                scope["scheme"] = "https"
+            if connection := scope.get("state", {}).get("connection"):
+                connection.enter(connection.resting, network_of(client))
 
-    def _is_proxy(self, address: str) -> bool:
-        with suppress(ValueError):
-            return any(ipaddress.ip_address(address) in network for network in self._server.proxies)
-        return False
+    def _upload(self, scope: Scope) -> tuple[Any, ...] | None:
+        """Count an upload until it has a place; return status and text if its key is wrong or it is one too many.
+
+        A key in the form is checked later, so that such an upload counts for its address.
+        """
+        owner, key = network_of(scope["client"][0]), key_in_head(Request(scope))
+        if self._server.keys is not None and key is not None:
+            try:
+                owner = self._server.key(key).name
+            except Refused as error:
+                return error.status, str(error)
+        if self._uploads.is_closed_to(owner):
+            return 503, "too many documents are being uploaded; try again in a moment", {"Retry-After": "5"}
+        if connection := scope.get("state", {}).get("connection"):
+            connection.enter(self._uploads, owner)
+        return None
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
         """Return status and text if the host or the origin of a request is refused."""
@@ -135,10 +169,6 @@ class Middleware:
         log.info("%(method)s %(route)s %(status)d, %(milliseconds).0f ms", facts, extra={"request": facts})
 
 
-def _peer(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
-
-
 def _name(host: str) -> str:
     name = _HOST.fullmatch(host.lower())
     return name[1] if name else ""
@@ -152,8 +182,8 @@ class Exchange:
         first: seconds until the first bytes of the response.
     """
 
-    def __init__(self, headers: Headers, receive: Receive, send: Send, limit: int) -> None:
-        self._receive, self._send, self._limit = receive, send, limit
+    def __init__(self, headers: Headers, receive: Receive, send: Send, limit: int, service: Service) -> None:
+        self._receive, self._send, self._limit, self._service = receive, send, limit, service
         length = headers.get("content-length", "0")
         self._bytes, self._length = 0, int(length) if len(length) < 16 else limit + 1
         self._is_read = self._length == 0 and "transfer-encoding" not in headers
@@ -192,15 +222,17 @@ class Exchange:
         """Send a part of the response; our headers are added to the first."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(raw=message["headers"])
-            for name, value in {**HEADERS, "X-Request-ID": self.id}.items():
-                headers.setdefault(name, value)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LINGER_SECONDS):
-                    while self._lingers and not self._is_read:
-                        await self._next()
-            if not self._is_read:
-                headers["Connection"] = "close"
+            headers = message["headers"]
+            present = {name for name, _ in headers}
+            headers += [header for header in HEADERS.items() if header[0] not in present]
+            headers.append((b"x-request-id", self.id.encode()))
+            if self._lingers and not self._is_read:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER_SECONDS):
+                        while not self._is_read:
+                            await self._next()
+            if not self._is_read or self._service.is_stopping:
+                MutableHeaders(raw=headers)["Connection"] = "close"
         elif self.first is None:
             self.first = time.monotonic() - self.began
         await self._send(message)

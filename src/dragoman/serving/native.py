@@ -14,9 +14,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from dragoman.errors import DecodeError
-from dragoman.explaining.writing import render
 from dragoman.formats.document import lines_in, with_lines
-from dragoman.formats.registry import DOCUMENT_SUFFIXES
+from dragoman.formats.registry import installed_suffixes
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.texts import joined
 from dragoman.inference.translation import MEANINGS, Translation
@@ -113,7 +112,7 @@ async def models(request: Request) -> dict[str, Any]:
         "models": directions,
         "limits": service.limits.model_dump(include={"characters", "texts", "alternatives", "document_bytes"}),
         "key_required": server.keys is not None,
-        "document_formats": DOCUMENT_SUFFIXES,
+        "document_formats": installed_suffixes(),
     }
 
 
@@ -153,7 +152,7 @@ def prepared(
     """Return the translator and options for one text, and the answer without its translation, or refuse it."""
     model, target, detected = service.route(text, fields.source, fields.target)
     options = service.options(model, target, **settings)
-    service.limits.check([text], settings.get("alternatives", 0), options.beam_size)
+    service.limits.check([text], settings.get("alternatives", 0), options.beam_size, compiled(options.terms))
     return service.translator(model, job), options, TextAnswer(Translation(text), model.source, target, detected)
 
 
@@ -167,6 +166,7 @@ def translated(service: Service, fields: TranslateFields, job: Job) -> list[dict
         raise Refused(400, "prefix is for one text of the format text")
     else:
         translator, options, answer = prepared(service, fields, texts[0], job, **fields.settings)
+        job.charge(len(texts[0]))
         with refusing():
             answers = [answer._replace(translation=rewritten(translator, texts[0], fields.prefix, options))]
     return [facts(service, fields, answer) for answer in answers]
@@ -175,6 +175,7 @@ def translated(service: Service, fields: TranslateFields, job: Job) -> list[dict
 def alternative_words(service: Service, fields: WordFields, job: Job) -> list[dict[str, Any]]:
     """Return alternatives to a word as plain values."""
     translator, options, _ = prepared(service, fields, fields.text, job)
+    job.charge(len(fields.text))
     with refusing():
         alternatives = other_words(translator, fields.text, fields.translation, fields.word, options)
     return [alternative._asdict() for alternative in alternatives]
@@ -193,6 +194,7 @@ def streamed(service: Service, fields: TranslateFields, job: Job) -> Iterator[st
         yield event("piece", {"text": translation["text"]}) + event("translation", translation)
         return
     translator, options, answer = preparation
+    job.charge(len(fields.text))
     has_begun = False
     try:
         with refusing():
@@ -256,9 +258,12 @@ def _values(translation: Translation, *names: str) -> dict[str, Any]:
 
 def explained(service: Service, fields: ExplainFields, job: Job) -> str:
     """Return the page of `dragoman explain`; refuse a text that is too long or has nothing to translate (400)."""
+    from dragoman.explaining.writing import render  # imports torch, which takes more memory than the server
+
     service.limits.check([fields.text], 0, 1)
     model, target, _ = service.route(fields.text, fields.source, fields.target)
     assert model.translator is not None
+    job.charge(len(fields.text))
     with refusing():
         (line,) = model.translator.read([fields.text], service.options(model, target))
         tokens = sum(len(segment.ids) for segment in line.parts)

@@ -11,19 +11,19 @@ Models load one after another. Any number of threads may call a service; all req
 import logging
 import re
 import time
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Condition
-from typing import Any, NamedTuple
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.errors import Error
-from dragoman.explaining.recording import Recorder
 from dragoman.formats.document import cancellable
 from dragoman.formats.foreign import refuse_document
-from dragoman.formats.reading import DocumentSettings, decoded, format_of, read_document
+from dragoman.formats.lines import open_bytes
+from dragoman.formats.reading import DocumentTooLarge, format_of, read_document
 from dragoman.inference.documents import translate_lines
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.texts import translate_texts
@@ -31,9 +31,13 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.languages import base_language, english_name, language_of
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
-from dragoman.serving.shared_search import SHARE_OF_DOCUMENT, Job, JobSearch, SharedSearch, stopping
+from dragoman.serving.shared_search import Job, JobSearch, SharedSearch, stopping
 from dragoman.store.folder import load_model
+from dragoman.surface.terms import compiled
 from dragoman.text.detection import Guess, LanguageDetector
+
+if TYPE_CHECKING:
+    from dragoman.explaining.recording import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +76,10 @@ class ServedModel:
     """Error message if it cannot be loaded."""
 
     @cached_property
-    def recorder(self) -> Recorder:
+    def recorder(self) -> "Recorder":
         """The recorder for explanations, with a copy of the model that is loaded on first use."""
+        from dragoman.explaining.recording import Recorder
+
         return Recorder(load_model(self.path))
 
     @property
@@ -119,7 +125,7 @@ class Service:
         self.terms = tuple(terms)
         self._jobs: set[Job] = set()
         self._changed = Condition()
-        self.is_stopping = False
+        self.is_stopping = self._aligns = False
 
     def load(self) -> None:
         """Load all models. A model that cannot be loaded is logged, and the server does not become ready."""
@@ -129,9 +135,8 @@ class Service:
             try:
                 translator = Translator.load(model.path, device, precision, progress=False, threads=threads)
                 translator = translator.with_options(terms=self.terms)
-                options = translator.options
                 target = next(iter(translator.target_languages.ids), None)
-                translator.translate(["Hello, world."], options, progress=False, align=True, target_language=target)
+                translator.translate(["Hello, world."], progress=False, target_language=target)
                 model.search = _shared(translator)
                 model.translator = translator
             except Error as error:
@@ -139,6 +144,18 @@ class Service:
                 log.error("%s cannot be served: %s", model.path, error)
             else:
                 log.info("%s is ready after %.1f s", model.path, time.monotonic() - began)
+
+    def prepare_alignments(self) -> None:
+        """Load in the background, once, what alignments need: PyTorch, and the models in it."""
+        if self.is_ready and not self._aligns:
+            self._aligns = True
+            Thread(target=self._align_once, name="alignments", daemon=True).start()
+
+    def _align_once(self) -> None:
+        for model in self.models:
+            with suppress(Error), self.job() as job:
+                target = next(iter(model.targets.values()))
+                self.translator(model, job).translate(["Hello."], progress=False, align=True, target_language=target)
 
     @property
     def is_ready(self) -> bool:
@@ -173,12 +190,10 @@ class Service:
 
     @contextmanager
     def job(self) -> Generator[Job]:
-        """Register a job within the block; refuse it if the server is not ready or has too many requests (503)."""
+        """Register a job within the block; refuse it if the server is not ready (503)."""
         self.check_ready()
         job = Job(self.limits.seconds)
         with self._changed:
-            if len(self._jobs) >= self.limits.requests:
-                raise Refused(503, f"{self.limits.requests} requests are active already; try again in a moment", 1)
             self._jobs.add(job)
         try:
             yield job
@@ -212,7 +227,8 @@ class Service:
         exact = source.lower(), target and target.lower()
         for pair in sorted(matching, key=lambda pair: (pair[0].lower() != exact[0], pair[1].lower() != exact[1])):
             return directions[pair], pair[1]
-        known = ", ".join(f"{source} to {target}" for source, target in directions)
+        known = ", ".join(f"{source} to {target}" for source, target in list(directions)[:10])
+        known += f" and {len(directions) - 10} more" * (len(directions) > 10)
         requested = f"{source} to {target}" if target else source
         raise Refused(400, f"no model here translates {requested[:100]}; there is {known}")
 
@@ -232,19 +248,21 @@ class Service:
         beam_size: int | None = None,
         is_html: bool = False,
         kept_tags: Collection[str] | None = None,
+        limits: Limits | None = None,
         **settings: Any,
     ) -> list[TextAnswer]:
         """Return one answer for each text, in order; a text of several lines keeps its lines.
 
         If `source` is `auto`, a text in the target language, or in a language that no model reads, is left as it is.
-        With `kept_tags`, the text is XML instead of HTML, and the content of these tags is not translated. `settings`
-        are those of `SearchOptions`.
+        With `kept_tags`, the text is XML instead of HTML, and the content of these tags is not translated. `limits`
+        replace those of the service. `settings` are those of `SearchOptions`.
 
         Raises:
             Refused: a limit is exceeded (400, 413), no model has this direction or reads any of the texts (400), or as
                 in `SharedSearch`.
         """
-        self.limits.check(list(texts), alternatives, beam_size or 1)
+        limits = limits or self.limits
+        limits.check(list(texts), alternatives, beam_size or 1)
         answers: dict[int, TextAnswer] = {}
         routes: dict[int, tuple[ServedModel, str, Guess | None]] = {}
         for number, text in enumerate(texts):
@@ -261,9 +279,10 @@ class Service:
             numbers = [number for number, route in routes.items() if route[:2] == (model, model_target)]
             translator = self.translator(model, job)
             options = self.options(model, model_target, alternatives, beam_size, **settings)
-            self.limits.check(list(texts), alternatives, options.beam_size)
-            with refusing():
+            limits.check(list(texts), alternatives, options.beam_size, compiled(options.terms))
+            with refusing(), cancellable(job.check):
                 chosen = [texts[number] for number in numbers]
+                job.charge(sum(map(len, chosen)))
                 written = translate_texts(translator, chosen, options, is_html, kept_tags)
             for number, translation in zip(numbers, written, strict=True):
                 answers[number] = TextAnswer(translation, model.source, model_target, routes[number][2])
@@ -284,24 +303,36 @@ class Service:
         with refusing():
             return default.but(**settings)
 
-    def document(self, path: Path, source: str, target: str | None, job: Job) -> bytes:
-        """Return a document with its texts translated; refuse an unreadable one or an unknown direction (400)."""
-        with refusing():
+    def document(
+        self,
+        path: Path,
+        source: str,
+        target: str | None,
+        job: Job,
+        settings_for: Callable[[Sequence[str]], dict[str, Any]] = lambda texts: {},
+    ) -> bytes:
+        """Return a translated document; refuse one too large (413) or unreadable, or an unknown direction (400).
+
+        `settings_for` returns settings of `SearchOptions` for the document's texts.
+        """
+        with refusing(), cancellable(job.check):
             kind = format_of(path) or "text"
             if kind == "text":
-                refuse_document(path, decoded(path.read_bytes(), path)[0].splitlines())
-            settings = DocumentSettings(memory=self.limits.document_memory, texts=self.limits.document_texts)
-            read = partial(read_document, path, document_format=kind, settings=settings)
+                with open_bytes(path) as file:
+                    beginning = file.read(1 << 18)
+                encoding = "utf-16" if beginning.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
+                refuse_document(path, beginning.decode(encoding, "ignore").splitlines())
+            read = partial(read_document, path, document_format=kind, settings=self.limits.document_settings)
             if source == "auto":
-                with cancellable(job.check):
-                    beginning = read(("und", target or "und"))
-                source = self.route("\n".join(beginning.texts[:TEXTS_AT_ONCE])[:10_000], source, target)[0].source
+                beginning = "\n".join(read(("und", target or "und")).texts[:TEXTS_AT_ONCE])[:10_000]
+                source = self.route(beginning, source, target)[0].source
             model, model_target = self.model(source, target)
-            with cancellable(job.check):
-                document = read((model.source, model_target))
-            job.deadline += SECONDS_A_TEXT * len(document.texts)
-            job.share = SHARE_OF_DOCUMENT
-            translator, options = self.translator(model, job), self.options(model, model_target)
+            document = read((model.source, model_target))
+            translator = self.translator(model, job)
+            options = self.options(model, model_target, **settings_for(document.texts))
+            job.charge(sum(map(len, document.texts)))
+            job.deadline += min(SECONDS_A_TEXT * len(document.texts), self.limits.document_seconds)
+            job.is_document = True
             batches = translate_lines(translator, document.texts, options, False, at_once=TEXTS_AT_ONCE)
             return document.translated([translation.text for batch in batches for translation in batch])
 
@@ -351,11 +382,14 @@ def _shared(translator: Translator) -> SharedSearch:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Convert an `Error` in the block to `Refused` (400)."""
+    """Convert an `Error` in the block to `Refused`: 413 for a document that is too large, else 400."""
     try:
         yield
     except Refused:
         raise
+    except DocumentTooLarge as error:
+        advice = f"divide it, or start the server with --set document_{error.limit}=N"
+        raise Refused(413, f"{error.problem}; {advice}") from error
     except Error as error:
         raise Refused(400, str(error)) from error
 

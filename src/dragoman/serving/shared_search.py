@@ -8,7 +8,9 @@ The engine guarantees that the result of a request does not depend on other requ
 enters next.
 """
 
+import heapq
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -25,10 +27,12 @@ from dragoman.serving.limits import Refused
 
 log = logging.getLogger(__name__)
 
-SHARE, SHARE_OF_DOCUMENT = 0.25, 0.05
+SHARE, SHARE_BESIDE_OTHERS = 0.25, 0.02
 """Maximum share of the engine's capacity that one client may hold, so that it does not slow down the steps of others. A
-document takes long, so its share is smaller.
+document takes long, so its share is smaller while there are other requests.
 """
+OTHERS_SECONDS = 1.0
+"""Time after a request in which the share of documents stays small, because its client may send another."""
 ENTERING = 0.25
 """Maximum share of the capacity that may enter before a step, so that encoding does not stall active rows."""
 
@@ -38,11 +42,13 @@ class Job:
 
     def __init__(self, seconds: float) -> None:
         self.deadline = time.monotonic() + seconds
-        self.share = SHARE
-        """Maximum share of the engine's capacity that it may hold."""
-        self.events: SimpleQueue[tuple[int, Result | StablePrefix] | Refused] = SimpleQueue()
-        """Events of its requests, each with the request's index; or the error by which the job ends."""
+        self.is_document = False
+        """True if it holds little of the capacity of the engine while there are other requests."""
+        self.events: SimpleQueue[Sequence[Result | StablePrefix] | Refused] = SimpleQueue()
+        """Events of its requests after a step, with their indices as tickets; or the error by which the job ends."""
         self.refused: Refused | None = None
+        self.charge: Callable[[int], None] = lambda characters: None
+        """Count the characters of its texts before they are translated; may raise `Refused`."""
 
     def cancel(self, reason: Refused | None = None) -> None:
         """End the job, from any thread, with this error; by default, that the client has disconnected."""
@@ -65,16 +71,27 @@ class _PendingRequest(NamedTuple):
     index: int
 
 
-@dataclass
+@dataclass(eq=False)
 class _JobQueue:
-    """Waiting requests of one job, and the capacity that its active requests hold, by ticket."""
+    """Waiting requests of one job, and the capacity that its active requests hold, by ticket and in all."""
 
+    job: Job
     waiting: deque[Waiting] = field(default_factory=deque)
     held: dict[int, int] = field(default_factory=dict)
+    capacity: int = 0
 
-    @property
-    def capacity(self) -> int:
-        return sum(self.held.values())
+    def may_enter(self, limit: float) -> bool:
+        """Return True if the next waiting request is within the limit of capacity; one of a job may always enter."""
+        if not self.waiting or not self.held:
+            return bool(self.waiting)
+        return self.capacity + _capacity(self.waiting[0].request) <= limit
+
+    def enter(self) -> Waiting:
+        """Make the next waiting request active."""
+        ticket, request = waiting = self.waiting.popleft()
+        self.held[ticket] = _capacity(request)
+        self.capacity += self.held[ticket]
+        return waiting
 
 
 class FairInbox(Inbox):
@@ -87,8 +104,11 @@ class FairInbox(Inbox):
     def __init__(self) -> None:
         super().__init__()
         self._queues: dict[Job, _JobQueue] = {}
+        self._holders: dict[int, _JobQueue] = {}
+        """The queue of each active ticket."""
         self.entered: list[int] = []
         """Tickets of the last call of `take`."""
+        self._last_short = -math.inf  # when a request that is no document's was added last
 
     def __bool__(self) -> bool:
         return any(queue.waiting for queue in list(self._queues.values()))
@@ -97,57 +117,66 @@ class FairInbox(Inbox):
         """Add a request of this job to its queue; return its ticket."""
         with self._lock:
             ticket = next(self._tickets)
-            self._queues.setdefault(job, _JobQueue()).waiting.append(Waiting(ticket, request))
+            if job not in self._queues:
+                self._queues[job] = _JobQueue(job)
+            if not job.is_document:
+                self._last_short = time.monotonic()
+            self._queues[job].waiting.append(Waiting(ticket, request))
         return ticket
 
     def withdraw(self, job: Job) -> None:
         """Cancel every request of a job."""
         with self._lock:
-            queue = self._queues.get(job, _JobQueue())
-            self.cancelled.update(queue.held)
-            queue.waiting.clear()
-            self._drop_empty_queues()
+            if queue := self._queues.get(job):
+                self.cancelled.update(queue.held)
+                queue.waiting.clear()
+                self._drop_if_empty(queue)
 
     def close(self, tickets: Iterable[int]) -> None:
         with self._lock:
             for ticket in tickets:
                 self.cancelled.discard(ticket)
-                for queue in self._queues.values():
-                    queue.held.pop(ticket, None)
-            self._drop_empty_queues()
+                if queue := self._holders.pop(ticket, None):
+                    queue.capacity -= queue.held.pop(ticket)
+                    self._drop_if_empty(queue)
 
-    def _drop_empty_queues(self) -> None:
-        self._queues = {job: queue for job, queue in self._queues.items() if queue.waiting or queue.held}
+    def _drop_if_empty(self, queue: _JobQueue) -> None:
+        if not queue.waiting and not queue.held:
+            del self._queues[queue.job]
 
     def take(self, rows: int, longest: int, batch_tokens: int) -> list[Waiting]:
         entering: list[Waiting] = []
         capacity = 0
         with self._lock:
-            while queues := [
-                queue
-                for job, queue in self._queues.items()
-                if queue.waiting and _may_enter(queue, job.share * batch_tokens)
-            ]:
-                queue = min(queues, key=lambda queue: queue.capacity)
-                ticket, request = queue.waiting[0]
+            is_mixed = time.monotonic() < self._last_short + OTHERS_SECONDS or not all(
+                job.is_document for job in self._queues
+            )
+            shares = SHARE, SHARE_BESIDE_OTHERS if is_mixed else SHARE
+            queues = [
+                (queue.capacity, place, queue)
+                for place, queue in enumerate(self._queues.values())
+                if queue.may_enter(shares[queue.job.is_document] * batch_tokens)
+            ]
+            heapq.heapify(queues)
+            while queues:
+                _, place, queue = heapq.heappop(queues)
+                request = queue.waiting[0].request
                 rows, longest = rows + request.beam_size, max(longest, request.row_tokens)
                 capacity += _capacity(request)
                 if rows > request.beam_size and rows * longest > batch_tokens:
                     break
                 if entering and capacity > ENTERING * batch_tokens:
                     break
-                queue.held[ticket] = _capacity(request)
-                entering.append(queue.waiting.popleft())
+                entering.append(queue.enter())
+                self._holders[entering[-1].ticket] = queue
+                if queue.may_enter(shares[queue.job.is_document] * batch_tokens):
+                    heapq.heappush(queues, (queue.capacity, place, queue))
         self.entered = [ticket for ticket, _ in entering]
         return entering
 
 
 def _capacity(request: Request) -> int:
     return request.beam_size * request.row_tokens
-
-
-def _may_enter(queue: _JobQueue, limit: float) -> bool:
-    return not queue.held or queue.capacity + _capacity(queue.waiting[0].request) <= limit
 
 
 class SharedSearch:
@@ -180,6 +209,7 @@ class SharedSearch:
         Closing the generator cancels the rest. It raises `Refused` if the job is cancelled or takes too long.
         """
         job.events = SimpleQueue()  # a job may run several times, one after another
+        left = len(requests)
         try:
             with self._lock:
                 if self._stopped:
@@ -190,22 +220,19 @@ class SharedSearch:
                     if watched and index == 0:
                         self._watched.add(ticket)
             self._wake()
-            left = len(requests)
             while left:
                 job.check()
                 try:
-                    event = job.events.get(timeout=max(0.0, job.deadline - time.monotonic()))
+                    events = job.events.get(timeout=max(0.0, job.deadline - time.monotonic()))
                 except Empty:
                     continue
-                if isinstance(event, Refused):
-                    raise event
-                index, progress = event
-                if isinstance(progress, Result):
-                    left -= 1
-                    progress = Result(index, progress.outcome)
-                yield progress
+                if isinstance(events, Refused):
+                    raise events
+                left -= sum(isinstance(event, Result) for event in events)
+                yield from events
         finally:
-            self._cancel(job)
+            if left:
+                self._cancel(job)
 
     def stop(self) -> None:
         """Stop the thread. Unfinished requests are refused."""
@@ -247,9 +274,7 @@ class SharedSearch:
                 engine = self._make(self._inbox)
                 results = [*map(self._retry, results)]
             self._dispatch(engine, results)
-            if results:
-                self._wake()
-            elif not (under_way or engine.active):
+            if not (results or under_way or engine.active):
                 with self._changed:
                     self._changed.wait_for(lambda seen=seen: self._changes != seen)
 
@@ -266,16 +291,18 @@ class SharedSearch:
             return Result(result.ticket, error)
 
     def _dispatch(self, engine: Engine, results: Sequence[Result]) -> None:
-        """Send results, and progress of watched requests, to their jobs."""
+        """Send results, and progress of watched requests, to their jobs; a job is woken once."""
+        events: dict[Job, list[Result | StablePrefix]] = {}
         with self._lock:
-            for result in results:
-                self._watched.discard(result.ticket)
-                if pending := self._pending.pop(result.ticket, None):
-                    pending.job.events.put((pending.index, result))
-            watched = [(ticket, self._pending[ticket]) for ticket in self._watched]
-        for ticket, pending in watched:
-            if tokens := engine.stable_prefix(ticket):
-                pending.job.events.put((pending.index, StablePrefix(tokens)))
+            for ticket, outcome in results:
+                self._watched.discard(ticket)
+                if pending := self._pending.pop(ticket, None):
+                    events.setdefault(pending.job, []).append(Result(pending.index, outcome))
+            for ticket in self._watched:
+                if tokens := engine.stable_prefix(ticket):
+                    events.setdefault(self._pending[ticket].job, []).append(StablePrefix(tokens))
+        for job, own in events.items():
+            job.events.put(own)
 
 
 class JobSearch(NamedTuple):

@@ -1,4 +1,8 @@
 // What DeepL's official client for Node gets from the server whose address is the first argument, as JSON.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import * as deepl from "deepl-node";
 
 const client = new deepl.DeepLClient("any", { serverUrl: process.argv[2], maxRetries: 0, minTimeout: 60_000 });
@@ -52,6 +56,17 @@ await client.deleteMultilingualGlossaryDictionary(several.glossaryId, "en", "it"
 found.emptied = (await client.getMultilingualGlossary(several.glossaryId)).dictionaries;
 await client.deleteMultilingualGlossary(several.glossaryId);
 found.left = (await client.listMultilingualGlossaries()).length;
+
+const handle = await client.uploadDocument(Buffer.from("Thank you."), "en", "it", { filename: "a.txt" });
+let status = await client.getDocumentStatus(handle);
+while (status.ok() && !status.done()) {
+  await setTimeout(50);
+  status = await client.getDocumentStatus(handle);
+}
+const folder = mkdtempSync(join(tmpdir(), "document-"));
+await client.downloadDocument(handle, join(folder, "a.txt"));
+found.document = { ...status, text: readFileSync(join(folder, "a.txt"), "utf8") };
+rmSync(folder, { recursive: true });
 
 found.refused = await refusal(client.translateText(station, "en", "it", { splittingTags: ["x"] }));
 found.rephrased = await refusal(client.rephraseText("Hello"));
