@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.cli.main import main
 from dragoman.errors import DataError, Error
-from dragoman.formats.document import cancellable
+from dragoman.formats.cancelling import cancellable
 from dragoman.formats.reading import DocumentSettings, DocumentTooLarge, format_of, read_document
 
 LANGUAGES = ("en", "it")

@@ -187,7 +187,7 @@ def test_folders_of_killed_servers_are_removed_and_those_of_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folders = [tmp_path / f"dragoman-{name}" for name in ("killed", "living", "other")]
+    folders = [tmp_path / f"dragoman-{name}" for name in ("documents-killed", "documents-living", "other")]
     for folder in folders:
         folder.mkdir()
         (folder / "document.txt").touch()

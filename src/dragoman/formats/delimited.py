@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.formats.cancelling import check_cancelled
 from dragoman.formats.column_names import names_columns
-from dragoman.formats.document import Document, Where, check_cancelled, lines_in, with_lines
+from dragoman.formats.document import Document, Where, lines_in, with_lines
 from dragoman.formats.lines import CARRIAGE_RETURNS, EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded
 from dragoman.formats.values import Value, selected

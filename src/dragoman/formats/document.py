@@ -4,12 +4,11 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from dragoman.formats.cancelling import check_cancelled
 from dragoman.formats.inline import Inline, InlinePart, divided, trimmed
 from dragoman.surface.sentences import has_words
 
@@ -21,24 +20,6 @@ ALTERNATIVES = r"\|(?![^\[\]{}]{0,100}+[\]}])"
 """The sign between the forms of a message, as in "one dog | {n} dogs"."""
 _DIVIDING = re.compile(rf"([\r\n]|_x000[aAdD]_|\\[nrt](?![a-z])|{ALTERNATIVES})")
 """Signs between the lines of a text; a program may read letters such as \\n as a line break."""
-
-
-_check = ContextVar[Callable[[], object]]("check", default=lambda: None)
-
-
-@contextmanager
-def cancellable(check: Callable[[], object]) -> Iterator[None]:
-    """Make readers and writers call `check` often within the block, which stops them by raising an error."""
-    token = _check.set(check)
-    try:
-        yield
-    finally:
-        _check.reset(token)
-
-
-def check_cancelled() -> None:
-    """Call the check of `cancellable`. Readers and writers do this for each piece of a file."""
-    _check.get()()
 
 
 class Left(NamedTuple):

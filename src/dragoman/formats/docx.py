@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 from zipfile import ZipFile
 
 from dragoman.errors import DataError, optional
-from dragoman.formats.document import Document, Left, check_cancelled, lines_in, with_lines
+from dragoman.formats.cancelling import check_cancelled
+from dragoman.formats.document import Document, Left, lines_in, with_lines
 from dragoman.formats.inline import InlinePart, InlineTexts, divided, refers_to_note
 from dragoman.formats.xml import xml_bytes, xml_tree
 from dragoman.languages import base_language

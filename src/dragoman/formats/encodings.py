@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, combinations, islice
 from typing import IO
 
-from dragoman.formats.document import check_cancelled
+from dragoman.formats.cancelling import check_cancelled
 
 _WESTERN = "àèéìòùî àâçèéêëîïôùûüœ äöüß ñáéíóúü ãõáéíóúâêôàç æøåé äöåé éèëïöüá áéíóúýþæöð àéèíïóòúüç"
 _CENTRAL = "áčďéěíňóřšťúůýž ąćęłńóśźż áéíóöőúüű áäčďéíĺľňóôŕšťúýž ăâîşţ čćđšž"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.document import Left, Spliced, Where, check_cancelled
+from dragoman.formats.cancelling import check_cancelled
+from dragoman.formats.document import Left, Spliced, Where
 from dragoman.formats.inline import InlinePart, check_length, refers_to_note, unescaped
 from dragoman.formats.reading import decoded, other_language
 from dragoman.languages import english_name

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError
-from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Left, Spliced, Where, check_cancelled
+from dragoman.formats.cancelling import check_cancelled
+from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Left, Spliced, Where
 from dragoman.formats.inline import InlinePart
 from dragoman.formats.lines import EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded

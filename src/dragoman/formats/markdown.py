@@ -9,7 +9,8 @@ from typing import Any
 
 from markdown_it.token import Token
 
-from dragoman.formats.document import Left, Spliced, Where, check_cancelled
+from dragoman.formats.cancelling import check_cancelled
+from dragoman.formats.document import Left, Spliced, Where
 from dragoman.formats.inline import InlinePart, check_length
 from dragoman.formats.lines import without_packing
 from dragoman.formats.markdown_syntax import (

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
-from dragoman.formats.document import check_cancelled
+from dragoman.formats.cancelling import check_cancelled
 
 LINES = r"""  # lines that mark what follows, or stay
     (?P<indented>(?:!{3}|\?{3}\+?)[ ]*[\w-]+(?:[ ][\w-]+)*(?:[ ]+"(?P<t1>.*)")?|={3}[!+]{0,2}[ ]+"(?P<t2>.*)")

@@ -12,7 +12,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-from dragoman.formats.document import Document, Where, check_cancelled
+from dragoman.formats.cancelling import check_cancelled
+from dragoman.formats.document import Document, Where
 from dragoman.formats.lines import EncodingErrors, read_lines, without_packing
 from dragoman.formats.reading import decoded
 from dragoman.surface.sentences import has_words

@@ -15,8 +15,9 @@ from textwrap import fill
 from typing import Any
 
 from dragoman.errors import DataError, optional
+from dragoman.formats.cancelling import check_cancelled
 from dragoman.formats.column_names import language_column
-from dragoman.formats.document import HAS_BRANCHES, Document, Left, check_cancelled
+from dragoman.formats.document import HAS_BRANCHES, Document, Left
 from dragoman.formats.inline import check_length
 from dragoman.formats.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
 from dragoman.formats.reading import check_languages

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.document import Document, Left, Where, check_cancelled
+from dragoman.formats.cancelling import check_cancelled
+from dragoman.formats.document import Document, Left, Where
 from dragoman.formats.inline import Inline, InlinePart, trimmed, unescaped
 from dragoman.formats.reading import check_languages, decoded, other_language
 from dragoman.surface.sentences import has_words

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.formats.document import check_cancelled
+from dragoman.formats.cancelling import check_cancelled
 from dragoman.surface.protected import Span, code_in, identifiers_in, replaced
 from dragoman.surface.sentences import BRANCHES, has_words
 

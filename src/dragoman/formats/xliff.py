@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.formats.cancelling import check_cancelled
 from dragoman.formats.column_names import language_column
-from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Document, Left, check_cancelled
+from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Document, Left
 from dragoman.formats.inline import InlinePart, InlineTexts, divided
 from dragoman.formats.lines import EncodingErrors
 from dragoman.formats.reading import check_languages

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from dragoman.errors import DataError, optional
-from dragoman.formats.document import Document, Left, check_cancelled
+from dragoman.formats.cancelling import check_cancelled
+from dragoman.formats.document import Document, Left
 from dragoman.formats.inline import check_length
 from dragoman.formats.lines import EncodingErrors, open_bytes
 from dragoman.formats.rich_text import has_formats, set_texts, text_of, texts_in

@@ -31,8 +31,6 @@ def translate_texts(
     else:
         parts = [lines_in(text) for text in texts]
         joins = [partial(with_lines, text) for text in texts]
-    if not is_html and all(lines == [text] for lines, text in zip(parts, texts, strict=True)):
-        return translator.translate(texts, options, progress=False)  # nothing is to be joined
     translations = iter(translator.translate([line for lines in parts for line in lines], options, progress=False))
     return [
         joined(text, [next(translations) for _ in lines], join)

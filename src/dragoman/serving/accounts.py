@@ -67,7 +67,7 @@ class Accounts:
     def __init__(self, store: Path | None) -> None:
         self._path = store and store / "usage.json"
         self._usage = (self._path and read_or_set_aside(self._path, Usage)) or Usage()
-        self._rates, self._lock, self._timer = Rates(0), Lock(), None
+        self._rates, self._lock, self._saving, self._timer = Rates(0), Lock(), Lock(), None
 
     def days(self, key: Key | None) -> Mapping[str, int]:
         """Return the characters of a key by day."""
@@ -87,24 +87,30 @@ class Accounts:
             if key and (wait := self._rates.wait(key.sha256, key.characters_a_minute, characters)):
                 message = f"this key may translate {key.characters_a_minute:,} characters a minute; try again later"
                 raise Refused(429, message, math.ceil(wait))
-            days, day = (
-                self._usage.characters.setdefault(key.sha256 if key else "", {}),
-                f"{datetime.now(UTC):%Y-%m-%d}",
-            )
-            days[day] = days.get(day, 0) + characters
-            if self._path and self._timer is None:
-                self._timer = Timer(SAVED_SECONDS, self.save)
-                self._timer.daemon = True
-                self._timer.start()
+            self._add(key, characters)
+
+    def give_back(self, key: Key | None, characters: int) -> None:
+        """Take back characters of a request that was refused after it was charged."""
+        with self._lock:
+            self._add(key, -characters)
+
+    def _add(self, key: Key | None, characters: int) -> None:
+        days, day = self._usage.characters.setdefault(key.sha256 if key else "", {}), f"{datetime.now(UTC):%Y-%m-%d}"
+        days[day] = max(0, days.get(day, 0) + characters)
+        if self._path and self._timer is None:
+            self._timer = Timer(SAVED_SECONDS, self.save)
+            self._timer.daemon = True
+            self._timer.start()
 
     def save(self) -> None:
         """Write what was counted since the last time. If that fails, it is logged, and tried again after a request."""
-        with self._lock:
-            if self._path is None or self._timer is None:
-                return
-            self._timer.cancel()
-            self._timer, content = None, self._usage.model_dump()
-        try:
-            write_json(self._path, content)
-        except (Error, OSError) as error:
-            log.error("the usage cannot be written: %s", error)
+        with self._saving:
+            with self._lock:
+                if self._path is None or self._timer is None:
+                    return
+                self._timer.cancel()
+                self._timer, content = None, self._usage.model_dump()
+            try:
+                write_json(self._path, content)
+            except (Error, OSError) as error:
+                log.error("the usage cannot be written: %s", error)

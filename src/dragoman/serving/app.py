@@ -76,7 +76,7 @@ async def key_in(request: Request) -> str:
     if key is None:
         with suppress(Refused):
             fields = await fields_in(request, max_files=1)
-            key = next((fields[name] for name in KEY_FIELDS if name in fields), None)
+            key = next((fields[name] for name in KEY_FIELDS if fields.get(name)), None)
     return key if isinstance(key, str) else ""
 
 

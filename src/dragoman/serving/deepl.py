@@ -1,5 +1,6 @@
 """DeepL's API for texts and documents, languages and usage. Glossaries are in `glossaries`."""
 
+import asyncio
 import math
 import secrets
 from collections.abc import Callable, Sequence
@@ -145,7 +146,7 @@ async def translate(request: Request) -> dict[Literal["translations"], list[Tran
     texts, is_marked_up = fields.text, fields.tag_handling is not None
     if fields.split_sentences != "1" and not is_marked_up:
         texts = [" ".join(text.splitlines()) for text in texts]
-    terms_for = _terms_for(request, fields)
+    terms_for = await _terms_for(request, fields)
 
     def call(job: Job) -> list[TextAnswer]:
         settings: dict[str, Any] = {"split": "long"} if fields.split_sentences == "0" else {}
@@ -187,7 +188,7 @@ async def translate_document(request: Request) -> DocumentHandle:
         filename = fields.filename or fields.file.filename or ""
         if fields.output_format and fields.output_format.lower() != filename.rpartition(".")[2].lower():
             raise Refused(400, "Value for 'output_format' not supported: a document keeps its format")
-        settings_for = _terms_for(request, fields)
+        settings_for = await _terms_for(request, fields)
         document = await documents.receive(request, fields.file, filename, secrets.token_hex(32).upper())
     finally:
         await request.close()
@@ -222,7 +223,7 @@ async def document_result(request: Request, document_id: str) -> FileResponse:
         raise Refused(400, document.error)
     if document.status != "done":
         raise Refused(503, "Document translation is not done", 1)
-    return documents.download(document, document.name)
+    return documents.download(request, document, document.name)
 
 
 def _check(request: Request, fields: DeepLOptions, unsupported: dict[str, Any]) -> None:
@@ -245,12 +246,12 @@ def _check(request: Request, fields: DeepLOptions, unsupported: dict[str, Any]) 
         raise Refused(400, f"this server does not support {', '.join(names)}; leave it out")
 
 
-def _terms_for(request: Request, fields: DeepLOptions) -> Callable[[Sequence[str]], dict[str, Any]]:
+async def _terms_for(request: Request, fields: DeepLOptions) -> Callable[[Sequence[str]], dict[str, Any]]:
     """Return a function from texts to the settings of a search with the glossaries of a request."""
     ids = [id_ for id_ in (fields.glossary_id, *fields.glossary_ids) if id_]
     if not ids:
         return lambda texts: {}
-    own = glossaries_of(request)
+    own = await asyncio.to_thread(glossaries_of, request)
     glossaries = [own.get(id_) for id_ in ids]
     if fields.source_lang is None:
         raise Refused(400, "with a glossary, source_lang must be given")

@@ -39,7 +39,7 @@ KEPT_SECONDS = 600
 """Time for which a translated document waits for its download."""
 CLIENT_SHARE, ALL_SHARES, LEAST_BYTES = 10, 40, 65_536
 """Disk space of one client and of all, in documents of the maximum size; bytes that a document counts at least."""
-_PREFIX = "dragoman-"
+_PREFIX = "dragoman-documents-"
 SettingsFor = Callable[[Sequence[str]], dict[str, Any]]
 """Function from the texts of a document to settings of `SearchOptions`."""
 
@@ -176,7 +176,10 @@ class Documents:
             if isinstance(error, OtherLanguage) and error.detected.language == base_language(languages[1]):
                 text = "Source and target language are equal"
             raise Refused(error.status, text, error.retry_after) from error
-        document.path.write_bytes(content)
+        try:
+            document.path.write_bytes(content)
+        except OSError as error:
+            raise Refused(503, f"the document cannot be stored: {error.strerror}", 60) from error
         document.size, document.status = max(len(content), LEAST_BYTES), "done"
 
     def find(self, request: Request, identifier: str, key: str = "") -> StoredDocument:
@@ -190,9 +193,10 @@ class Documents:
             raise Refused(404, "there is no document with this name; it can be downloaded once, within ten minutes")
         return document
 
-    def download(self, document: StoredDocument, filename: str) -> FileResponse:
-        """Return a response that sends a translated document, and then deletes it."""
+    def download(self, request: Request, document: StoredDocument, filename: str) -> FileResponse:
+        """Return a response that sends all of a translated document, and then deletes it."""
         del self._stored[document.id]
+        request.scope["headers"] = [field for field in request.scope["headers"] if field[0] != b"range"]
         after = BackgroundTask(remove, document.path.parent)
         return FileResponse(document.path, 200, None, "application/octet-stream", after, filename)
 

@@ -130,9 +130,10 @@ class Glossaries:
 
     def get(self, glossary_id: str) -> Glossary:
         """Return the glossary with this id; refuse an unknown one (404)."""
-        if glossary_id not in self.all:
+        glossary = self.all.get(glossary_id)
+        if glossary is None:
             raise Refused(404, "there is no glossary with this id")
-        return self.all[glossary_id]
+        return glossary
 
     def keep(self, glossary: Glossary) -> GlossaryInfo:
         """Store a new or changed glossary; refuse one that exceeds the limits (456), or a full disk (503)."""

@@ -194,7 +194,7 @@ async def download_file(request: Request, name: str) -> FileResponse:
     """Send a translated document; it can be downloaded once."""
     documents: Documents = request.state.documents
     secret, _, filename = name.partition(".")
-    return documents.download(documents.find(request, secret), filename)
+    return documents.download(request, documents.find(request, secret), filename)
 
 
 @routes.post("/suggest", openapi_extra=body_of(Suggestion))

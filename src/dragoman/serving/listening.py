@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.serving.keys import network_of, plain_address
@@ -46,6 +46,8 @@ class Connection(HttpToolsProtocol):
     resting: BoundedPool
     """Connections of the server without a place for a request: idle, incomplete or waiting ones."""
     _pool: BoundedPool | None = None
+    _active: RequestResponseCycle | None = None
+    """The request that is being answered; `cycle` is the last one that was read."""
     _timer: asyncio.TimerHandle | None = None
     _unread = 0
     """Bytes since the last complete head or piece of a body; the parser may have to keep them."""
@@ -60,6 +62,9 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._abort_after(None)
         self.enter(None)
+        if self._active is not None and not self._active.response_complete:
+            self._active.disconnected = True  # uvicorn tells only the last request that was sent
+            self._active.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -78,9 +83,12 @@ class Connection(HttpToolsProtocol):
         if self._unread > HEAD_BYTES or not is_valid or self.url[:1] != b"/" or len(self.pipeline) > PIPELINED:
             raise ValueError("refused")  # which the parser turns into its own error
         self._unread = 0
-        self._abort_after(None)
+        if not self.flow.write_paused:
+            self._abort_after(None)
         self.scope.setdefault("state", {})["connection"] = self
         super().on_headers_complete()
+        if not self.pipeline:
+            self._active = self.cycle
         self.headers = []  # fields after the body are not headers
 
     def on_body(self, body: bytes) -> None:
@@ -88,7 +96,9 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        if not self.pipeline:
+        if self.pipeline:
+            self._active = self.pipeline[-1][0]
+        else:
             self._abort_after(IDLE_SECONDS)
         self._rest()
         super().on_response_complete()
@@ -103,7 +113,8 @@ class Connection(HttpToolsProtocol):
 
     def _rest(self) -> None:
         address = self.client[0] if self.client else ""
-        self.enter(self.resting, "" if self.shared.is_proxy(address) else network_of(address))
+        pool = None if self.transport.is_closing() else self.resting
+        self.enter(pool, "" if self.shared.is_proxy(address) else network_of(address))
 
     def shutdown(self) -> None:
         """Close a connection without a request a little later, because one may be on its way."""
@@ -125,8 +136,12 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Send an error and close, unless an earlier request is not answered yet: then abort."""
-        cycle, status = self.cycle, 431 if self._unread > HEAD_BYTES else 400
-        if cycle is not None and not cycle.response_complete and (cycle.response_started or not cycle.more_body):
+        active, status = self._active, 431 if self._unread > HEAD_BYTES else 400
+        if (
+            active is not None
+            and not active.response_complete
+            and (active is not self.cycle or active.response_started or not active.more_body)
+        ):
             self.transport.abort()
         if self.transport.is_closing():
             return

@@ -77,16 +77,19 @@ class Middleware:
             await self._app(scope, receive, send)
             return
         limits, headers, prefix = self._server.service.limits, Headers(scope=scope), self._server.settings.url_prefix
-        path = _SLASHES.sub("/", scope["path"]).removeprefix(prefix)
+        path = _SLASHES.sub("/", scope["path"])
+        if path.startswith(f"{prefix}/") or scope["method"] in ("GET", "HEAD"):  # a route may be named as the prefix
+            path = path.removeprefix(prefix)
         scope["root_path"], scope["path"] = prefix, prefix + path
         limit = limits.document_bytes + FORM_BYTES if path in DOCUMENTS else limits.body_bytes
-        if path.startswith(GLOSSARIES):
-            limit = max(limit, GLOSSARY_BYTES)
+        is_upload = path in DOCUMENTS
+        if path.startswith(GLOSSARIES) and key_in_head(Request(scope)):
+            limit, is_upload = max(limit, GLOSSARY_BYTES), True
         self._identify(scope, headers)
         exchange = Exchange(headers, receive, send, limit, self._server.service)
         try:
             refusal: tuple[Any, ...] | None = self._refusal(scope["method"], headers) or exchange.too_large()
-            if not refusal and path in DOCUMENTS:
+            if not refusal and is_upload:
                 refusal = self._upload(scope)
             app = self._with_cors(error_response(path, *refusal)) if refusal else self._app
             await app(scope, exchange.receive, exchange.send)

@@ -127,10 +127,11 @@ class Server:
         keys = (None,) if self.keys is None else self.keys.all()
         return {key.name if key else "": sum(self.accounts.days(key).values()) for key in keys}
 
-    def charge(self, request: Request, characters: int) -> None:
+    def charge(self, request: Request, job: Job, characters: int) -> None:
         """Count characters that a request translates, or refuse them if its key has used up an allowance (429, 456)."""
         over_month = 456 if request.scope["route"].path.startswith(DEEPL) else 429
         self.accounts.charge(self.key_of(request), characters, over_month)
+        job.characters += characters
 
     def is_proxy(self, address: str) -> bool:
         """Return True for the address of a trusted proxy."""
@@ -167,9 +168,14 @@ class Server:
                 if is_watched and (connection := getattr(state, "connection", None)):
                     connection.enter(None)
                 with self.service.job() as job:
-                    job.charge = partial(self.charge, request)
+                    job.charge = partial(self.charge, request, job)
                     leaving.add_done_callback(lambda _: job.cancel())
-                    return await loop.run_in_executor(self._threads, call, job)
+                    try:
+                        return await loop.run_in_executor(self._threads, call, job)
+                    except Refused as error:
+                        if error.status < 499:  # nothing was translated, or not all
+                            self.accounts.give_back(key, job.characters)
+                        raise
         finally:
             leaving.cancel()  # which cancels the job too, if it is not done
 

@@ -20,7 +20,7 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.errors import Error
-from dragoman.formats.document import cancellable
+from dragoman.formats.cancelling import cancellable
 from dragoman.formats.foreign import refuse_document
 from dragoman.formats.lines import open_bytes
 from dragoman.formats.reading import DocumentTooLarge, format_of, read_document

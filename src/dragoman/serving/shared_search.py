@@ -47,6 +47,8 @@ class Job:
         self.events: SimpleQueue[Sequence[Result | StablePrefix] | Refused] = SimpleQueue()
         """Events of its requests after a step, with their indices as tickets; or the error by which the job ends."""
         self.refused: Refused | None = None
+        self.characters = 0
+        """Characters that were charged for it."""
         self.charge: Callable[[int], None] = lambda characters: None
         """Count the characters of its texts before they are translated; may raise `Refused`."""
 
@@ -58,7 +60,7 @@ class Job:
     def check(self) -> None:
         """Raise the error by which the job has ended, if it has."""
         if self.refused is None and time.monotonic() > self.deadline:
-            self.refused = Refused(503, "this took longer than a request may take; send less at a time", 1)
+            self.refused = Refused(503, "this took longer than a request may take; send less at a time")
         if self.refused is not None:
             raise self.refused
 

@@ -1,5 +1,6 @@
 """Terms: words of a source that have a fixed translation. Search in a text, and check of a translation."""
 
+import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ _ONE_LETTER, _NO_LETTER, _ANYTHING = map(re.compile, (_LETTER, rf"(?!{_LETTER})"
 _ENDING_OF_WORD = re.compile(rf"[^\W\d_]{{0,{_ENDING}}}(?!{_LETTER})")
 
 
-_OTHER_CASES = {"İ": "i", "ı": "i", "\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
+_OTHER_CASES = {"İ": "i", "\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
 """Letters that `re.IGNORECASE` also takes for one, and that `casefold` does not make one letter."""
 
 
@@ -79,7 +80,7 @@ class Terms:
         """Return True if a text begins with a form of this term."""
         key = folded(text)
         forms = (form for form in self._forms[number] if key.startswith(form.folded))
-        return any(begin == 0 for form in forms for begin, _ in form.spans(text, key))
+        return any((span := form.span(text, key, 0)) and span[0] == 0 for form in forms)
 
 
 @lru_cache(maxsize=8)
@@ -101,26 +102,34 @@ class _Phrase:
         may_end = is_source and len(re.split(r"\W", phrase)[-1]) >= _INFLECTED
         self._rest = (_ENDING_OF_WORD if may_end else _NO_LETTER) if ends_in_word(encoded) else _ANYTHING
 
-    def spans(self, text: str, folded_text: str) -> Iterator[tuple[int, int]]:
-        """Yield begin and end of each occurrence, also of those that overlap."""
-        begin = folded_text.find(self.folded)
+    def span(self, text: str, folded_text: str, start: int) -> tuple[int, int] | None:
+        """Return begin and end of the first occurrence that begins at `start` or later."""
+        begin = folded_text.find(self.folded, start)
         while begin >= 0:
             end = begin + len(self.folded)
             is_inside = self._begins_in_word and begin > 0 and _ONE_LETTER.match(text, begin - 1)
             rest = None if is_inside else self._rest.match(text, end)
             if rest and self._exact in ("", _straight(text[begin:end])):
-                yield begin, rest.end()
+                return begin, rest.end()
             begin = folded_text.find(self.folded, begin + 1)
+        return None
 
 
 def _matches(phrases: Sequence[_Phrase], text: str) -> Iterator[tuple[int, int, int]]:
     """Yield begin, end and place of phrases in a text; none overlap, and of two at one place the first one wins."""
     key, last = folded(text), 0
-    matches = ((begin, place, end) for place, phrase in enumerate(phrases) for begin, end in phrase.spans(text, key))
-    for begin, place, end in sorted(matches):
+    firsts = ((phrase.span(text, key, 0), place) for place, phrase in enumerate(phrases))
+    following = [(span[0], place, span[1]) for span, place in firsts if span]
+    heapq.heapify(following)
+    while following:
+        begin, place, end = following[0]
         if begin >= last:
             yield begin, end, place
             last = end
+        if span := phrases[place].span(text, key, last):
+            heapq.heapreplace(following, (span[0], place, span[1]))
+        else:
+            heapq.heappop(following)
 
 
 def folded(text: str) -> str:

@@ -10,7 +10,8 @@ export class Problem extends Error {
 }
 
 const KINDS = { 401: "key", 403: "key", 404: "gone", 408: "offline", 413: "long", 429: "often", 503: "busy" };
-const SOON = { often: 10, busy: 2, offline: 5 }; // seconds
+const FINAL = { 429: "spent", 503: "slow" }; // without Retry-After
+const OFFLINE_SECONDS = 5;
 
 // Returns a value stored in the browser, or `fallback`, also if the browser stores nothing.
 export function kept(name, fallback, store = "localStorage") {
@@ -46,12 +47,13 @@ export async function ask(path, { json, form, signal } = {}) {
   try {
     response = await fetch(path, { method: body ? "POST" : "GET", headers, body, signal });
   } catch (error) {
-    throw error.name === "AbortError" ? error : new Problem("offline", { wait: SOON.offline });
+    throw error.name === "AbortError" ? error : new Problem("offline", { wait: OFFLINE_SECONDS });
   }
   if (response.ok) return response;
-  const kind = KINDS[response.status] ?? (response.status < 500 ? "refused" : "broken");
+  const wait = Number.parseInt(response.headers.get("Retry-After"), 10) || null;
+  const known = (!wait && FINAL[response.status]) || KINDS[response.status];
+  const kind = known ?? (response.status < 500 ? "refused" : "broken");
   const { id, detected } = await response.json().catch(() => ({}));
-  const wait = Number.parseInt(response.headers.get("Retry-After"), 10) || (SOON[kind] ?? null);
   throw new Problem(kind, { wait, id, detected });
 }
 
