@@ -196,3 +196,10 @@ def test_a_store_that_cannot_be_made_is_refused(tmp_path: Path, capsys: pytest.C
     (tmp_path / "file").touch()
     assert main(["serve", "no-model", "--port", "0", "--store", str(tmp_path / "file" / "store")]) == 2
     assert "name another one with --store" in capsys.readouterr().err
+
+
+def test_a_refused_request_is_not_counted(url: str):
+    before = used(url, "rich")
+    answer = call(url, "rich", "/v1/explain", json={"text": "Where is the station? " * 40})
+    assert answer.status_code == 400 and "at most" in answer.json()["error"]
+    assert used(url, "rich") == before

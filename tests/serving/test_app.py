@@ -499,22 +499,22 @@ def test_health_can_be_asked_without_a_body(server: SmallServer) -> None:
 
 
 def test_all_addresses_of_a_server_may_have_a_prefix(work: Work) -> None:
-    with small_server(Service([]), ServerSettings(url_prefix="/translate-api")) as server:
+    with small_server(Service([]), ServerSettings(url_prefix="/translate")) as server:  # which is also a route
         routes_on(server, work)
 
         @server.app.get("/base")
         async def base(request: Request) -> str:
             return str(request.base_url)
 
-        for prefix in ("/translate-api", ""):
+        for prefix in ("/translate", ""):
             assert server.ask("GET", f"{prefix}/health").status == 200
             assert server.ask("POST", f"{prefix}/read", b"x" * 300_000).status == 413
             assert "message" in server.ask("GET", f"{prefix}/v2/nothing").json
-            assert server.ask("GET", f"{prefix}/base").json == f"{server.url}/translate-api/"
+            assert server.ask("GET", f"{prefix}/base").json == f"{server.url}/translate/"
             assert server.ask("POST", f"{prefix}/translate_file", b"x" * 300_000).status == 400
-        assert server.ask("GET", "/translate-apix/health").status == 404
-        assert server.ask("GET", "/translate-api").headers["Location"].endswith("/translate-api/")
-        assert server.ask("GET", "/translate-api/").status == 200
+        assert server.ask("GET", "/translatex/health").status == 404
+        assert server.ask("GET", "/translate").headers["Location"].endswith("/translate/")
+        assert server.ask("GET", "/translate/").status == 200
     for wrong in ("translate", "/translate/", "/", "/a b", "/a//b"):
         with pytest.raises(ConfigError, match="--url-prefix"):
             create_app(Service([]), ServerSettings(url_prefix=wrong))
@@ -730,3 +730,21 @@ def test_what_does_not_finish_is_refused(
         assert answer.status == 503 and "stopping" in answer.json["error"]
     server.thread.join(30)
     assert not server.thread.is_alive()
+
+
+def test_a_pipelined_request_does_not_hide_that_the_client_has_gone(server: SmallServer, work: Work) -> None:
+    head = b"Host: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(b"POST /work HTTP/1.1\r\n" + head + b"GET /health HTTP/1.1\r\n" + head)
+        assert work.began.wait(30)
+    assert work.ended.wait(30), "it was cancelled"
+
+
+def test_only_who_has_a_key_may_send_a_large_glossary(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    own = {"Authorization": f"Bearer {create_key(path, 'anna')}", "Content-Type": "application/json"}
+    with small_server(Service([]), ServerSettings(keys=path)) as server:
+        body = b'{"name": "%s"}' % (b"a" * 200_000)
+        assert server.ask("POST", "/v2/glossaries", body, {"Content-Type": "application/json"}).status == 413
+        assert server.ask("POST", "/v2/glossaries", body, own | {"Authorization": "Bearer wrong"}).status == 403
+        assert server.ask("POST", "/v2/glossaries", body, own).status == 400

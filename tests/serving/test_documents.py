@@ -192,7 +192,18 @@ def test_folders_of_killed_servers_are_removed_and_those_of_others_stay(
         folder.mkdir()
         (folder / "document.txt").touch()
     (folders[0] / ".lock").touch()
+    (folders[2] / ".lock").touch()  # as in the folder of a finished training run
     with lock(folders[1]), live_server() as url:
         assert httpx.get(f"{url}/health").status_code == 200
         assert [folder.exists() for folder in folders] == [False, True, True]
     assert sorted(tmp_path.iterdir()) == sorted(folders[1:])
+
+
+@pytest.mark.parametrize("part", ["bytes=0-1", "bytes=99999-", "bytes=abc"])
+def test_a_download_is_whole_and_leaves_nothing(url: str, part: str):
+    handle = upload(url, "anna").json()
+    assert ended(url, "anna", handle)["status"] == "done"
+    headers = {"Authorization": "Bearer anna", "Range": part}
+    address = f"{url}/v2/document/{handle['document_id']}/result"
+    answer = httpx.post(address, json={"document_key": handle["document_key"]}, headers=headers)
+    assert answer.status_code == 200 and len(answer.content) > 2

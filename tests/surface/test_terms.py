@@ -50,7 +50,7 @@ def test_a_dotless_i_is_another_letter() -> None:
 def test_overlapping_terms_take_no_memory_for_their_occurrences() -> None:
     terms, text = Terms([(" ".join(["a"] * count), "x") for count in range(1, 300)]), "a " * 3_000
     tracemalloc.start()
-    found = terms.found(text)
+    spans = terms.found(text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(found) == 11 and peak < 5_000_000, "3,000 words: ten times the longest term, and the rest"
+    assert len(spans) == 11 and peak < 5_000_000, "3,000 words: ten times the longest term, and the rest"

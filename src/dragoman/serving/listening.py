@@ -63,7 +63,7 @@ class Connection(HttpToolsProtocol):
         self._abort_after(None)
         self.enter(None)
         if self._active is not None and not self._active.response_complete:
-            self._active.disconnected = True  # uvicorn tells only the last request that was sent
+            self._active.disconnected = True  # uvicorn informs only the last request that it read
             self._active.message_event.set()
         super().connection_lost(exc)
 
