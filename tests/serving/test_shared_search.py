@@ -1,6 +1,7 @@
 """One search for many clients: what each finds, who enters when, and what is left of those who have gone."""
 
 import gc
+import operator
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -154,6 +155,11 @@ def test_a_short_request_overtakes_a_document(translator: Translator):
         ended += [result.ticket for result in engine.step()]
     assert len(ended) - 1 <= 2 * under_way, "it waited for no more than what held rows, and what came in their place"
     assert len(waiting) - len(ended) > 3
+
+
+def test_requests_of_several_clients_share_their_processors(translator: Translator) -> None:
+    first, second = (requests(translator, TEXTS[:1])[0].processors for _ in range(2))
+    assert len(first) == len(second) and all(map(operator.is_, first, second)), "a step calls each only once"
 
 
 def test_a_request_enters_at_once_beside_a_document(translator: Translator):
