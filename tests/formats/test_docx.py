@@ -1,6 +1,8 @@
 """Word documents: the same paragraphs and formats in other words."""
 
 import re
+import time
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -70,6 +72,20 @@ def test_formats_stand_where_the_tags_of_a_translation_do(path: Path) -> None:
     assert (number.text, lines.text) == ("12", "One\ttwo\ntre")
     assert document.tables[0].cell(0, 1).text == "Cella"
     assert document.sections[0].header.paragraphs[0].text == "Testata"
+
+
+def test_each_change_of_format_is_a_pair_of_tags(path: Path) -> None:
+    document = docx.Document()
+    paragraph = document.add_paragraph()
+    for number, word in enumerate("One two is three four.".split()):
+        run = paragraph.add_run(f"{word} ")
+        run.font.size = docx.shared.Pt(12)
+        run.bold = bool(number % 2)
+    document.save(str(path))
+    changes = ("<g1>two </g1>", "<g1>due </g1>"), ("<g2>three </g2>", "<g2>tre </g2>")
+    texts, document = translated(path, *changes)
+    assert texts == ["One <g1>two </g1>is <g2>three </g2>four."]
+    assert runs(document.paragraphs[0])[1:4:2] == [("due ", True), ("tre ", True)]
 
 
 def test_a_document_whose_texts_stay_has_the_same_content(path: Path) -> None:
@@ -168,18 +184,39 @@ def test_a_raised_sign_for_a_note_is_no_word(path: Path, before: str, raised: st
     assert docx.Document(str(path)).paragraphs[-1].text == f"{before}{raised} e"
 
 
-@pytest.mark.parametrize(("name", "shown", "left"), [("charts/chart1", "Sales", 1), ("diagrams/data1", "12", 0)])
-def test_charts_and_diagrams_are_left_and_reported(path: Path, name: str, shown: str, left: int) -> None:
+def test_drawn_texts_are_translated_and_names_in_the_data_of_charts_are_left_and_reported(path: Path) -> None:
     document = docx.Document(str(path))
-    part = docx.opc.part.Part(
-        docx.opc.packuri.PackURI(f"/word/{name}.xml"),
-        "x/xml",
-        f"<x><a:t>{shown}</a:t></x>".encode(),
-        document.part.package,
-    )
-    document.part.relate_to(part, "http://x/chart")
+    title = "<a:p><a:r><a:rPr lang='en-US'/><a:t>Fruit </a:t></a:r><a:r><a:rPr b='1'/><a:t>sold</a:t></a:r></a:p>"
+    drawn = {
+        "charts/chart1": f"<c:chartSpace xmlns:c='c' xmlns:a='a'>{title}<c:v>Sales</c:v><c:v>12</c:v></c:chartSpace>",
+        "diagrams/data1": f"<x xmlns:a='a'>{title}<a:p><a:r><a:t>A diagram</a:t></a:r></a:p></x>",
+        "diagrams/drawing1": "<x xmlns:a='a'><a:p><a:r><a:t>A diagram</a:t></a:r></a:p></x>",
+    }
+    for name, content in drawn.items():
+        partname = docx.opc.packuri.PackURI(f"/word/{name}.xml")
+        part = docx.opc.part.Part(partname, "x/xml", content.encode(), document.part.package)
+        document.part.relate_to(part, "http://x/chart")
     document.save(str(path))
-    assert [left.place for left in read_document(path, ("en", "it")).left] == [f"/word/{name}.xml"] * left
+    read = read_document(path, ("en", "it"))
+    assert read.left == [("it is a name in the data of a chart", "/word/charts/chart1.xml")]
+    assert [*zip(read.texts, map(read.place, range(99)), strict=False)][-2:] == [
+        ("Fruit <g1>sold</g1>", "/word/charts/chart1.xml"),
+        ("A diagram", "/word/diagrams/data1.xml"),
+    ]
+    before = {name: content.encode() for name, content in drawn.items()}
+    assert drawn_parts(read.translated(read.texts)) == before
+    after = drawn_parts(read.translated([*read.texts[:-2], "Frutta <g1>venduta</g1>", "Un diagramma"]))
+    changes = (b"Fruit ", b"Frutta "), (b"sold", b"venduta"), (b"A diagram", b"Un diagramma"), (b"en-US", b"it")
+    for name, content in before.items():
+        for old, new in changes:
+            content = content.replace(old, new)
+        assert etree.canonicalize(after[name].decode()) == etree.canonicalize(content.decode())
+
+
+def drawn_parts(content: bytes) -> dict[str, bytes]:
+    with ZipFile(BytesIO(content)) as archive:
+        drawn = (name for name in archive.namelist() if re.search("charts/|diagrams/", name))
+        return {name.removeprefix("word/").removesuffix(".xml"): archive.read(name) for name in drawn}
 
 
 def run(words: str, format: str = "") -> str:
@@ -331,6 +368,28 @@ def test_a_damaged_document_is_refused(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError, match="is not a Word document"):
         read_document(path, ("en", "it"))
+
+
+def test_a_document_that_the_library_cannot_save_is_refused(path: Path) -> None:
+    with ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    links = "word/_rels/document.xml.rels"
+    contents[links] = re.sub(rb' Type="[^"]*/theme"', b"", contents[links])
+    with ZipFile(path, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    document = read_document(path, ("en", "it"))
+    with pytest.raises(DataError, match=r"a\.docx is not a Word document .*is damaged"):
+        document.translated(document.texts)
+
+
+def test_a_run_of_very_many_tabs_is_written_in_seconds(tmp_path: Path) -> None:
+    document = docx.Document()
+    document.add_paragraph("A cat\t" * 20_000)
+    document.save(str(tmp_path / "a.docx"))
+    read, began = read_document(tmp_path / "a.docx", ("en", "it")), time.process_time()
+    read.translated([text.upper() for text in read.texts])
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_a_small_file_is_refused_for_what_it_says(kind: str) -> None:
 
 
 NAMED = (
-    "yaml yml xml resx dita arb ini toml properties strings php rst adoc tex rtf eml ass sbv sdlxliff "
+    "yaml yml xml resx dita arb ini toml properties strings php rst adoc tex rtf eml ass sbv "
     "ics vcf patch diff py java go c cpp h rs rb sql sh css ipynb svg bib lrc ttml jsonl plist wiki"
 ).split()
 

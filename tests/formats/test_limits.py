@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from small_decks import deck_parts, packed, paragraphs
 
 from dragoman.cli.main import main
 from dragoman.errors import DataError, Error
@@ -23,8 +24,15 @@ FILES: dict[str, str] = {
     "a.json": '["The dog sleeps.", "The cat sleeps."' + ', "The dog eats."' * 48 + "]",
     "a.xlf": f'<xliff version="1.2"><file><body>{UNIT * 50}</body></file></xliff>',
     "a.csv": "The dog sleeps.,The cat sleeps.\n" * 50,
+    "a.yml": "".join(f"k{n}: The dog sleeps.\n" for n in range(50)),
+    "a.properties": "k = The dog sleeps.\n" * 50,
+    "a.strings": '"k" = "The dog sleeps.";\n' * 50,
+    "a.resx": f"<root>{'<data><value>The dog sleeps.</value></data>' * 50}</root>",
     "a.po": "".join(f'msgid "The dog sleeps {n}."\nmsgstr ""\n\n' for n in range(50)),
 }
+
+
+ARCHIVES = ("a.docx", "a.epub", "a.odt", "a.pptx", "a.xlsx")
 
 
 @pytest.fixture(params=[*FILES])
@@ -47,7 +55,7 @@ def test_a_document_that_may_take_too_much_memory_is_refused_before_it_is_read(p
         read_document(path, LANGUAGES, settings=DocumentSettings(memory=2**20))
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a.xlsx"])
+@pytest.mark.parametrize("name", ARCHIVES)
 def test_what_an_archive_unpacks_to_counts(tmp_path: Path, name: str) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -60,8 +68,22 @@ def test_what_an_archive_unpacks_to_counts(tmp_path: Path, name: str) -> None:
 
 
 def archived(name: str, count: int = 50) -> bytes:
-    """Return a Word document or a workbook with this number of texts."""
+    """Return a document of this kind with this number of texts."""
     written = io.BytesIO()
+    if name == "a.odt":
+        namespace = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
+        return packed({"content.xml": f'<a xmlns:text="{namespace}">{"<text:p>The dog sleeps.</text:p>" * count}</a>'})
+    if name == "a.epub":
+        item = '<item id="p" href="p.xhtml" media-type="application/xhtml+xml"/>'
+        return packed(
+            {
+                "META-INF/container.xml": '<a><rootfiles><rootfile full-path="b.opf"/></rootfiles></a>',
+                "b.opf": f'<package><manifest>{item}</manifest><spine><itemref idref="p"/></spine></package>',
+                "p.xhtml": f"<html><body>{'<p>The dog sleeps.</p>' * count}</body></html>",
+            }
+        )
+    if name == "a.pptx":
+        return packed(deck_parts(*(paragraphs(f"The dog sleeps {number}.") for number in range(count))))
     if name == "a.docx":
         document = pytest.importorskip("docx").Document()
         for _ in range(count):
@@ -75,10 +97,10 @@ def archived(name: str, count: int = 50) -> bytes:
     return written.getvalue()
 
 
-@pytest.mark.parametrize("name", [*FILES, "a.txt", "a.docx", "a.xlsx"])
+@pytest.mark.parametrize("name", [*FILES, "a.txt", *ARCHIVES])
 def test_a_reader_and_a_writer_stop_when_their_check_raises(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    path.write_bytes(archived(name) if name in ("a.docx", "a.xlsx") else FILES.get(name, "A dog.\n\n" * 50).encode())
+    path.write_bytes(archived(name) if name in ARCHIVES else FILES.get(name, "A dog.\n\n" * 50).encode())
     calls = 0
 
     def check() -> None:
@@ -145,7 +167,7 @@ def test_lines_count_whatever_ends_them(tmp_path: Path, end: str) -> None:
 
 def test_lines_of_many_texts_that_stay_are_counted_in_one_pass(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
-    path.write_text("<p>{n, plural, one {dog} other {dogs}}</p>\n<p lang=fr>Un chien.</p>\n" * 100)
+    path.write_text("<p>{n, plural, one {dog} and {dogs}}</p>\n<p lang=fr>Un chien.</p>\n" * 100)
     places = [int(left.place.removeprefix("line ")) for left in read_document(path, LANGUAGES).left]
     assert sorted(places) == [*range(1, 201)]
 

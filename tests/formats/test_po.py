@@ -297,3 +297,47 @@ def test_an_entry_that_is_too_long_to_be_written_is_refused(tmp_path: Path, entr
     else:
         with pytest.raises(DataError, match="more than 200,000 characters"):
             read_document(path, ("en", "it"))
+
+
+def test_an_earlier_translation_is_kept(tmp_path: Path) -> None:
+    header = HEADER.format(forms=2)
+    (tmp_path / "new.po").write_text(header + ENTRIES, encoding="utf-8")
+    old = ENTRIES.replace('msgstr ""', 'msgstr "Apri %s\\n"', 1).replace('[0] ""', '[0] "un cane"')
+    old = (
+        old.replace('[1] ""', '[1] "%d cani"')
+        .replace("Open", "Opened", 0)
+        .replace('"100 %"\nmsgstr ""', '"100 %"\nmsgstr "x"')
+    )
+    old = old.replace('msgid ""\n"One', '#, fuzzy\nmsgid ""\n"One')
+    (tmp_path / "old.po").write_text(header + old, encoding="utf-8")
+    document = read_document(tmp_path / "new.po", ("en", "it"))
+    texts = [*document.texts]
+    document.keep(read_document(tmp_path / "old.po", ("en", "it")))
+    assert document.texts == [text for text in texts if "dog" not in text and "Open" not in text]  # fuzzy ones are new
+    (tmp_path / "new.po").write_bytes(document.translated([text.upper() for text in document.texts]))
+    entries = {entry.msgid: entry for entry in polib.pofile(str(tmp_path / "new.po"))}
+    assert entries["Open %s\n"].msgstr == "Apri %s\n" and not entries["Open %s\n"].fuzzy
+    assert entries["one dog"].msgstr_plural == {0: "un cane", 1: "%d cani"}
+    assert entries["Save"].msgstr == "Salva" and next(e for key, e in entries.items() if key.startswith("One.")).fuzzy
+
+
+def test_a_template_takes_the_header_of_an_earlier_translation(tmp_path: Path) -> None:
+    (tmp_path / "new.pot").write_text(TEMPLATE + '\nmsgid "new"\nmsgstr ""\n')
+    earlier = TEMPLATE.replace("nplurals=INTEGER; plural=EXPRESSION;", "nplurals=3; plural=n==1?0:n==0?1:2;")
+    earlier = earlier.replace("Language: ", "Language: it_IT").replace(
+        '"Project', '"Last-Translator: Ann\\n"\n"Project'
+    )
+    earlier = earlier.replace('[0] ""', '[0] "un cane"').replace('[1] ""', '[1] "%d di cani"\nmsgstr[2] "%d cani"')
+    (tmp_path / "old.po").write_text(earlier + '\nmsgid "gone"\nmsgstr "andato"\n')
+    document = read_document(tmp_path / "new.pot", ("en", "it"))
+    document.keep(read_document(tmp_path / "old.po", ("en", "it")))
+    assert document.texts == ["new"]
+    catalogue = polib.pofile(document.translated(["nuovo"]).decode())
+    assert catalogue.metadata["Plural-Forms"].startswith("nplurals=3")
+    assert (catalogue.metadata["Language"], catalogue.metadata["Last-Translator"]) == ("it_IT", "Ann")
+    assert next(entry.msgstr_plural for entry in catalogue if entry.msgid_plural) == {
+        0: "un cane",
+        1: "%d di cani",
+        2: "%d cani",
+    }
+    assert "earlier translations left out because the source lacks their messages: 1" in document.notes

@@ -7,6 +7,7 @@ import docx
 import openpyxl
 import pytest
 from extras import without
+from small_decks import deck_parts, packed, paragraphs
 
 from dragoman.errors import MissingExtra
 from dragoman.formats import registry
@@ -21,12 +22,14 @@ FILES = {
     ".po": 'msgid ""\nmsgstr ""\n\nmsgid "a dog"\nmsgid_plural "{n} dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n',
     ".json": '["The dog sleeps."]',
     ".xlf": f'<xliff version="1.2"><file><body>{UNIT}</body></file></xliff>',
+    ".yml": "en:\n  dogs:\n    other: The dogs\n",
     ".csv": "The dog sleeps.,The cat sleeps.\n",
 }
 NEEDED = {
-    "lxml": {".xlf", ".docx", ".xlsx"},
+    "lxml": {".xlf", ".docx", ".pptx", ".xlsx"},
     "polib": {".po"},
-    "babel": {".po"},
+    "babel": {".po", ".yml"},
+    "ruamel": {".yml"},
     "docx": {".docx"},
     "none": set[str](),
 }
@@ -43,6 +46,7 @@ def test_formats_are_advertised_if_their_packages_are_installed(
     word.save(str(tmp_path / "a.docx"))
     book.worksheets[0].append(["The dog sleeps."])
     book.save(tmp_path / "a.xlsx")
+    (tmp_path / "a.pptx").write_bytes(packed(deck_parts(paragraphs("The dog sleeps."))))
     without(monkeypatch, package)
     monkeypatch.setattr(registry, "find_spec", lambda name: None if name == package else name)
     registry.installed_suffixes.cache_clear()

@@ -90,7 +90,7 @@ Line two
 """
 JSON = """{
   "title": "My \\"page\\" é",\t"n": [1, 2.5, null, "Two\\nlines\\tof <b>text</b>", ""],
-  "branch": "{n, plural, one {not me} other {not me}}", "not me": {"deep": " Hello {name}! "}
+  "branch": "{n, plural, one {not me} and {not me}}", "not me": {"deep": " Hello {name}! "}
 }
 """
 FILES = {"page.html": HTML, "texts.json": JSON, "text.md": MARKDOWN, "film.srt": SRT, "film.vtt": VTT}
@@ -249,7 +249,8 @@ def test_the_alternatives_of_a_value_are_texts(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"a": "No dogs | one\\ndog|{n} dogs", "b": "{a|upper} is"}')
     assert read(path).texts == ["No dogs", "one", "dog", "{n} dogs", "{a|upper} is"]
-    assert translated(read(path), str.upper) == '{"a": "NO DOGS | ONE\\nDOG|{N} DOGS", "b": "{A|UPPER} IS"}'
+    written = translated(read(path), lambda text: re.sub(r"\w+(?![^{]*\})", lambda word: word[0].upper(), text))
+    assert written == '{"a": "NO DOGS | ONE\\nDOG|{n} DOGS", "b": "{a|upper} IS"}'
 
 
 @pytest.mark.parametrize(
@@ -382,6 +383,43 @@ def test_descriptions_for_translators_are_not_translated(tmp_path: Path) -> None
     assert read(path).texts == ["Good day", "Bye", "Good night"]
 
 
+@pytest.mark.parametrize(
+    ("content", "earlier", "written"),
+    [
+        ('{"a": "one", "b": "x1"}', '{"a": "uno", "b": "codice", "c": "d"}', '{"a": "uno", "b": "codice"}'),
+        ('{"a.b": "one", "a": {"b": "two"}}', '{"a": {"b": "due"}, "a.b": "uno"}', '{"a.b": "uno", "a": {"b": "due"}}'),
+        ('["one", "two", ["three"]]', '["due", ["tre"]]', '["ONE", "TWO", ["THREE"]]'),
+        ('[["one"], ["two", "three"]]', '[["uno"], ["tre"]]', '[["uno"], ["TWO", "THREE"]]'),
+        ('{"@@locale": "en", "a": "one"}', '{"@@locale": "it_IT", "a": "uno"}', '{"@@locale": "it_IT", "a": "uno"}'),
+        ('{"@@locale": "en", "a": "one"}', '{"@@locale": "en", "a": "uno"}', '{"@@locale": "it", "a": "uno"}'),
+        ('{"a": "one", "@a": {"description": "new note"}}', '{"a": "uno", "@a": {"description": "old"}}', None),
+    ],
+)
+def test_earlier_values_are_found_by_their_keys(
+    tmp_path: Path, content: str, earlier: str, written: str | None
+) -> None:
+    (tmp_path / "a.json").write_text(content)
+    (tmp_path / "b.json").write_text(earlier)
+    document = read_document(tmp_path / "a.json", ("en", "it"))
+    document.keep(read_document(tmp_path / "b.json", ("en", "it")))
+    assert translated(document, str.upper) == (written or content.replace("one", "uno"))
+
+
+def test_earlier_values_of_other_keys_than_the_chosen_stay(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"title": "one", "body": "two", "new": "three"}')
+    (tmp_path / "b.json").write_text('{"title": "", "body": "due"}')
+    document = read_document(tmp_path / "a.json", ("en", "it"), only=["title"])
+    document.keep(read(tmp_path / "b.json"))
+    assert translated(document, str.upper) == '{"title": "ONE", "body": "due", "new": "three"}'
+
+
+def test_a_translation_that_changes_arguments_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": "%s has {{n}} dogs",\n"b": "{a} and {b}"}')
+    document = read(tmp_path / "a.json")
+    assert document.translated(["cani", "{b} e {a}"]) == b'{"a": "%s has {{n}} dogs",\n"b": "{b} e {a}"}'
+    assert [left.place for left in document.left] == ["line 1"]
+
+
 def test_the_types_of_linked_data_stay_and_its_words_do_not(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"@context": "https://schema.org", "@type": "Person", "@graph": [{"job": {"@value": "A nurse"}}]}')
@@ -398,7 +436,7 @@ def test_the_keys_that_a_schema_requires_stay(tmp_path: Path) -> None:
 
 def test_a_page_has_nothing_to_choose_from(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("<p>one")
-    with pytest.raises(ConfigError, match="only json and xlsx and csv have columns or keys"):
+    with pytest.raises(ConfigError, match="only json and yaml and xlsx and odf and csv have columns or keys"):
         read_document(tmp_path / "a.html", ("en", "it"), only=["b"])
 
 

@@ -19,7 +19,7 @@ OLD = """<?xml version='1.0' encoding='UTF-8'?>
     <trans-unit id="4" translate="no"><source>Not me</source></trans-unit>
     <group translate="no"><trans-unit id="5"><source>Nor me</source></trans-unit></group>
     <trans-unit id="6"><source>12 <x id="1"/></source></trans-unit>
-    <trans-unit id="7"><source>{VAR_PLURAL, plural, one {Not me} other {<x id="1"/> dogs}}</source></trans-unit>
+    <trans-unit id="7"><source>{VAR_PLURAL, plural, one {Not me} and {<x id="1"/> dogs}}</source></trans-unit>
   </body></file>
 </xliff>"""
 NEW = (
@@ -44,7 +44,8 @@ def test_units_without_a_target_get_the_elements_of_their_source(tmp_path: Path)
     state = 'state="needs-review-translation" state-qualifier="mt-suggestion"'
     assert f'<target {state}>I see <g id="1">casa <g id="2">rossa</g></g><x id="3"/>.</target>' in written
     assert f'<target {state}><g id="1">One &amp; two</g></target>' in written
-    assert written.count("<target") == 3
+    assert written.count("<target") == 4
+    assert '<target state="needs-translation">{VAR_PLURAL' in written
     assert "<target>Il micio</target>" in written
     assert 'source-language="en" datatype="html" target-language="it"' in written
 

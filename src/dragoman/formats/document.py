@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from dragoman.errors import ConfigError
 from dragoman.formats.cancelling import check_cancelled
 from dragoman.formats.inline import Inline, InlinePart, divided, trimmed
 from dragoman.surface.sentences import has_words
@@ -31,7 +32,7 @@ class Left(NamedTuple):
     """The position in the file, such as "line 12" or "cell Prices!B3"."""
 
 
-HAS_BRANCHES = "it is a message with branches of ICU"
+HAS_BRANCHES = "its branches of ICU are damaged, too many, or share a tag"
 
 
 class Document(ABC):
@@ -66,6 +67,20 @@ class Document(ABC):
         self._line = where[0], number + content.count("\n", counted, where[0])
         return f"line {self._line[1]:,}"
 
+    def keep(self, existing: "Document") -> None:
+        """Take over the translations that an earlier translation of the file, read as a document, holds by the same
+        names: `texts` are then only those that it lacks.
+
+        Raises:
+            ConfigError: texts of this format have no names.
+        """
+        raise ConfigError("texts of this format have no names by which earlier translations could be found")
+
+    @property
+    def inner(self) -> "Document":
+        """The document that reads and writes the file."""
+        return self
+
     @property
     def remarks(self) -> list[str]:
         """The notes, a sentence for each reason why texts were left, and a warning if there is nothing to translate."""
@@ -85,6 +100,13 @@ class TextBlock(NamedTuple):
 
     where: Where
     inline: Inline[Where]
+
+
+class Edit(NamedTuple):
+    """Other characters in place of those of a piece of a file."""
+
+    where: Where
+    text: str
 
 
 class Spliced(Document):
@@ -144,6 +166,10 @@ class Spliced(Document):
         """Return words as the format writes them; `inner` is where they are if they are in the markup of others."""
         return words
 
+    def written_at(self, words: str, where: Where) -> str:
+        """Return words of a text that is in no markup, as the format writes them at its place in the file."""
+        return self.written(words, None)
+
     def _written_inner(self, block: TextBlock, text: str) -> str:
         if text == block.inline.text:
             return self.content[slice(*block.where)]
@@ -157,33 +183,49 @@ class Spliced(Document):
         return self.keeps_empty or self.content.startswith("[", piece[0])  # a link
 
     def translated(self, translations: Sequence[str]) -> bytes:
+        content = spliced(self.content, self._edits(translations))
+        return content.encode(self._encoding, self._encode_errors)
+
+    def _edits(self, translations: Sequence[str]) -> list[Edit]:
+        """Return what changes in the file, in its order."""
         outer, inner = translations[: len(self._blocks)], translations[len(self._blocks) :]
-        begins = [block.where[0] for block in self._inner]
-        inside = [self._written_inner(block, text) for block, text in zip(self._inner, inner, strict=True)]
-
-        def piece(begin: int, end: int) -> str:
-            """Return a piece of the file, with the inner texts in it translated."""
-            parts: list[str] = []
-            for number in range(bisect_left(begins, begin), bisect_left(begins, end)):
-                where = self._inner[number].where
-                parts += [self.content[begin : where[0]], inside[number]]
-                begin = where[1]
-            return "".join([*parts, self.content[begin:end]])
-
-        parts, end = list[str](), 0
+        inside = [
+            Edit(block.where, self._written_inner(block, text)) for block, text in zip(self._inner, inner, strict=True)
+        ]
+        edits, end = list[Edit](), 0
         for block, text in zip(self._blocks, outer, strict=True):
             check_cancelled()
-            parts.append(piece(end, block.where[0]))
-            if text == block.inline.text:
-                parts.append(piece(*block.where))
-            else:
-                parts += [
-                    self.written(part, None) if isinstance(part, str) else self.ends.get(part) or piece(*part)
-                    for part in block.inline.parts(text, self._keeps_empty)
-                ]
+            parts = block.inline.parts(text, self._keeps_empty)
+            written = (
+                self.written_at(part, block.where)
+                if isinstance(part, str)
+                else self.ends.get(part) or spliced(self.content, inside, part)
+                for part in parts
+            )
+            is_same = text == block.inline.text
+            new = spliced(self.content, inside, block.where) if is_same else "".join(written)
+            edits += [*edits_between(inside, end, block.where[0]), Edit(block.where, new)]
             end = block.where[1]
-        content = "".join([*parts, piece(end, len(self.content))])
-        return content.encode(self._encoding, self._encode_errors)
+        return [*edits, *edits_between(inside, end, len(self.content))]
+
+
+def spliced(content: str, edits: Sequence[Edit], where: Where | None = None) -> str:
+    """Return a piece of a text, by default all of it, with the edits in it made; they are in order."""
+    begin, end = where or (0, len(content) + 1)  # an edit may be at the end
+    parts = list[str]()
+    for edit in edits_between(edits, begin, end):
+        parts += [content[begin : edit.where[0]], edit.text]
+        begin = edit.where[1]
+    return "".join([*parts, content[begin:end]])
+
+
+def edits_between(edits: Sequence[Edit], begin: int, end: int) -> Sequence[Edit]:
+    """Return the edits that begin in a piece of the file."""
+    return edits[bisect_left(edits, begin, key=_begin) : bisect_left(edits, end, key=_begin)]
+
+
+def _begin(edit: Edit) -> int:
+    return edit.where[0]
 
 
 def _has_words(parts: Sequence[InlinePart[Where]]) -> bool:

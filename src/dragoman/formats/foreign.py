@@ -24,10 +24,10 @@ _ALONE = "as pairs, it is one file alone, with a name that ends in"
 _IN_ZIP = {
     "word/": f"a Word document; {_ADVICE}",
     "xl/": f"an Excel workbook; {_ALONE} .xlsx",
-    "ppt/": f"a presentation (PowerPoint), which is not read; {_ADVICE}",
-    "META-INF/container.xml": "a book (EPUB), which is not read; unpack it, and translate its pages of HTML",
+    "ppt/": f"a presentation (PowerPoint), translated as a whole by a name such as a.pptx; {_ADVICE}",
     "designmap.xml": f"a document of InDesign (IDML), which is not read; {_ADVICE}",
-    "content.xml": f"an OpenDocument file (LibreOffice); save it as .docx or .xlsx, or {_ADVICE}",
+    "META-INF/container.xml": f"a book (EPUB), translated as a whole by a name such as a.epub; {_ADVICE}",
+    "content.xml": f"an OpenDocument file (LibreOffice), translated as a whole by a name such as a.odt; {_ADVICE}",
 }
 """The kind of an archive that has a file whose name begins so."""
 # Anything that may come before the first mark of a text.
@@ -148,7 +148,7 @@ _FORMATS = {
         r"(?:(?:From|To|Cc|Date|Sent|Reply-To): .*\n){1,9}Subject: )",
     ),
     "another kind of subtitles": ("ass lrc sbv ssa sub", r"\A\[Script Info\]"),
-    "XLIFF of one tool": ("mqxliff mxliff sdlxliff", r"\A<xliff\b"),
+    "XLIFF": ("", r"\A<xliff\b"),
 }
 """Kinds of files that are refused: the endings of their names, none of which is a language's code, and a pattern for
 a line of such a file."""

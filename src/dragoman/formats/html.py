@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
@@ -60,7 +60,7 @@ _STATEMENT = re.compile(
 _COMMENTS = ("<%#", "<%--", "{#", "{{!")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)", re.IGNORECASE)
 _SEPARATOR, _ROW, _TAGS = re.compile(r"[\s/]+"), re.compile(r"[^\r\n]+"), re.compile(r"<!\[CDATA\[|<[^<>]*+>")
-_ROOT = re.compile(r"<html\b[^<>]{0,1000}>", re.IGNORECASE)
+_ROOT = re.compile(r"<(?:html|ncx|package)\b[^<>]{0,1000}>", re.IGNORECASE)
 _LANGUAGE = re.compile(r"((?<![\w-])(?:xml:)?lang\s*=\s*[\"']?)([\w-]+)", re.IGNORECASE)
 _BARE = re.compile(r"&(?!(?:amp|lt|gt);)|<|>")
 _BARE_OR_QUOTE = re.compile(_BARE.pattern + "|[\"']")
@@ -101,7 +101,9 @@ class Html(Spliced):
         self._masked = _CODE.sub(lambda code: "x" * (len(code[0]) - 1) + " ", text)
         self._events = events = _Parser(self._masked).events
         self._wheres = [*pairwise([*(event.begin for event in events), len(text)])]
-        self._closes = _closes(events)
+        is_xml = kept is not None or (root is not None and "xmlns" in root[0])
+        alone = {place for place, where in enumerate(self._wheres) if is_xml and text.endswith("/>", *where)}
+        self._closes = _closes(events, alone)
         self._is_xml, self._kept, self._inline, self._list = False, _UNTRANSLATED, _INLINE, ""
         starts = [place for place, event in enumerate(events) if event.kind == "start"]
         if kept is not None:
@@ -182,9 +184,10 @@ class Html(Spliced):
     def _last(self, place: int, is_apart: bool = False) -> int | None:
         """Add the texts of a start tag, and return the last event of an element that is one piece; None for others."""
         event, last = self._events[place], self._closes.get(place)
-        named = event.attributes.get("lang", event.attributes.get("xml:lang")) if event.name != "html" else None
+        is_root = _ROOT.match(self.content, event.begin) is not None
+        named = None if is_root else event.attributes.get("lang", event.attributes.get("xml:lang"))
         languages = self.language, self._language
-        is_foreign = all(other_language(named, language) for language in languages) and not self._is_xml
+        is_foreign = all(other_language(named, language) for language in languages)
         is_kept = is_foreign or event.is_kept
         if not is_kept and not self._is_xml:
             self._add_attributes(event, self._wheres[place])
@@ -297,11 +300,11 @@ class _Parser(HTMLParser):
     unknown_decl = handle_pi = handle_comment
 
 
-def _closes(events: Sequence[Event]) -> dict[int, int]:
-    """Return the place of the end tag of each element that has one, by the place of its start tag."""
+def _closes(events: Sequence[Event], alone: Container[int]) -> dict[int, int]:
+    """Return the place of the end tag of each element with one, by that of its start tag; tags `alone` have none."""
     opened, closes = defaultdict[str, list[int]](list), dict[int, int]()
     for place, event in enumerate(events):
-        if event.kind == "start":
+        if event.kind == "start" and place not in alone:
             opened[event.name].append(place)
         elif event.kind == "end" and opened[event.name]:
             closes[opened[event.name].pop()] = place

@@ -13,7 +13,7 @@ from dragoman.errors import DataError
 from dragoman.languages import SPACELESS
 from dragoman.surface.sentences import has_words
 
-_TAG = re.compile(r"</?g\d+>|<g\d+/>|<br id=\"\d+\"/>|\{\{\d+\}\}")
+TAG = re.compile(r"</?g\d+>|<g\d+/>|<br id=\"\d+\"/>|\{\{\d+\}\}")
 _EMPTY = re.compile(r"( ?)<g(\d+)>( *)</g\2>( ?)")
 _SPACES = re.compile(r"[ \t\n\r\f]{2,}|[\t\n\r\f]")  # no single one, which would take memory for nothing
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt)\b)(?:#?\w{1,31};|[A-Za-z]{3,6}(?![\w;=]))")
@@ -68,7 +68,7 @@ class Inline(Generic[M]):
         text, markup = list[str](), dict[str, M]()
         for place, part in enumerate(parts):
             if part.kind == "words":
-                text.append(_TAG.sub(_as_words, part.words))
+                text.append(TAG.sub(_as_words, part.words))
                 continue
             number = numbers[opens.get(place, place)]
             tag = f"</g{number}>" if place in opens else f"<g{number}>" if place in closes else f"<g{number}/>"
@@ -90,16 +90,16 @@ class Inline(Generic[M]):
             piece = self.markup.get(f"<g{pair[2]}>")
             return pair[0] if piece is None or with_empty(piece) else (pair[1] or pair[3] or pair[4])[:1]
 
-        tags = [tag for tag in _TAG.findall(translation) if tag in self.markup]
+        tags = [tag for tag in TAG.findall(translation) if tag in self.markup]
         if sorted(tags) != sorted(self.markup) or not _is_nested(tags):
-            words = _TAG.sub(lambda tag: "" if tag[0] in self.markup else tag[0], translation)
+            words = TAG.sub(lambda tag: "" if tag[0] in self.markup else tag[0], translation)
             tags = [*self.markup]
             first_close = next((place for place, tag in enumerate(tags) if tag.startswith("</")), len(tags))
             translation = "".join([*tags[:first_close], words, *tags[first_close:]])
         while (shorter := _EMPTY.sub(without_empty, translation)) != translation:
             translation = shorter
         end = 0
-        for match in _TAG.finditer(translation):
+        for match in TAG.finditer(translation):
             if match[0] in self.markup:
                 yield translation[end : match.start()]
                 yield self.markup[match[0]]

@@ -1,7 +1,7 @@
 """JSON: the records of a file for training, and its values for translating.
 
 Records are one value a line, or the items of one array. Of a document, only strings that are values are translated:
-keys and messages with branches of ICU (`{n, plural, …}`) stay.
+keys stay.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 
 from dragoman.errors import DataError
 from dragoman.formats.cancelling import check_cancelled
-from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Left, Spliced, Where
-from dragoman.formats.inline import InlinePart
+from dragoman.formats.document import Where
+from dragoman.formats.entries import Entries
 from dragoman.formats.lines import EncodingErrors, read_lines, read_running
 from dragoman.formats.reading import decoded
 from dragoman.formats.rows import Row, by_language, is_json_list
@@ -30,8 +30,7 @@ _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # also matches pairs of them, which are a whole character
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[{}\[\]]')
-_LONGEST_NAME = 500  # of a value, of which the end counts
-_LINE = re.compile(rf"\\[nrt]|{ALTERNATIVES}|((?:(?!\\[nrt]|{ALTERNATIVES})(?:[^\\]|\\.))++)")
+_LONGEST_NAME, _MOST_KEYS = 500, 100  # of a value, of which the end counts
 
 
 def rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Row]:
@@ -101,46 +100,54 @@ def _without_surrogates(record: Any, where: str, encoding_errors: EncodingErrors
     return json.loads(text)
 
 
-class Json(Spliced):
+class Json(Entries):
     """A file of JSON. Each line and column of its values is a text."""
 
-    def __init__(self, content: str, encoding: str, path: Path, only: Sequence[str]) -> None:
-        super().__init__(content, encoding)
+    def __init__(self, content: str, encoding: str, target: str, path: Path, only: Sequence[str]) -> None:
+        super().__init__(content, encoding, target)
         self._is_ascii = content.isascii() and "\\u" in content
+        self._has_branches = BRANCHES.search(content) is not None
         strings = [*_values(content)]
-        comments = set[str]() if only else _comments({key for key, _ in strings})
-        texts = ("" if key in comments or BRANCHES.search(string[1]) else _text(string[1]) for key, string in strings)
-        values = [Value(key, key, text) for (key, _), text in zip(strings, texts, strict=True)]
+        comments = set[str]() if only else _comments({key for key, *_ in strings})
+        texts = ("" if key in comments else _text(string[1]) for key, _, string in strings)
+        values = [Value(key, key, text) for (key, *_), text in zip(strings, texts, strict=True)]
         wanted, self.notes = selected(values, only, path)
         if comments:
             self.notes.append(f"{len(comments):,} descriptions for translators stay, such as {min(comments)!r}")
-        number, place = 1, 0
-        for (key, string), is_wanted in zip(strings, wanted, strict=True):
-            if (is_wanted or not only) and key not in comments and BRANCHES.search(string[1]):
-                number, place = number + content.count("\n", place, string.start()), string.start()
-                self.left.append(Left(HAS_BRANCHES, f"line {number:,}"))
-            elif is_wanted:
-                for line in _LINE.finditer(content, *string.span(1)):
-                    if line[1]:
-                        self.add([InlinePart("words", line.span(), _text(line[1]))])
+        for (key, unique, string), is_wanted in zip(strings, wanted, strict=True):
+            places = tuple(part if isinstance(part, str) else (part[0], *part[1]) for part in unique)
+            if key == "@@locale":
+                self.named = string.span(1)
+                self.replace(self.named, target.replace("-", "_"))
+            elif key not in comments:
+                self.add_string(places, string.span(), string.span(1), _text, is_wanted)
 
-    def written(self, words: str, inner: Where | None) -> str:
+    def written_at(self, words: str, where: Where) -> str:
+        if self._has_branches and "'{" not in self.content[slice(*where)]:
+            words = re.sub(r"(?<!')'(?=\{)", "''", words)  # where ICU would read the beginning of a quotation
         return json.dumps(words, ensure_ascii=self._is_ascii)[1:-1]
 
 
-def _values(content: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield the strings that are values, with the keys above them, dots between them."""
-    keys = [""]
+def _values(content: str) -> Iterator[tuple[str, Sequence[Any], re.Match[str]]]:
+    """Yield the strings that are values, with the keys above them, dots between them, and the keys and places in lists:
+    each place with a list that holds in the end how many places there are.
+    """
+    keys: list[str | list[int]] = [""]
     for token in _TOKEN.finditer(content):
         check_cancelled()
-        if token[0] in "{[":
-            keys.append("")
+        if token[2]:
+            keys[-1] = json.loads(f'"{token[1]}"')[-_LONGEST_NAME:]
         elif token[0] in "}]":
             keys.pop()
-        elif token[2]:
-            keys[-1] = json.loads(f'"{token[1]}"')[-_LONGEST_NAME:]
         else:
-            yield ".".join(filter(None, keys))[-_LONGEST_NAME:], token
+            if isinstance(keys[-1], list):
+                keys[-1][0] += 1
+            if token[0] in "{[":
+                keys.append("" if token[0] == "{" else [0])
+            else:
+                names = (key for key in keys if isinstance(key, str) and key)
+                unique = [key if isinstance(key, str) else (key[0], key) for key in keys[-_MOST_KEYS:]]
+                yield ".".join(names)[-_LONGEST_NAME:], unique, token
 
 
 def _text(written: str) -> str:
@@ -168,4 +175,4 @@ def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[
         json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}") from None
-    return Json(text, encoding, path, only)
+    return Json(text, encoding, languages[1], path, only)

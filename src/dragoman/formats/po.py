@@ -17,7 +17,7 @@ from typing import Any
 from dragoman.errors import DataError, optional
 from dragoman.formats.cancelling import check_cancelled
 from dragoman.formats.column_names import language_column
-from dragoman.formats.document import HAS_BRANCHES, Document, Left
+from dragoman.formats.document import Document, Left
 from dragoman.formats.inline import check_length
 from dragoman.formats.lines import REPLACED, EncodingErrors, open_bytes, reading, without_packing
 from dragoman.formats.reading import check_languages
@@ -136,24 +136,26 @@ class Catalogue(Document):
     def __init__(self, catalogue: Any, text: str, encoding: str, target: str) -> None:
         super().__init__()
         self._catalogue, self._encoding, self._target = catalogue, encoding, target.replace("-", "_")
+        self._kept = list[Any]()  # entries with an earlier translation
         self._lines = text.splitlines(keepends=True)  # as polib counts them
         self._end = "\r\n" if self._lines and self._lines[0].endswith("\r\n") else "\n"
         for entry in catalogue:
             entry.linenum = entry.linenum or 1  # polib begins with 0 if the file has no header
-        entries = [entry for entry in catalogue.untranslated_entries() if entry.msgid not in ("", *CREDITS)]
-        self._entries = [entry for entry in entries if not BRANCHES.search(entry.msgid)]
-        lines = (entry.linenum for entry in entries if BRANCHES.search(entry.msgid))
-        self.left = [Left(HAS_BRANCHES, f"line {line:,}") for line in lines]
+        self._entries = [entry for entry in catalogue.untranslated_entries() if entry.msgid not in ("", *CREDITS)]
         for entry in catalogue.fuzzy_entries():
             if not all((entry.msgstr_plural or {0: entry.msgstr}).values()):
                 self.left.append(Left("it is fuzzy, but lacks a translation", f"line {entry.linenum:,}"))
         messages = ((entry, message) for entry in self._entries for message in (entry.msgid, entry.msgid_plural))
         # The lines and columns of all messages, because programs show them as such.
-        texts = [(entry, text) for entry, message in messages for text in _BETWEEN.split(message or "")[::2]]
+        texts = [(entry, text) for entry, message in messages for text in _pieces(message or "")[::2]]
         self.texts = [text.replace("\n", " ") for _, text in texts if has_words(text)]
         self._entry_of = [entry for entry, text in texts if has_words(text)]
         self._original_header = dict(catalogue.metadata)
         self._header = self._complete_header()
+        self._choose_forms()
+
+    def _choose_forms(self) -> None:
+        """Take the number of plural forms from the header."""
         forms = _FORMS.search(self._header.get("Plural-Forms", ""))
         self._forms = int(forms[1]) if forms else 0
         self._is_first_for_more = self._forms > 2 and _is_first_for_more(forms[2] if forms else "")
@@ -161,12 +163,38 @@ class Catalogue(Document):
     def place(self, number: int) -> str:
         return f"line {self._entry_of[number].linenum:,}"
 
+    def keep(self, existing: Document) -> None:
+        if not isinstance(existing, Catalogue):
+            raise TypeError(f"{type(existing).__name__} is no catalogue")
+        stays = {"POT-Creation-Date", "Report-Msgid-Bugs-To", "Content-Type", "Content-Transfer-Encoding"}
+        if any(entry.msgid_plural for entry in self._catalogue.translated_entries()):
+            stays.add("Plural-Forms")
+        self._header |= {name: value for name, value in existing._header.items() if name not in stays}
+        self._choose_forms()
+        there = {(entry.msgctxt, entry.msgid): entry for entry in existing._catalogue.translated_entries()}
+        if others := there.keys() - {(entry.msgctxt, entry.msgid) for entry in self._catalogue}:
+            self.notes.append(f"earlier translations left out because the source lacks their messages: {len(others):,}")
+        for entry in self._entries:
+            known: Any = there.get((entry.msgctxt, entry.msgid))
+            is_same = known and (known.msgid_plural or "") == (entry.msgid_plural or "")
+            if is_same and len(known.msgstr_plural) in (0, self._forms or len(known.msgstr_plural)):
+                entry.msgstr, entry.msgstr_plural = known.msgstr, known.msgstr_plural
+                self._kept.append(entry)
+        kept = {*map(id, self._kept)}
+        self._entries = [entry for entry in self._entries if id(entry) not in kept]
+        new = [text for text in zip(self.texts, self._entry_of, strict=True) if id(text[1]) not in kept]
+        self.texts, self._entry_of = [text for text, _ in new], [entry for _, entry in new]
+
     def translated(self, translations: Sequence[str]) -> bytes:
         following = iter(translations)
         lines: list[str | None] = [*self._lines]
+        for entry in self._kept:
+            self._replace_translation(lines, entry.linenum - 1, entry)
         for entry in self._entries:
             check_cancelled()
             singular, before = _translated(entry.msgid, following), dict(entry.msgstr_plural)
+            if singular == entry.msgid and BRANCHES.search(singular):  # it could not be divided
+                continue
             if entry.msgid_plural:
                 plural = _translated(entry.msgid_plural, following)
                 count = self._forms or len(entry.msgstr_plural) or 2
@@ -179,7 +207,8 @@ class Catalogue(Document):
                 entry.msgstr = singular
             messages = entry.msgid, entry.msgid_plural or entry.msgid, *(entry.msgstr_plural.values() or [entry.msgstr])
             arguments = [sorted(_ARGUMENT.findall(message), key=itemgetter(1)) for message in messages]
-            if any(map(_FORMATTED.match, entry.flags)) and any(form not in arguments[:2] for form in arguments[2:]):
+            is_formatted = any(map(_FORMATTED.match, entry.flags)) and not BRANCHES.search(entry.msgid)
+            if is_formatted and any(form not in arguments[:2] for form in arguments[2:]):
                 self.left.append(Left("the translation changes an argument, such as %s", f"line {entry.linenum:,}"))
             else:
                 self._replace_translation(lines, entry.linenum - 1, entry)
@@ -274,9 +303,14 @@ def _plural_forms(language: str) -> str:
     return f"nplurals={forms.num_plurals}; plural={forms.plural_expr};"
 
 
+def _pieces(message: str) -> list[str]:
+    """Return the texts of a message, and what separates them. A message with branches is one text."""
+    return [message] if BRANCHES.search(message) else _BETWEEN.split(message)
+
+
 def _translated(message: str, translations: Iterator[str]) -> str:
     """Return a message with the next translations for its texts. A text that had several lines is broken again."""
-    pieces = _BETWEEN.split(message)
+    pieces = _pieces(message)
     for place in range(0, len(pieces), 2):
         lines, has_text = pieces[place].split("\n"), has_words(pieces[place])
         if has_text:

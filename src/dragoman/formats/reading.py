@@ -2,19 +2,19 @@
 
 import codecs
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from io import BytesIO
+from itertools import chain
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
 
 import pydantic
 
 from dragoman.config import Settings
 from dragoman.errors import ConfigError, DataError
-from dragoman.formats.document import HAS_BRANCHES, Document, Left
+from dragoman.formats.archives import open_archive, opening
+from dragoman.formats.branches import Branches
+from dragoman.formats.document import Document
 from dragoman.formats.encodings import advice
 from dragoman.formats.foreign import OLE
 from dragoman.formats.lines import open_bytes, without_packing
@@ -22,10 +22,10 @@ from dragoman.formats.registry import DOCUMENT_FORMATS, SELECTIVE, FileFormat
 from dragoman.languages import UNKNOWN_LANGUAGE, base_language, english_name
 from dragoman.surface.sentences import BRANCHES
 
-BYTES_A_BYTE, BYTES_A_PART = 8, 4_000
-"""Bytes of memory for each byte of a file, unpacked, and for each file in an archive."""
-ARCHIVES = {"docx": "a Word document (DOCX)", "xlsx": "an Excel workbook (XLSX)"}
-"""The formats whose files are archives, in words."""
+BYTES_A_BYTE, BYTES_A_PACKED_BYTE, BYTES_A_PART = 8, 2, 4_000
+"""Bytes of memory for each byte of a file, unpacked; for each byte of an archive; and for each file in one."""
+PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
+"""The beginnings of pictures (PNG, JPEG), which are copied and never read as text."""
 _AT_ONCE = 1 << 20
 _DECLARED = re.compile(rb"\b(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})")
 
@@ -51,7 +51,7 @@ class DocumentSettings(Settings):
     def check_memory(self, content: bytes, path: Path, format: FileFormat) -> None:
         """Raise `DocumentTooLarge` if reading a file of this format may take too much memory."""
         needed = 0
-        for size, pieces in _parts(content, is_archive=format.name in ARCHIVES):
+        for size, pieces in _parts(content, is_archive=bool(format.archive)):
             if (needed := needed + BYTES_A_BYTE * size) <= self.memory:
                 needed += sum(len(re.findall(format.sign, piece)) for piece in pieces) * format.bytes_a_sign
             if needed > self.memory:
@@ -60,15 +60,22 @@ class DocumentSettings(Settings):
 
 
 def _parts(content: bytes, is_archive: bool) -> Iterator[tuple[int, Iterable[bytes]]]:
-    """Yield the size of each file in an archive, or of a file, and its content in pieces."""
+    """Yield the size of a file, or of each file in an archive, and its content in pieces. What costs less counts as
+    smaller: an archive itself, and pictures.
+    """
     if not is_archive:
         yield len(content), (content[begin : begin + _AT_ONCE] for begin in range(0, len(content), _AT_ONCE))
         return
-    with ZipFile(BytesIO(content)) as archive:
+    yield len(content) * BYTES_A_PACKED_BYTE // BYTES_A_BYTE, ()
+    with open_archive(content) as archive:
         yield len(archive.filelist) * BYTES_A_PART // BYTES_A_BYTE, ()
         for part in archive.filelist:
             with archive.open(part) as file:
-                yield part.file_size, iter(partial(file.read, _AT_ONCE), b"")
+                first = file.read(_AT_ONCE)
+                if first.startswith(PICTURES):
+                    yield part.file_size // BYTES_A_BYTE, ()
+                else:
+                    yield part.file_size, chain((first,), iter(partial(file.read, _AT_ONCE), b""))
 
 
 def format_of(path: Path) -> str | None:
@@ -104,19 +111,18 @@ def read_document(
         raise ConfigError(f"only {' and '.join(SELECTIVE)} have columns or keys to choose from; {path} is {name}")
     settings, reader = settings or DocumentSettings(), import_module(f"dragoman.formats.{format.module or format.name}")
     with open_bytes(path) as file:
-        content = file.read(settings.memory // BYTES_A_BYTE + 1)  # if there is more, it needs more memory than that
-    if content.startswith(OLE) and name in ARCHIVES:
-        raise DataError(f"{path} has a password, or the format of old Office; save it as .{name} without a password")
-    try:
+        content = file.read(settings.memory // BYTES_A_PACKED_BYTE + 1)  # more of it needs more memory than that
+    if content.startswith(OLE) and format.archive:
+        saved = format.document_suffixes[0]
+        raise DataError(f"{path} has a password, or the format of old Office; save it as {saved} without a password")
+    with opening(path, format.archive):
         settings.check_memory(content, path, format)
-    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:  # RuntimeError: a password
-        raise DataError(f"{path} is not {ARCHIVES[name]}, or is damaged: {str(error)[:200]}") from None
-    document = reader.read(content, path, languages, *([only] if only else []))
+    document: Document = reader.read(content, path, languages, *([only] if only else []))
+    document.needs_review = settings.needs_review
+    if any(map(BRANCHES.search, document.texts)):
+        document = Branches(document, languages)
     if (texts := len(document.texts)) > settings.texts:
         raise DocumentTooLarge(f"{path} has {texts:,} texts", "texts", settings.texts)
-    branches = (number for number, text in enumerate(document.texts) if BRANCHES.search(text))
-    document.left += [Left(HAS_BRANCHES, document.place(number)) for number in branches]
-    document.needs_review = settings.needs_review
     return document
 
 
@@ -142,6 +148,8 @@ def decoded(content: bytes, path: Path, declares: bool = False) -> tuple[str, st
     UTF-8. Line ends and a byte order mark stay in the text.
     """
     encoding = "utf-8"
+    if content.startswith(PICTURES):
+        raise DataError(f"{path} is a picture")
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16-le" if content.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
     elif declares and not content.startswith(codecs.BOM_UTF8) and (declared := _DECLARED.search(content, 0, 2_000)):

@@ -42,8 +42,14 @@ class FileFormat(NamedTuple):
     """Endings of the names of documents."""
     document_title: str = ""
     """The kind of document, in words."""
+    root: bytes = b""
+    """A regular expression for the beginning of its documents, if other files have their suffixes too."""
     translated: str = ""
     """The parts of a document that are translated, and what else its readers should know."""
+    archive: str = ""
+    """Its kind in words, if a document of this format is a ZIP archive."""
+    has_names: bool = False
+    """Its texts have names, by which those of an earlier translation are found."""
     is_selective: bool = False
     """Only some of its columns or keys may be translated."""
     sign: bytes = b""
@@ -102,6 +108,7 @@ FORMATS = (
         extra="documents",
         packages=("polib", "babel"),
         document="catalogue",
+        has_names=True,
         document_suffixes=(".po", ".pot"),
         document_title="catalogues of gettext",
         translated="messages that are not translated yet, with their plural forms; not those that are marked as fuzzy, "
@@ -116,13 +123,49 @@ FORMATS = (
         data_suffixes=(".jsonl", ".ndjson", ".json"),
         holds_records=True,
         document="json",
-        document_suffixes=(".json",),
+        has_names=True,
+        document_suffixes=(".json", ".arb"),
         document_title="JSON",
-        translated="values in natural language, line by line; not keys, not messages with branches (`{n, plural, …}`), "
-        "and not descriptions for translators (ARB, Chrome extensions)",
+        translated="values in natural language, line by line; not keys and descriptions for translators (ARB, Chrome "
+        "extensions). `@@locale` of ARB becomes the target language",
         is_selective=True,
-        sign=rb'"',
+        sign=rb'["{]',
         bytes_a_sign=700,
+    ),
+    FileFormat(
+        "yaml_files",
+        extra="documents",
+        packages=("ruamel", "babel"),
+        document="yaml",
+        has_names=True,
+        document_suffixes=(".yml", ".yaml"),
+        document_title="YAML",
+        translated="values in natural language; below the name of the source language, as in Rails, all texts, with "
+        "the plural forms of the target language, whose name replaces it. Aliases and values with tags stay",
+        is_selective=True,
+        sign=rb"[,:\n\\]",
+        bytes_a_sign=1_800,
+    ),
+    FileFormat(
+        "properties",
+        document="properties",
+        has_names=True,
+        document_suffixes=(".properties",),
+        document_title="Java properties",
+        translated="values. In those with arguments (`{0}`), apostrophes are doubled; those with `choice` are left and "
+        "reported",
+        sign=rb"[\n\r\\]",
+        bytes_a_sign=1_200,
+    ),
+    FileFormat(
+        "apple_strings",
+        document="strings",
+        has_names=True,
+        document_suffixes=(".strings",),
+        document_title="strings of Apple's systems",
+        translated="values; not property lists, which built apps hold",
+        sign=rb"[=\\]",
+        bytes_a_sign=1_200,
     ),
     FileFormat(
         "xliff",
@@ -134,12 +177,29 @@ FORMATS = (
         extra="documents",
         packages=("lxml",),
         document="xliff",
-        document_suffixes=(".xlf", ".xliff"),
-        document_title="XLIFF 1.2 and 2",
+        document_suffixes=(".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"),
+        document_title="XLIFF 1.2 and 2, also of Trados Studio, memoQ and Phrase",
         translated="units that are not translated yet, by their segments; their state says that a person should look "
-        "at them. Line breaks and tabs stay if the file says that spaces do",
+        "at them. What a tool locks or confirms stays. Line breaks and tabs stay if the file says that spaces do",
         sign=rb"<",
         bytes_a_sign=900,
+    ),
+    FileFormat(
+        "app_xml",
+        extra="documents",
+        packages=("lxml", "babel"),
+        document="app-xml",
+        has_names=True,
+        document_suffixes=(".xml", ".stringsdict", ".resx", ".resw", ".ts"),
+        root=rb"(?s)\A(?:\xef\xbb\xbf|\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*"
+        rb"<(?:resources|plist|root|TS)\b",
+        document_title="strings of apps in XML: Android, Apple's `.stringsdict`, .NET and Windows, Qt Linguist",
+        translated="values in natural language, with their plural forms in the target language; not names, comments, "
+        'references, what Android marks as `translatable="false"`, and values of .NET that are no strings. In files '
+        "of Qt Linguist, messages without a translation, which stay unfinished for a person to check. A value whose "
+        "translation changes an argument, such as `%1$s`, is left and reported",
+        sign=rb"[<&\\\n\r\t\"]",
+        bytes_a_sign=1_000,
     ),
     FileFormat(
         "docx",
@@ -148,9 +208,11 @@ FORMATS = (
         document="docx",
         document_suffixes=(".docx", ".docm", ".dotx", ".dotm"),
         document_title="Word",
+        archive="a Word document (DOCX)",
         translated="paragraphs of the text, tables, text boxes, headers, footers, notes and comments, with their "
-        "formats and fields, and the descriptions of pictures and tables; not what is marked as deleted. Hidden words "
-        "next to visible ones, charts and diagrams are left and reported. Styles name the target language",
+        "formats and fields, diagrams, titles of charts, and the descriptions of pictures and tables; not what is "
+        "marked as deleted. Hidden words next to visible ones, and names in the data of charts, are left and reported. "
+        "Styles name the target language",
         sign=rb"<",
         bytes_a_sign=400,
     ),
@@ -164,12 +226,55 @@ FORMATS = (
         document="xlsx",
         document_suffixes=(".xlsx", ".xlsm", ".xltx", ".xltm"),
         document_title="Excel",
-        translated="cells in natural language, comments, text boxes and titles of charts, with their formats; equal "
-        "lines are one text. Not formulas, numbers, dates and names of sheets. Prompts, headers and footers are left "
-        "and reported",
+        archive="an Excel workbook (XLSX)",
+        translated="cells in natural language, comments, text boxes, titles of charts, descriptions of pictures, with "
+        "their formats; equal lines are one text. Not formulas, numbers, dates and names of sheets. Prompts, headers "
+        "and footers are left and reported",
         is_selective=True,
         sign=rb"<",
         bytes_a_sign=500,
+    ),
+    FileFormat(
+        "odf",
+        extra="documents",
+        packages=("lxml",),
+        document="odf",
+        document_suffixes=(".odt", ".ods", ".odp", ".ott", ".ots", ".otp"),
+        document_title="OpenDocument (LibreOffice): text, spreadsheets and presentations",
+        archive="an OpenDocument file",
+        translated="paragraphs of text, tables, boxes, slides, headers, footers, notes and comments, with their "
+        "formats; cells as in Excel; descriptions of pictures; titles; not fields, nor what is marked as deleted. "
+        "Hidden words, charts, entries of indexes and controls are left and reported. Styles name the target language",
+        is_selective=True,
+        sign=rb"<",
+        bytes_a_sign=700,
+    ),
+    FileFormat(
+        "pptx",
+        extra="documents",
+        packages=("lxml",),
+        document="pptx",
+        document_suffixes=(".pptx", ".pptm", ".potx", ".potm", ".ppsx", ".ppsm"),
+        document_title="PowerPoint",
+        archive="a presentation (PPTX)",
+        translated="text of slides in their order, with tables, diagrams, titles of charts, notes, comments, and "
+        "descriptions of pictures and links; equal texts are one. Fields, formulas, layouts and masters stay. Names in "
+        "the data of charts, and embedded objects, are left and reported",
+        sign=rb"[<&]|[^>\s]\s*[\t\n]",
+        bytes_a_sign=400,
+    ),
+    FileFormat(
+        "epub",
+        extra="documents",
+        packages=("lxml",),
+        document="epub",
+        document_suffixes=(".epub",),
+        document_title="books (EPUB 2 and 3)",
+        archive="a book (EPUB)",
+        translated="pages in the order of reading, as HTML; titles, description and table of contents; not names and "
+        "subjects. The book names the target language. Recorded speech and fixed layouts are noted; DRM is refused",
+        sign=rb"[<&=]",
+        bytes_a_sign=1_200,
     ),
     FileFormat(
         "csv",

@@ -170,7 +170,7 @@ def holds_code(name: str, texts: Sequence[str], names: Collection[str] = ()) -> 
         return True
     if unsure == coded | (small if any("_" in text for text in texts) else set()) and len(unsure) < len({*texts}):
         return True
-    if unsure <= _LANGUAGES or unsure <= {"True", "False", "None"} or (unsure == small and small <= {*names}):
+    if unsure <= _LANGUAGES or unsure <= {"True", "False", "None"} or (unsure == small and small.issubset(names)):
         return True
     has_one_length = len({*texts}) > 1 and len({*map(len, unsure)}) == 1  # as codes of countries have; YES and NO not
     if has_one_length and all(re.fullmatch("[A-Z]{2,3}", text) for text in unsure):

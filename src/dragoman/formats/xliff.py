@@ -1,10 +1,11 @@
-"""XLIFF 1.2 and 2: translated units for training, units that are not translated yet for translating.
+"""XLIFF 1.2 and 2, also of CAT tools: translated units for training, those not translated yet for translating.
 
 A unit that is translated here says in its state that a person should look at it.
 """
 
 import re
-from collections import Counter
+from codecs import BOM_UTF8
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import islice
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.formats import cat_tools
 from dragoman.formats.cancelling import check_cancelled
 from dragoman.formats.column_names import language_column
-from dragoman.formats.document import ALTERNATIVES, HAS_BRANCHES, Document, Left
+from dragoman.formats.document import ALTERNATIVES, Document, Left
 from dragoman.formats.inline import InlinePart, InlineTexts, divided
 from dragoman.formats.lines import EncodingErrors
 from dragoman.formats.reading import check_languages
@@ -93,27 +95,32 @@ class Unit(NamedTuple):
     """A copy of the source until its words are replaced."""
     content: InlineTexts[str | ElementEnd]
     """The words and elements of the source."""
+    definition: Any
+    """The element in which a tool describes a segment, if it has its own."""
 
 
 class Xliff(Document):
     """An XLIFF file, of version 1.2 or 2."""
 
-    def __init__(self, tree: Any, target: str, line_end: str) -> None:
+    def __init__(self, tree: Any, target: str, line_end: str, mark: bytes) -> None:
         super().__init__()
-        self._tree, self._target, self._line_end = tree, target, line_end
+        self._tree, self._target, self._line_end, self._mark = tree, target, line_end, mark
         elements = [*tree.iter("{*}trans-unit", "{*}segment")]
         self._units = [unit for element in elements for unit in self._units_of(element)]
         self.texts = [text for unit in self._units for text in unit.content.texts]
-        self._lines = [unit.element.sourceline for unit in self._units for _ in unit.content.texts]
+        self._places = [unit for unit in self._units for _ in unit.content.texts]
 
     def place(self, number: int) -> str:
-        return f"line {self._lines[number]:,}"
+        unit = self._places[number]
+        segment = f", segment {unit.target.get('mid')}" if unit.definition is not None else ""
+        return f"line {unit.element.sourceline:,}{segment}"
 
     def translated(self, translations: Sequence[str]) -> bytes:
-        following = iter(translations)
+        following, self.texts = iter(translations), list[str]()
         for unit in self._units:
             check_cancelled()
-            _fill(unit.target, unit.content.pieces([*islice(following, len(unit.content.texts))]))
+            texts = [*islice(following, len(unit.content.texts))]
+            _fill(unit.target, unit.content.pieces(texts))
             limit = _above(unit.element, "maxwidth") if _above(unit.element, "size-unit") == "char" else ""
             if limit.isdecimal() and len(_text(unit.element.find("{*}target"))) > int(limit[:9]):
                 self.left.append(
@@ -121,30 +128,40 @@ class Xliff(Document):
                 )
                 _fill(unit.target, unit.content.pieces(unit.content.texts))
                 unit.element.find("{*}target").set("state", "needs-translation")
-            elif unit.element.tag.endswith("trans-unit"):
+                continue
+            self.texts += unit.content.texts
+            if texts == unit.content.texts and BRANCHES.search("".join(texts)):  # it could not be divided
+                unit.element.find("{*}target").set("state", "needs-translation")
+                continue
+            if cat_tools.mark(unit.element, unit.definition, self.needs_review):
+                continue
+            if unit.element.tag.endswith("trans-unit"):
                 state = "needs-review-translation" if self.needs_review else "translated"
                 unit.element.find("{*}target").set("state", state)
                 unit.element.find("{*}target").set("state-qualifier", "mt-suggestion")
             else:
                 unit.element.set("state", "translated")
-        places = {left.place for left in self.left}
-        self.texts = [text for number, text in enumerate(self.texts) if self.place(number) not in places]
         name = "trgLang" if self._tree.getroot().get("srcLang") else "target-language"
         for element in [self._tree.getroot()] if name == "trgLang" else self._tree.iter("{*}file"):
             if not element.get(name):
                 element.set(name, self._target)
         encoding = self._tree.docinfo.encoding or "UTF-8"
-        return f"{xml_bytes(self._tree).decode(encoding)}\n".replace("\n", self._line_end).encode(encoding)
+        written = f"{xml_bytes(self._tree).decode(encoding)}\n".replace("\n", self._line_end).encode(encoding)
+        return self._mark + written
 
     def _units_of(self, element: Any) -> Iterator[Unit]:
         """Yield the units to translate in an element: its source, or each segment of it that has no translation."""
         check_cancelled()
         source, target = element.find("{*}source"), element.find("{*}target")
-        if source is None or not has_words(_text(source)) or _above(element, "translate") == "no":
+        is_kept = _above(element, "translate") == "no" or cat_tools.is_held(element)
+        if source is None or not has_words(_text(source)) or is_kept:
             return
         segmented = element.find("{*}seg-source")
         basis = segmented if _segments(segmented) else source
+        definitions = cat_tools.definitions(element)
+        held = {name for name, definition in definitions.items() if cat_tools.is_held(definition)}
         is_new = target is not None and (target.get("state") or element.get("state")) in _NEW
+        is_new = is_new or cat_tools.is_untouched(element)
         is_begun = bool(_text(target)) and not (is_new and _text(target) == _text(source))
         if is_begun and len(_translated_segments(target)) in (0, len(_translated_segments(basis))):
             return
@@ -156,28 +173,35 @@ class Xliff(Document):
             target = source.makeelement(source.tag.replace("source", "target"), attributes)
             target.tail = source.tail
             (source if segmented is None else segmented).addnext(target)
-        if is_begun:
-            nodes = list[Any]()
-            for segment in _segments(basis):
-                here = [node for node in _segments(target) if node.get("mid") == segment.get("mid")]
-                if len(here) != 1:
-                    self.left.append(Left("its translation lacks a segment", f"line {element.sourceline:,}"))
-                elif _text(segment) and not _text(here[0]):
-                    here[0][:], here[0].text = deepcopy(segment)[:], segment.text
-                    nodes += here
-        else:
+        for node in self._new_segments(element, basis, target, is_begun, held):
+            parts, definition = [*_parts(node, element)], definitions.get(node.get("mid", ""))
+            if definition is not None or any(has_words(part.words) for part in parts):
+                content = InlineTexts(_lines(parts, _above(source, _SPACE) == "preserve"))
+                yield Unit(element, node, content, definition)
+
+    def _new_segments(self, element: Any, basis: Any, target: Any, is_begun: bool, held: set[str]) -> Iterator[Any]:
+        """Yield the segments of a target that have no translation, or all of it, with the words of the source."""
+        old = defaultdict[str, list[Any]](list)
+        for node in _segments(target):
+            old[node.get("mid", "")].append(node)
+        if not is_begun:
             target[:], target.text = deepcopy(basis)[:], basis.text
-            nodes = _segments(target) or [target]
-        for node in nodes:
-            parts = [*_parts(node)]
-            if any(has_words(part.words) for part in parts):
-                yield Unit(element, node, InlineTexts(_lines(parts, _above(source, _SPACE) == "preserve")))
+            yield from () if _segments(basis) else [target]
+        for segment, node in zip(_segments(basis), _segments(basis if is_begun else target), strict=True):
+            name = segment.get("mid", "")
+            if is_begun and len(old[name]) != 1:
+                self.left.append(Left("its translation lacks a segment", f"line {element.sourceline:,}"))
+            elif not is_begun and name not in held:
+                yield node
+            elif not is_begun:
+                node[:], node.text = [*next(iter(old[name]), ())], None
+            elif name not in held and _text(segment) and not _text(old[name][0]):
+                old[name][0][:], old[name][0].text = deepcopy(segment)[:], segment.text
+                yield old[name][0]
 
 
 def _reason(source: Any, basis: Any) -> str:
     """Return why a source cannot be translated, or nothing."""
-    if BRANCHES.search(_text(source)):
-        return HAS_BRANCHES
     if any(has_words(_text(part)) for part in source.iter("{*}sub")):
         return "it has a text in a code (<sub>)"
     if " " not in _text(source) and is_code(_text(source)):
@@ -203,30 +227,30 @@ def _text(side: Any) -> str:
     return "" if side is None else "".join(side.itertext()).strip()
 
 
-def _parts(element: Any) -> Iterator[InlinePart[str | ElementEnd]]:
-    """Yield the words and the elements in an element, in order."""
-    nothing = ElementEnd("words", None)
-    if element.text:
-        yield InlinePart("words", nothing, element.text)
+def _parts(element: Any, unit: Any) -> Iterator[InlinePart[str | ElementEnd]]:
+    """Yield the words and the elements in an element of a unit, in order."""
+    yield from cat_tools.words(element.text, unit)
     for child in element:
         name = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
         if name in _AROUND and child.get("translate") != "no" and child.get("mtype") != "protected":
             yield InlinePart("open", ElementEnd("open", child))
-            yield from _parts(child)
+            yield from _parts(child, unit)
             yield InlinePart("close", ElementEnd("close", child))
         else:
             half = _HALVES.get(name) or _HALVES.get((child.get("id") or "").partition("_")[0])
             yield InlinePart(half or ("after" if name in ("", "it") else "single"), ElementEnd("single", child))
-        if child.tail:
-            yield InlinePart("words", nothing, child.tail)
+        yield from cat_tools.words(child.tail, unit)
 
 
 def _lines(
     parts: Sequence[InlinePart[str | ElementEnd]], keeps_lines: bool
 ) -> Iterator[Sequence[InlinePart[str | ElementEnd]]]:
     """Yield the forms of a message, and the pieces that tabs and the ends of sentences and lines divide if these must
-    stay; also what divides them.
+    stay; also what divides them. A message with branches is one piece.
     """
+    if BRANCHES.search("".join(part.words for part in parts)):
+        yield parts
+        return
     held = list[InlinePart[str | ElementEnd]]()
     dividing = rf"(\s*(?:{ALTERNATIVES}|[\n\t])\s*)" if keeps_lines else rf"(\s*{ALTERNATIVES}\s*)"
     for part in parts:
@@ -279,4 +303,5 @@ def read(content: bytes, path: Path, languages: tuple[str, str]) -> Xliff:
     for file in tree.iter("{*}file"):
         source, target = root("srcLang", file.get("source-language")), root("trgLang", file.get("target-language"))
         check_languages(path, source, target, languages)
-    return Xliff(tree, languages[1], "\r\n" if b"\r\n" in content.replace(b"\0", b"") else "\n")
+    line_end = "\r\n" if b"\r\n" in content.replace(b"\0", b"") else "\n"
+    return Xliff(tree, languages[1], line_end, BOM_UTF8 if content.startswith(BOM_UTF8) else b"")

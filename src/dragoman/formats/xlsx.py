@@ -2,33 +2,33 @@
 
 Rows come from openpyxl, which knows dates and the results of formulas. A document is read and written as XML, because
 openpyxl would lose what it does not know. Only parts that change are written again. Formulas, numbers, dates and
-pictures stay, and so do cells whose texts a formula, a list or a filter compares with. Comments, text boxes and titles
-of charts are translated too; prompts, headers and footers are left.
+pictures stay, and so do cells whose texts a formula, a list or a filter compares with. Comments, text boxes, titles of
+charts and descriptions of pictures are translated too; prompts, headers and footers are left.
 """
 
 import io
 import posixpath
 import re
 import warnings
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from fnmatch import fnmatchcase
-from io import BytesIO
 from itertools import chain, compress, islice
 from operator import not_
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from dragoman.errors import DataError, optional
+from dragoman.formats.archives import open_archive, opening, with_parts
 from dragoman.formats.cancelling import check_cancelled
 from dragoman.formats.document import Document, Left
+from dragoman.formats.drawing import drawn_texts, translate_drawing
 from dragoman.formats.inline import check_length
 from dragoman.formats.lines import EncodingErrors, open_bytes
-from dragoman.formats.rich_text import has_formats, set_texts, text_of, texts_in
+from dragoman.formats.rich_text import has_formats, text_of, texts_in, translate_string
 from dragoman.formats.rows import first_line, written
 from dragoman.formats.values import Value, selected
 from dragoman.formats.xml import xml_bytes, xml_tree
@@ -44,8 +44,9 @@ MOST_LETTERS = 50_000_000
 _ROWS_SAMPLED = 100
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
 _PART = re.compile(r"xl/(?:workbook|(?:worksheets|tables|pivotCache)/[^/]+)\.xml", re.IGNORECASE)
-_COMMENTS = re.compile(r"xl/(?:comments/?[^/]*|threadedComments/[^/]+)\.xml", re.IGNORECASE)
-_DRAWN = re.compile(r"xl/(?:charts|drawings)/(?:chart|drawing)[^/]*\.xml", re.IGNORECASE)
+_OTHERS_WITH_TEXT = re.compile(
+    r"xl/(?:(?:charts|drawings)/(?:chart|drawing)[^/]*|comments/?[^/]*|threadedComments/[^/]+)\.xml", re.IGNORECASE
+)
 _PROMPTS = ("promptTitle", "prompt", "errorTitle", "error", "tooltip")
 _CODE_OF_HEADER = re.compile(r"&(?:\"[^\"]*\"|K[\dA-F+-]{6}|\d+|.)")
 _STRINGS, _WORKBOOK = "xl/sharedStrings.xml", "xl/workbook.xml"
@@ -124,10 +125,9 @@ def _shape(sheet: Any) -> tuple[int, int]:
 
 
 class SheetCell(NamedTuple):
-    """A cell with text, or another element with text."""
+    """A cell with text."""
 
     element: Any
-    """The cell; None for a comment or a paragraph in a drawing."""
     text: str
     string: Any
     """The element that holds the text, which many cells may share."""
@@ -147,29 +147,21 @@ class Comparisons:
 
     def __init__(self) -> None:
         self.has_formulas = self._refers = False
-        self.texts, self._patterns, self._names, self.joining = set[str](), set[str](), set[str](), ""
+        self.texts, self._patterns, self.names, self.joining = set[str](), set[str](), set[str](), ""
 
-    def add(self, root: Any) -> None:
-        """Add the texts of a part of the workbook."""
-        for element in root.iter(*(f"{{*}}{tag}" for tag in (*_FORMULAS, *_ATTRIBUTES, *_NAMED))):
-            check_cancelled()
-            tag, formula = element.tag.rpartition("}")[2], "".join(element.itertext())
-            check_length(len(formula))
-            if tag in _NAMED:
-                self._names.add(element.get("name", "").casefold())
-            if tag in _ATTRIBUTES:
-                self._add(element.get(_ATTRIBUTES[tag], "").replace("_x000a_", "\n"), tag == "customFilter")
-            if tag in _FORMULAS:
-                strings, cuts = [*_strings(formula)], [_CUT[name] for name in _CUT if f"{name}(" in formula.upper()]
-                patterns = [cut.format(text) for cut in cuts if _COMPARING.search(formula) for text in strings]
-                self.joining = self.joining or (formula if _JOINS.search(formula) else "")
-                for text in (*strings, *patterns, *(f"*{text}*" for text in _SEARCHED.findall(formula))):
-                    for item in text.split(",") if tag == "formula1" else (text,):
-                        self._add(item.replace('""', '"'), True)
-                self.has_formulas |= tag != "definedName"
-                self._refers |= "INDIRECT(" in formula.upper()
+    def add_formula(self, formula: str, is_list: bool = False, computes: bool = True) -> None:
+        """Add the texts of a formula, which divides them by commas if it is a list, and may only have a name."""
+        check_length(len(formula))
+        strings, cuts = [*_strings(formula)], [_CUT[name] for name in _CUT if f"{name}(" in formula.upper()]
+        patterns = [cut.format(text) for cut in cuts if _COMPARING.search(formula) for text in strings]
+        self.joining = self.joining or (formula if _JOINS.search(formula) else "")
+        for text in (*strings, *patterns, *(f"*{text}*" for text in _SEARCHED.findall(formula))):
+            for item in text.split(",") if is_list else (text,):
+                self.add_text(item.replace('""', '"'), True)
+        self.has_formulas |= computes
+        self._refers |= "INDIRECT(" in formula.upper()
 
-    def _add(self, text: str, is_criterion: bool) -> None:
+    def add_text(self, text: str, is_criterion: bool) -> None:
         """Add a text, or a criterion such as `<>open*`."""
         text = (re.sub(r"^(?:<>|[<>]=?|=)", "", text) if is_criterion else text).strip().casefold()
         if has_words(text):
@@ -181,7 +173,7 @@ class Comparisons:
     def __contains__(self, text: str) -> bool:
         check_cancelled()
         text = text.strip().casefold()
-        is_name = self._refers and not self._names.isdisjoint((text, text.replace(" ", "_")))
+        is_name = self._refers and not self.names.isdisjoint((text, text.replace(" ", "_")))
         return is_name or text in self.texts or any(fnmatchcase(text, pattern) for pattern in self._patterns)
 
 
@@ -193,45 +185,53 @@ def _strings(formula: str) -> Iterator[str]:
             yield "".join("*" if string is None else string for string in strings)
 
 
+def translatable(
+    sheets: Sequence[Sequence[Sequence[SheetCell]]], comparisons: Comparisons, only: Sequence[str], path: Path
+) -> tuple[list[SheetCell], list[Left], list[str]]:
+    """Return the cells to translate of all sheets, which are rows of cells with text; those that are left because
+    something compares with them; and notes. `only` are the columns to translate.
+    """
+    cells = [*chain.from_iterable(chain.from_iterable(sheets))]
+    if (letters := sum(len(cell.text) for cell in cells)) > MOST_LETTERS:
+        raise DataError(f"{path} shows {letters:,} letters, too many for one document (at most {MOST_LETTERS:,})")
+    wanted, notes = selected([*chain.from_iterable(map(_values, sheets))], only, path)
+    notes.append("formulas and the names of sheets stay")
+    if joining := comparisons.joining:
+        notes.append(f"check the results of formulas that join cells to compare them: {joining[:100]}")
+    if comparisons.has_formulas:  # which may also compare cells with those that stay
+        comparisons.texts.update(cell.text.strip().casefold() for cell in compress(cells, map(not_, wanted)))
+    chosen = [*compress(cells, wanted)]
+    compared = {text for text in {cell.text for cell in chosen} if text in comparisons}
+    reason = "a formula, filter, list, table or cell that stays has the same text"
+    left = [Left(reason, f"cell {cell.name}") for cell in chosen if cell.text in compared]
+    return [cell for cell in chosen if cell.text not in compared], left, notes
+
+
 class Workbook(Document):
     """A workbook. Equal lines are one text."""
 
-    def __init__(self, archive: ZipFile, path: Path, only: Sequence[str]) -> None:
+    def __init__(self, archive: ZipFile, path: Path, language: str, only: Sequence[str]) -> None:
         super().__init__()
-        self._archive, self._trees, comparisons = archive, dict[str, Any](), Comparisons()
+        self._archive, self._language, comparisons = archive, language, Comparisons()
+        self._trees, self._drawn = dict[str, Any](), dict[str, Any]()
         names = archive.namelist()
         has_strings = _STRINGS in names
         strings = xml_tree(archive.read(_STRINGS), path).getroot().findall("{*}si") if has_strings else []
         shared = [(text_of(string), string) for string in strings]
-        cells, values = list[SheetCell](), list[Value]()
+        sheets = list[list[list[SheetCell]]]()
         for name in filter(_PART.fullmatch, names):
             self._trees[name] = xml_tree(archive.read(name), path)
-            comparisons.add(self._trees[name].getroot())
-            sheet = [[*_cells(row, name, shared, path)] for row in self._trees[name].iter("{*}row")]
-            cells += chain.from_iterable(sheet)
-            values += _values(sheet)
-        if (letters := sum(len(cell.text) for cell in cells)) > MOST_LETTERS:
-            raise DataError(f"{path} shows {letters:,} letters, too many for one document (at most {MOST_LETTERS:,})")
-        wanted, self.notes = selected(values, only, path)
-        self.notes.append("formulas and the names of sheets stay")
-        if joining := comparisons.joining:
-            self.notes.append(f"check the results of formulas that join cells to compare them: {joining[:100]}")
-        if comparisons.has_formulas:  # which may also compare cells with those that stay
-            stays = compress(cells, map(not_, wanted))
-            comparisons.texts.update(cell.text.strip().casefold() for cell in stays)
-        chosen = [*compress(cells, wanted)]
-        compared = {text for text in {cell.text for cell in chosen} if text in comparisons}
-        reason = "a formula, filter, list, table or cell that stays has the same text"
-        self.left = [Left(reason, f"cell {cell.name}") for cell in chosen if cell.text in compared]
-        self._cells = [cell for cell in chosen if cell.text not in compared]
-        for name in names if not only else ():
-            self._add_others(name, path)
+            _compare(self._trees[name].getroot(), comparisons)
+            sheets.append([[*_cells(row, name, shared, path)] for row in self._trees[name].iter("{*}row")])
+        self._cells, self.left, self.notes = translatable(sheets, comparisons, only, path)
         self._texts = {cell.key: texts_in(cell.string) for cell in self._cells}
-        lines = [(line, cell.name) for cell in self._cells for line in self._texts[cell.key]]
+        lines = [(line, f"cell {cell.name}") for cell in self._cells for line in self._texts[cell.key]]
+        for name in names if not only else ():
+            lines += self._others(name, path)
         self.texts, self._places = [*dict.fromkeys(line for line, _ in lines)], dict(reversed(lines))
 
-    def _add_others(self, part: str, path: Path) -> None:
-        """Add the texts of a part that are in no cell: comments, and paragraphs of drawings and charts."""
+    def _others(self, part: str, path: Path) -> Iterator[tuple[str, str]]:
+        """Yield the texts of a part that are in no cell, as in comments, drawings and charts, with their places."""
         name = posixpath.basename(part).removesuffix(".xml")
         if _SHEET.fullmatch(part):
             for prompt in self._trees[part].iter("{*}dataValidation", "{*}hyperlink"):
@@ -241,33 +241,30 @@ class Workbook(Document):
             headers = (header for some in self._trees[part].iter("{*}headerFooter") for header in some.itertext())
             shown = filter(has_words, (_CODE_OF_HEADER.sub(" ", header) for header in headers))
             self.left += [Left("it is a header or footer", name) for _ in shown]
-        elif _COMMENTS.fullmatch(part) or _DRAWN.fullmatch(part):
-            self._trees[part] = xml_tree(self._archive.read(part), path)
-            for picture in self._trees[part].iter("{*}cNvPr"):
-                if has_words(picture.get("descr", "") + picture.get("title", "")):
-                    self.left.append(Left("it describes a picture or chart", f"drawing {name}"))
-            for element in self._trees[part].iter("{*}comment", "{*}threadedComment", "{*}p"):
-                is_drawn = element.tag.endswith("}p")
-                string = element if is_drawn else element.find("{*}text")
-                text = "" if string is None else text_of(string)
-                place = f"drawing {name}" if is_drawn else f"comment {name}!{element.get('ref', '')}"
-                if any(element.find(f"{{*}}{tag}") is not None for tag in ("br", "fld", "mentions")):
-                    self.left.append(Left("it has a field, a line break in a drawing, or mentions a person", place))
-                elif has_words(text):
-                    self._cells.append(SheetCell(None, text, string, part, place))
+        elif _OTHERS_WITH_TEXT.fullmatch(part):
+            self._drawn[part] = xml_tree(self._archive.read(part), path)
+            for mentions in self._drawn[part].iter("{*}mentions"):
+                place = f"comment {name}!{mentions.xpath('string(../@ref)')}"
+                self.left.append(Left("it mentions a person", place))
+            for element, text in drawn_texts(self._drawn[part].getroot()):
+                ref = element.xpath("string(../@ref)")
+                yield text, f"comment {name}!{ref}" if ref else f"drawing {name}"
 
     def place(self, number: int) -> str:
-        place = self._places[self.texts[number]]
-        return place if " " in place else f"cell {place}"
+        return self._places[self.texts[number]]
 
     def translated(self, translations: Sequence[str]) -> bytes:
         by_line = dict(zip(self.texts, translations, strict=True))
-        texts = {key: [by_line[line] for line in lines] for key, lines in self._texts.items()}
-        changed = [cell for cell in self._cells if texts[cell.key] != self._texts[cell.key]]
+        changed = [cell for cell in self._cells if any(by_line[line] != line for line in self._texts[cell.key])]
         for cell in changed:
             check_cancelled()
-            _fill(cell, texts[cell.key])
+            _fill(cell, by_line, self._language)
         parts = {cell.part for cell in changed}
+        drawn = {
+            part: xml_bytes(tree)
+            for part, tree in self._drawn.items()
+            if translate_drawing(tree.getroot(), by_line, self._language)
+        }
         if changed and _WORKBOOK in self._trees:
             workbook = self._trees[_WORKBOOK].getroot()
             settings = workbook.find("{*}calcPr")
@@ -277,12 +274,7 @@ class Workbook(Document):
                 workbook.insert(max((*map(workbook.index, workbook.iterchildren(*before)), -1)) + 1, settings)
             settings.set("fullCalcOnLoad", "1")  # computes all formulas again, because their results show old texts
             parts.add(_WORKBOOK)
-        written = BytesIO()
-        with ZipFile(written, "w") as archive:
-            for part in self._archive.infolist():
-                name = part.filename
-                archive.writestr(part, xml_bytes(self._trees[name]) if name in parts else self._archive.read(part))
-        return written.getvalue()
+        return with_parts(self._archive, drawn | {part: xml_bytes(self._trees[part]) for part in parts})
 
 
 def _values(rows: Sequence[Sequence[SheetCell]]) -> Iterator[Value]:
@@ -293,6 +285,19 @@ def _values(rows: Sequence[Sequence[SheetCell]]) -> Iterator[Value]:
         for cell in row:
             column = cell.name.rstrip("0123456789")
             yield Value(column, names.get(column, column), cell.text, at <= head)
+
+
+def _compare(root: Any, comparisons: Comparisons) -> None:
+    """Add the formulas, the names and the texts that cells are compared with of a part of the workbook."""
+    for element in root.iter(*(f"{{*}}{tag}" for tag in (*_FORMULAS, *_ATTRIBUTES, *_NAMED))):
+        check_cancelled()
+        tag, formula = element.tag.rpartition("}")[2], "".join(element.itertext())
+        if tag in _NAMED:
+            comparisons.names.add(element.get("name", "").casefold())
+        if tag in _ATTRIBUTES:
+            comparisons.add_text(element.get(_ATTRIBUTES[tag], "").replace("_x000a_", "\n"), tag == "customFilter")
+        if tag in _FORMULAS:
+            comparisons.add_formula(formula, is_list=tag == "formula1", computes=tag != "definedName")
 
 
 def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -> Iterator[SheetCell]:
@@ -312,17 +317,17 @@ def _cells(row: Any, part: str, shared: Sequence[tuple[Any, str]], path: Path) -
             yield SheetCell(element, *shared[int(number)], part, name)
 
 
-def _fill(cell: SheetCell, texts: Sequence[str]) -> None:
-    """Give a cell these texts, which it shares with no other cell."""
+def _fill(cell: SheetCell, translations: Mapping[str, str], language: str) -> None:
+    """Give a cell its translated texts, which it shares with no other cell."""
     element, string = cell.element, cell.string
-    if element is not None and element.get("t") != "str":
+    if element.get("t") != "str":
         string = deepcopy(string)
         for child in (*element.findall("{*}v"), *element.findall("{*}is")):
             element.remove(child)
         string.tag = element.tag[:-1] + "is"
         element.append(string)
         element.set("t", "inlineStr")
-    set_texts(string, texts)
+    translate_string(string, translations, language)
 
 
 def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[str] = ()) -> Workbook:
@@ -333,10 +338,8 @@ def read(content: bytes, path: Path, languages: tuple[str, str], only: Sequence[
         DataError: it is damaged or no workbook, or no sheet has such a column.
         MissingExtra: lxml is not installed.
     """
-    try:
-        archive = ZipFile(BytesIO(content))
+    with opening(path, "an Excel workbook (XLSX)"):
+        archive = open_archive(content)
         if not any(map(_SHEET.fullmatch, archive.namelist())):
             raise DataError(f"{path} is no Excel workbook (XLSX): it has no sheets")
-        return Workbook(archive, path, only)
-    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:  # RuntimeError: a password
-        raise DataError(f"{path} is not an Excel workbook (XLSX), or is damaged: {str(error)[:200]}") from None
+        return Workbook(archive, path, languages[1], only)

@@ -24,21 +24,23 @@ _CODES = frozenset("bpt ept ph it ut x bx ex sc ec sm em cp sub".split())
 _LINE_BREAK = re.compile(r"(x-)?(lb|br|line-?break)|<br\b.*", re.IGNORECASE)
 
 
-def xml_tree(content: bytes, path: Path) -> Any:
-    """Parse a file of XML into a tree of lxml.
+def xml_tree(content: bytes, path: Path, encoding: str | None = None, with_entities: bool = False) -> Any:
+    """Parse a file of XML, by default in the encoding that it declares, into a tree of lxml.
 
     Raises:
-        DataError: it is damaged, or declares entities.
+        DataError: it is damaged, or declares entities and may not.
         MissingExtra: lxml is not installed.
     """
     with optional("lxml", "documents"):
         from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    parser = etree.XMLParser(
+        encoding=encoding, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, strip_cdata=False
+    )
     try:
         tree = etree.parse(BytesIO(content), parser)
     except etree.XMLSyntaxError as error:
         raise DataError(f"{path}:{error.lineno or 1} is not well-formed XML: {' '.join(error.msg.split())}") from None
-    for entity in tree.iter(etree.Entity):
+    for entity in () if with_entities else tree.iter(etree.Entity):
         raise DataError(f"{path}:{entity.sourceline} uses the entity {entity.text}, which is not read; write its text")
     return tree
 
