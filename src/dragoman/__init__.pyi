@@ -16,6 +16,8 @@ from dragoman.exporting.export import export as export
 from dragoman.inference.documents import Summary as Summary
 from dragoman.inference.documents import translate_document as translate_document
 from dragoman.inference.documents import translate_lines as translate_lines
+from dragoman.inference.folders import FolderFile as FolderFile
+from dragoman.inference.folders import translate_folder as translate_folder
 from dragoman.inference.generator import Generator as Generator
 from dragoman.inference.generator import generate as generate
 from dragoman.inference.options import GenerateOptions as GenerateOptions

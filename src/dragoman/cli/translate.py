@@ -43,6 +43,7 @@ from dragoman.cli.translations import (
     note_flags,
     places,
     printed,
+    write_files,
     write_translations,
 )
 from dragoman.errors import ConfigError, GateFailed
@@ -68,7 +69,7 @@ def translate(
     text: Texts = None,
     input_file: Annotated[
         Path | None,
-        typer.Option("--input", help="Translate every line of this file; of a document, its text."),
+        typer.Option("--input", help="Translate every line of this file; of a document, its text; of a folder, all."),
     ] = None,
     document_format: Annotated[
         str | None,
@@ -90,6 +91,22 @@ def translate(
     output: Annotated[
         Path | None,
         typer.Option(help="Write the translations to this file. With --input, run the same command again to resume."),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of --output: an earlier translation of the document or folder, whose texts stay; only new "
+            "ones are translated.",
+            show_default=False,
+        ),
+    ] = None,
+    review: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table (XLSX) of all texts and translations of the document or folder: if it exists, its "
+            "translations are used, as a person has corrected them; then it is written.",
+            show_default=False,
+        ),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Discard the results of a stopped command, and start again.")
@@ -121,7 +138,7 @@ def translate(
 ) -> None:
     """Translate text: one line in, one line out."""
     progress = open_screen(quiet)
-    check_inputs(text, input_file, item, output, fresh)
+    output = check_inputs(text, input_file, item, output, into, fresh)
     refused = flags_named(fail_on or ())
     document_settings = [setting for setting in settings or () if setting.strip().startswith("document.")]
     others = [setting for setting in settings or () if setting not in document_settings]
@@ -149,6 +166,7 @@ def translate(
         output_format == "json",
         progress,
     )
+    kept = {"into": into is not None, "review": review, "fresh": fresh}
     if ray is not None:
         check_cluster(
             input_file,
@@ -157,15 +175,22 @@ def translate(
                 "--document-format": document_format,
                 "--ensemble": ensemble,
                 "--fresh": fresh,
+                "--into": into,
+                "--review": review,
                 "a second --only": (only or ())[1:],
                 "--set document.…": document_settings,
             },
         )
         summary = translate_on_cluster(setup, ray, input_file, output, only)
+    elif input_file is not None and input_file.is_dir():
+        if document_format or only or raw:
+            raise ConfigError("--document-format, --only and --raw are for one file, and --input is a folder")
+        summary = translate_folder(setup, input_file, output, document_settings, kept)
     elif (input_file or document_format or only) and is_whole(input_file, output, document_format, bool(raw), only):
-        summary = translate_whole(setup, input_file, output, document_format, only or (), document_settings, fresh)
-    elif document_settings:
-        raise ConfigError(f"--set {document_settings[0]} is for a document; give one as --input")
+        summary = translate_whole(setup, input_file, output, document_format, only or (), document_settings, kept)
+    elif document_settings or into or review:
+        option = "--into" if into else "--review" if review else f"--set {document_settings[0]}"
+        raise ConfigError(f"{option} is for a document or a folder; give one as --input")
     elif item is not None:
         summary = show_test_sentence(setup, item)
     elif input_file is not None:
@@ -238,7 +263,7 @@ def translate_whole(
     document_format: str | None,
     only: Sequence[str],
     document_settings: Sequence[str],
-    fresh: bool,
+    kept: dict[str, Any],
 ) -> "dragoman.Summary":
     """Translate a document into another file, which a stopped command resumes."""
     from dragoman.config import choose
@@ -258,12 +283,33 @@ def translate_whole(
             document_format,
             only,
             document_settings=chosen,
-            fresh=fresh,
             progress=setup.progress,
+            **kept,
         )
     note_flags(summary)
     note_document(summary)
     return summary
+
+
+def translate_folder(
+    setup: Setup, folder: Path, output: Path | None, document_settings: Sequence[str], kept: dict[str, Any]
+) -> "dragoman.Summary":
+    """Translate the documents of a folder into another folder, and show a table of its files."""
+    from dragoman.config import choose
+    from dragoman.formats.reading import DocumentSettings
+    from dragoman.inference.folders import check_folders
+    from dragoman.runs.signals import interrupted_by_signals
+
+    chosen = choose(DocumentSettings, "document", document_settings)
+    if output is None or setup.as_json:
+        raise ConfigError(f"{folder} is a folder, so it needs a folder as its --output, and takes no JSON")
+    check_folders(folder, output)
+    translator, options = setup.load()
+    with interrupted_by_signals():
+        files = dragoman.translate_folder(
+            translator, folder, output, options, document_settings=chosen, progress=setup.progress, **kept
+        )
+    return write_files(files)
 
 
 def translate_file(setup: Setup, input_file: Path, output: Path | None, fresh: bool, raw: bool) -> "dragoman.Summary":
@@ -289,7 +335,6 @@ def translate_file(setup: Setup, input_file: Path, output: Path | None, fresh: b
             fresh=fresh,
             total=total,
             as_json=setup.as_json,
-            document=None,
         )
     note_flags(summary)
     note_columns(options, setup.as_json)
@@ -307,9 +352,22 @@ def translate_texts(setup: Setup, text: Sequence[str] | None, output: Path | Non
 
 
 def check_inputs(
-    text: list[str] | None, input_file: Path | None, item: int | None, output: Path | None, fresh: bool
-) -> None:
-    """Raise `ConfigError` if inputs and outputs contradict each other."""
+    text: list[str] | None,
+    input_file: Path | None,
+    item: int | None,
+    output: Path | None,
+    into: Path | None,
+    fresh: bool,
+) -> Path | None:
+    """Return the file to write; raise `ConfigError` if inputs and outputs contradict each other."""
+    if into is not None:
+        if output is not None or fresh:
+            raise ConfigError(
+                f"--into is itself what is written, so it goes without {'--output' if output else '--fresh'}"
+            )
+        if not into.exists():
+            raise ConfigError(f"--into {into} does not exist yet; name it as --output")
+        output = into
     inputs = {"TEXT": text or None, "--input": input_file, "--item": item}
     names = [name for name, value in inputs.items() if value is not None]
     if len(names) > 1:
@@ -320,6 +378,7 @@ def check_inputs(
         raise ConfigError("--fresh starts a file again, so it needs --input and --output")
     if item is not None and output is not None:
         raise ConfigError("--item shows a sentence and its target; --output takes TEXT, --input or standard input")
+    return output
 
 
 def check_cluster(input_file: Path | None, output: Path | None, others: dict[str, Any]) -> None:
@@ -359,7 +418,7 @@ def is_whole(
     if only and not is_document:
         raise ConfigError("--only names columns or keys of a document; give one as --input")
     if is_document and not document_format and output and output.suffix:
-        stays = input_file.suffix.lower() if input_file and named in ("docx", "xlsx") else named
+        stays = input_file.suffix.lower() if input_file and named and DOCUMENT_FORMATS[named].archive else named
         if stays not in (format_of(output), output.suffix.lower()):
             raise ConfigError(f"{input_file} stays {stays}; name --output so, not {output.name}")
     return is_document

@@ -1,6 +1,7 @@
 """Translations at the command line: printed as text, ranked lists or JSON, with notes about their flags."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import chain
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import dragoman
 from dragoman.cli.console import as_json as json_of
-from dragoman.cli.console import note, write, write_pieces, write_text
+from dragoman.cli.console import note, write, write_pieces, write_table, write_text
 from dragoman.cli.streams import writer
+from dragoman.errors import DataError
 from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -138,11 +140,40 @@ def note_flags(summary: "dragoman.Summary") -> None:
 
 def note_document(summary: "dragoman.Summary") -> None:
     """Report how many texts of a document were translated, left and flagged."""
-    texts, translated = summary.texts + summary.counts["left"], min(summary.counts["translated"], summary.texts)
+    texts, translated, left, flagged = document_counts(summary)
     note(
-        f"{texts:,} {'text' if texts == 1 else 'texts'}: {translated:,} translated, {texts - translated:,} left, "
-        f"{summary.counts['flagged']:,} flagged{places(summary, 'flagged')}"
+        f"{texts:,} {'text' if texts == 1 else 'texts'}: {translated:,} translated, {left:,} left, "
+        f"{flagged:,} flagged{places(summary, 'flagged')}"
     )
+
+
+def document_counts(summary: "dragoman.Summary") -> tuple[int, int, int, int]:
+    """Return the numbers of all texts of a document, and of those that were translated, left and flagged."""
+    texts, left = summary.total, summary.counts["left"]
+    translated = min(summary.counts["translated"], texts - left)
+    return texts, translated, texts - translated, summary.counts["flagged"]
+
+
+def write_files(files: "Sequence[dragoman.FolderFile]") -> "dragoman.Summary":
+    """Write a table of the files of a folder; return the counts of all their texts.
+
+    Raises:
+        DataError: some of them failed.
+    """
+    total, rows = dragoman.Summary(), list[list[str]]()
+    for file in files:
+        counts = document_counts(file.summary) if file.summary else ()
+        rows.append([file.name, file.state, *(f"{count:,}" for count in counts), *[""] * (4 - len(counts))])
+        if file.summary is not None:
+            total.texts += file.summary.texts
+            total.counts += file.summary.counts
+        total.counts["left"] += file.state == "unread"
+    write_table(("file", "state", "texts", "translated", "left", "flagged"), rows)
+    states = Counter(file.state for file in files)
+    note(f"{len(files):,} files: {', '.join(f'{count:,} {state}' for state, count in states.items())}")
+    if failed := [file.name for file in files if file.state == "failed"]:
+        raise DataError(f"{len(failed):,} of {len(files):,} files failed, as said above (first: {failed[0]})")
+    return total
 
 
 def note_columns(options: "SearchOptions", as_json: bool) -> None:
@@ -159,9 +190,9 @@ def places(summary: "dragoman.Summary", flag: str) -> str:
     if not numbers:
         return ""
     more = ", …" if summary.counts[flag] > len(numbers) else ""
-    if (document := summary.document) is None:
+    if not summary.names:
         return f" (line {', '.join(map(str, numbers))}{more})"
-    return f" ({', '.join(dict.fromkeys(document.place(number - 1) for number in numbers))}{more})"
+    return f" ({', '.join(dict.fromkeys(summary.names[number - 1] for number in numbers))}{more})"
 
 
 def meanings(flags: Iterable[str]) -> "dict[Flag, str]":

@@ -6,10 +6,13 @@
 Both are translated in constant memory, and what goes into a file can be resumed after the process was stopped.
 """
 
+import hashlib
+import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,13 +21,14 @@ from dragoman.files import check_output, sha256
 from dragoman.formats.lines import stored_in
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.resumable import identity, resumable_file
-from dragoman.inference.translation import HARMLESS, Translation
+from dragoman.inference.translation import HARMLESS, MEANINGS, Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress
 
 if TYPE_CHECKING:
-    from dragoman.formats.document import Document
     from dragoman.formats.reading import DocumentSettings
+    from dragoman.formats.review import ReviewRow, ReviewTable
+    from dragoman.surface.segment import Flag
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +37,8 @@ CHARACTERS = 1_000_000
 """Maximum number of lines and characters in a chunk that is translated together."""
 EMPTY_LINES = 200_000
 """Maximum number of lines in a chunk of empty lines."""
+REMEMBERED = 200_000
+"""Maximum number of texts whose translations are remembered."""
 PLACES = 10
 """Number of places that are kept for each flag."""
 
@@ -87,23 +93,19 @@ class Summary:
         counts: number of texts with each flag; `translated` counts those that the model translated, `flagged` those
             with a flag that is not harmless, `left` those of the document that were not translated.
         places: numbers, from 1, of the first `PLACES` texts with each flag.
-        document: the document that contains the texts; None if they are lines.
+        unit: the name of one text: `line`, or `text` of a document.
+        total: number of texts of the document, with those that were left.
+        names: the position in the document of each text, such as "line 12".
+        remarks: sentences about the document: why texts were left, and what a reader of the translation should know.
     """
 
     texts: int = 0
     counts: Counter[str] = field(default_factory=Counter[str])
     places: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    document: "Document | None" = field(default=None, repr=False)
-
-    @property
-    def unit(self) -> str:
-        """The name of one text: `line`, or `text` of a document."""
-        return "line" if self.document is None else "text"
-
-    @property
-    def remarks(self) -> list[str]:
-        """Sentences about the document: why texts were left, and what a reader of the translation should know."""
-        return [] if self.document is None else self.document.remarks
+    unit: str = "line"
+    total: int = 0
+    names: Sequence[str] = field(default=(), repr=False)
+    remarks: Sequence[str] = ()
 
     def add(self, translation: Translation) -> None:
         """Count the flags of the next text, those of its alternatives included."""
@@ -119,8 +121,31 @@ class Summary:
                 places.append(self.texts)
 
 
+class Memory:
+    """Translations that were made by one model with the same options, so that equal texts are translated once."""
+
+    def __init__(self, translator: Translator) -> None:
+        """Begin without translations."""
+        self._translator = translator
+        self._known: dict[str, Translation] = {}
+
+    def translate(self, texts: Sequence[str], options: SearchOptions | None, progress: Progress) -> list[Translation]:
+        """Return the translations of texts, as `Translator.translate` does; of those known, without details."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        translations = self._translator.translate(new, options, progress) if new else ()
+        made = dict(zip(new, translations, strict=True))
+        if len(self._known) < REMEMBERED:
+            self._known |= {text: _brief(translation) for text, translation in made.items()}
+        return [made.get(text) or self._known[text] for text in texts]
+
+
+def _brief(translation: Translation) -> Translation:
+    """Return the part of a translation that a `Summary` counts, which takes little memory."""
+    return Translation(translation.source, translation.text, tokens=translation.tokens[:1], flags=translation.flags)
+
+
 def translate_lines(
-    translator: Translator,
+    translator: Translator | Memory,
     lines: Iterable[str],
     options: SearchOptions | None = None,
     progress: Progress | bool = True,
@@ -128,23 +153,28 @@ def translate_lines(
     summary: Summary | None = None,
     total: int | None = None,
     at_once: int | None = None,
+    reviewed: Mapping[int, Translation] | None = None,
 ) -> Iterator[list[Translation]]:
     """Translate any number of lines, in constant memory, and yield the translations of one chunk after another.
 
     A chunk has at most `at_once` lines, by default `LINES`, or `EMPTY_LINES` if all are empty. Flags are counted in
     `summary`, which may begin with lines that are done already. `total` is the number of lines for the progress bar, if
-    it is known; a second bar counts the sentences of a chunk.
+    it is known; a second bar counts the sentences of a chunk. Translations that a person has `reviewed` are used,
+    by the number of the line from 0.
 
     Raises:
         DecodeError, OutOfMemory: as in `Translator.translate`.
     """
-    summary, progress = summary or Summary(), as_progress(progress)
+    summary, progress, reviewed = summary or Summary(), as_progress(progress), reviewed or {}
     with progress.track("translate", total, f"{summary.unit}s") as advance:
         if summary.texts:
             advance(summary.texts)
         for chunk in chunks(lines, len, at_once, 0 if at_once else EMPTY_LINES):
-            distinct = chunk if any(chunk) else chunk[:1]  # the translations of empty lines are equal
-            translations = translator.translate(distinct, options, progress) * (len(chunk) // len(distinct))
+            here = {at: reviewed[summary.texts + at] for at in range(len(chunk)) if summary.texts + at in reviewed}
+            new = [text for at, text in enumerate(chunk) if at not in here]
+            distinct = new if any(new) else new[:1]  # the translations of empty lines are equal
+            made = cycle(translator.translate(distinct, options, progress) if distinct else ())
+            translations = [here.get(at) or next(made) for at in range(len(chunk))]
             for translation in translations:
                 summary.add(translation)
             yield translations
@@ -154,42 +184,140 @@ def translate_lines(
 def translate_file(
     translator: Translator,
     source: Path,
-    lines: "Iterable[str] | Document",
+    lines: Iterable[str],
     output: Path,
     options: SearchOptions | None = None,
     progress: Progress | bool = True,
     *,
     write: Callable[[int, Translation], Iterable[str]] = lambda _number, translation: [translation.text],
+    convert: Callable[[Sequence[str]], bytes] | None = None,
+    unit: str = "line",
     fresh: bool = False,
     total: int | None = None,
+    memory: Memory | None = None,
+    reviewed: Mapping[int, Translation] | None = None,
     **facts: Any,
 ) -> Summary:
     """Translate the lines of a file, or the texts of a document, into another file.
 
     If it is stopped, the same call resumes it. `write(number, translation)` returns the output lines of a text; numbers
-    begin at 1. For a document it must return only the translated text. `facts` are everything else on which the output
-    depends. With `fresh`, the results of a stopped call are discarded.
+    begin at 1. `convert` returns the content of the file for all of these lines. `facts` are everything else on which
+    the output depends. With `fresh`, the results of a stopped call are discarded. `reviewed` is as in
+    `translate_lines`; a `memory` holds further translations.
 
     Raises:
         DataError: the source has changed since a stopped call, or that call was asked for something else.
         DecodeError, DiskFull, FolderInUse, OutOfMemory: as in `Translator.translate` and `resumable_file`.
     """
     options = options or translator.options
-    document, convert = None, None
-    if not isinstance(lines, Iterable):
-        document, convert, lines, total = lines, lines.translated, lines.texts, len(lines.texts)
     place = {"device": translator.device, "precision": translator.precision}
     asked = identity(translator.folders, None, options, **place, **facts)
     with resumable_file(output, asked, fresh, convert) as file:
-        summary = Summary(file.record.lines, file.counts, file.places, document)
+        summary = Summary(file.record.lines, file.counts, file.places, unit)
         rest = file.rest(lines, str(source))
-        for translations in translate_lines(translator, rest, options, progress, summary=summary, total=total):
+        for translations in translate_lines(
+            memory or translator, rest, options, progress, summary=summary, total=total, reviewed=reviewed
+        ):
             first = summary.texts - len(translations) + 1
             made = (line for numbered in enumerate(translations, first) for line in write(*numbered))
             file.add([translation.source for translation in translations], "".join(f"{line}\n" for line in made))
-    if document is not None:
-        summary.counts["left"] = len(document.left)
     return summary
+
+
+class DocumentTranslator:
+    """Translates documents with one model and the same options; equal texts of all of them are translated once."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        options: SearchOptions,
+        document_settings: "DocumentSettings | None" = None,
+        review: "ReviewTable | None" = None,
+        progress: Progress | bool = True,
+    ) -> None:
+        """Raise `ConfigError` for options that do not suit a document."""
+        if options.raw or options.align or options.n_best > 1:
+            raise ConfigError("a document takes no decode.raw, align or n_best")
+        from dragoman.formats.reading import DocumentSettings  # here: lines are translated without it
+
+        self.translator, self.options, self.review = translator, options, review
+        self.settings, self._progress = document_settings or DocumentSettings(), progress
+        self._memory = Memory(translator)
+
+    def translate(
+        self,
+        source: Path,
+        output: Path,
+        document_format: str | None = None,
+        only: Sequence[str] = (),
+        name: str | None = None,
+        into: bool = False,
+        fresh: bool = False,
+    ) -> Summary:
+        """Translate a document; `name` is its name in the table for review. See `translate_document`."""
+        from dragoman.formats.reading import format_of, read_document
+        from dragoman.formats.review import ReviewRow
+
+        name = name or source.as_posix()
+        languages = self.translator.languages.source, self.options.target_language or self.translator.languages.target
+        document = read_document(source, languages, document_format, only, self.settings)
+        facts: list[Any] = [document_format or source.suffix, only, sha256(stored_in(source))]
+        if into:
+            count = len(document.texts)
+            kind = document_format or format_of(source)
+            document.keep(read_document(output, languages, kind, (), self.settings).inner)
+            document.notes.append(f"texts that keep their earlier translation: {count - len(document.texts):,}")
+            facts.append(sha256(output))
+        texts, rows = document.texts, self.review.known(name, document) if self.review else {}
+        names = [*map(document.place, range(len(texts)))]  # before some texts are left
+        if rows:
+            document.notes.append(f"texts translated as in the table for review: {len(rows):,}")
+        corrections = json.dumps([[number, row.translation, row.flags] for number, row in rows.items()])
+        facts += [hashlib.sha256(corrections.encode()).hexdigest(), self.settings.needs_review]
+        results: list[tuple[str, str]] = []
+
+        def convert(lines: Sequence[str]) -> bytes:
+            results[:] = ((text, flags) for text, _, flags in (line.rpartition("\t") for line in lines))
+            return document.translated([text for text, _ in results])
+
+        summary = translate_file(
+            self.translator,
+            source,
+            texts,
+            output,
+            self.options,
+            self._progress,
+            write=lambda _number, translation: [f"{translation.text}\t{','.join(translation.flags)}"],
+            convert=convert,
+            unit="text",
+            fresh=fresh,
+            total=len(texts),
+            memory=self._memory,
+            reviewed={number: _reviewed(row) for number, row in rows.items()},
+            document=facts,
+        )
+        summary.counts["left"] = len(document.left)
+        summary.total, summary.names, summary.remarks = (
+            len(document.texts) + len(document.left),
+            names,
+            document.remarks,
+        )
+        if self.review is not None:
+            made = enumerate(zip(names, texts, results, strict=True))
+            self.review.set(
+                name,
+                (
+                    ReviewRow(name, place, text, *result, rows[number].others if number in rows else ())
+                    for number, (place, text, result) in made
+                ),
+            )
+        return summary
+
+
+def _reviewed(row: "ReviewRow") -> Translation:
+    """Return the translation of a row of a table for review."""
+    flags: tuple[Flag, ...] = tuple(flag for flag in MEANINGS if flag in row.flags.split(","))
+    return Translation(row.source, row.translation, tokens=(row.translation,), flags=flags)
 
 
 def translate_document(
@@ -205,6 +333,8 @@ def translate_document(
     progress: Progress | bool = True,
     *,
     document_settings: "DocumentSettings | None" = None,
+    into: bool = False,
+    review: Path | str | None = None,
     fresh: bool = False,
     **settings: Any,
 ) -> Summary:
@@ -214,26 +344,37 @@ def translate_document(
     the keys of JSON, to translate, with patterns such as `*.title`. If it is stopped, the same call resumes it, unless
     `fresh`. Texts that are left untranslated are logged as warnings. `settings` are as in `translate`.
 
+    With `into`, the output is an earlier translation, whose texts are kept by their names; only new ones are
+    translated. `review` is a table (XLSX) for a person to correct: if it exists, the translations in it are used, and
+    then it is written with all of them.
+
     Raises:
         CheckpointError, ConfigError, DecodeError, OutOfMemory: as in `translate`.
-        ConfigError: the format is unknown or takes no `only`, or the options do not suit a document.
-        DataError: the document cannot be read or is over a limit, the output would overwrite it, or a stopped call
-            translated another document.
+        ConfigError: the format is unknown, takes no `only` or has no names for `into`, or the options do not suit a
+            document.
+        DataError: the document or the table cannot be read or is over a limit, the output would overwrite the document,
+            or a stopped call translated another one.
     """
-    from dragoman.formats.reading import read_document  # here, because lines are translated without it
-
     source, output = Path(source), Path(output)
     check_output(output, source)
     translator = model
     if not isinstance(translator, Translator):
         translator = Translator.load(translator, device, precision, progress, threads=threads)
     options = (options or translator.options).but(**settings)
-    if options.raw or options.align or options.n_best > 1:
-        raise ConfigError(f"{source} is a document, which takes no decode.raw, align or n_best")
-    languages = translator.languages.source, options.target_language or translator.languages.target
-    document = read_document(source, languages, document_format, only, document_settings)
-    facts = {"as_json": False, "document": [document_format or source.suffix, only, sha256(stored_in(source))]}
-    summary = translate_file(translator, source, document, output, options, progress, fresh=fresh, **facts)
+    target = options.target_language or translator.languages.target
+    table = None if review is None else review_table(Path(review), target, source, output)
+    job = DocumentTranslator(translator, options, document_settings, table, progress)
+    summary = job.translate(source, output, document_format, only, into=into, fresh=fresh)
+    if table is not None:
+        table.write()
     for remark in summary.remarks:
         logger.warning("%s: %s", source, remark)
     return summary
+
+
+def review_table(path: Path, target: str, *documents: Path) -> "ReviewTable":
+    """Read or begin a table for review of translations into a language; it must be none of these documents."""
+    from dragoman.formats.review import ReviewTable
+
+    check_output(path, *documents)
+    return ReviewTable(path, target)
