@@ -308,7 +308,7 @@ def test_formats_without_names_have_no_earlier_translations(
     page = site / "a.html"
     before = (site / "sub/b.html").read_bytes()
     command = ["translate", str(run_folder), "--input", str(page), "--into", str(site / "sub/b.html")]
-    assert main(command) == 2 and "have no names" in capsys.readouterr().err
+    assert main(command) == 2 and "use a table for review" in capsys.readouterr().err
     assert (site / "sub/b.html").read_bytes() == before and not asked
 
 

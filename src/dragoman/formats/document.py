@@ -74,7 +74,7 @@ class Document(ABC):
         Raises:
             ConfigError: texts of this format have no names.
         """
-        raise ConfigError("texts of this format have no names by which earlier translations could be found")
+        raise ConfigError("earlier translations of this format are not read; use a table for review (--review) instead")
 
     @property
     def inner(self) -> "Document":
