@@ -111,7 +111,11 @@ def read_document(
         raise ConfigError(f"only {' and '.join(SELECTIVE)} have columns or keys to choose from; {path} is {name}")
     settings, reader = settings or DocumentSettings(), import_module(f"dragoman.formats.{format.module or format.name}")
     with open_bytes(path) as file:
-        content = file.read(settings.memory // BYTES_A_PACKED_BYTE + 1)  # more of it needs more memory than that
+        pieces, room = list[bytes](), settings.memory // BYTES_A_PACKED_BYTE
+        while room >= 0 and (piece := file.read(_AT_ONCE)):  # what has no room needs more memory than that
+            pieces.append(piece)
+            room -= len(piece)
+    content = b"".join(pieces)
     if content.startswith(OLE) and format.archive:
         saved = format.document_suffixes[0]
         raise DataError(f"{path} has a password, or the format of old Office; save it as {saved} without a password")
