@@ -26,6 +26,7 @@ from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress
 
 if TYPE_CHECKING:
+    from dragoman.formats.document import Document
     from dragoman.formats.reading import DocumentSettings
     from dragoman.formats.review import ReviewRow, ReviewTable
     from dragoman.surface.segment import Flag
@@ -255,19 +256,10 @@ class DocumentTranslator:
         fresh: bool = False,
     ) -> Summary:
         """Translate a document; `name` is its name in the table for review. See `translate_document`."""
-        from dragoman.formats.reading import format_of, read_document
         from dragoman.formats.review import ReviewRow
 
         name = name or source.as_posix()
-        languages = self.translator.languages.source, self.options.target_language or self.translator.languages.target
-        document = read_document(source, languages, document_format, only, self.settings)
-        facts: list[Any] = [document_format or source.suffix, only, sha256(stored_in(source))]
-        if into:
-            count = len(document.texts)
-            kind = document_format or format_of(source)
-            document.keep(read_document(output, languages, kind, (), self.settings).inner)
-            document.notes.append(f"texts that keep their earlier translation: {count - len(document.texts):,}")
-            facts.append(sha256(output))
+        document, facts = self._read(source, output, document_format, only, into)
         texts, rows = document.texts, self.review.known(name, document) if self.review else {}
         names = [*map(document.place, range(len(texts)))]  # before some texts are left
         if rows:
@@ -312,6 +304,23 @@ class DocumentTranslator:
                 ),
             )
         return summary
+
+    def _read(
+        self, source: Path, output: Path, document_format: str | None, only: Sequence[str], into: bool
+    ) -> "tuple[Document, list[Any]]":
+        """Read a document, and the earlier translation of it; return it with the facts on which its texts depend."""
+        from dragoman.formats.reading import format_of, read_document
+
+        languages = self.translator.languages.source, self.options.target_language or self.translator.languages.target
+        document = read_document(source, languages, document_format, only, self.settings)
+        facts: list[Any] = [document_format or source.suffix, only, sha256(stored_in(source))]
+        if into:
+            count = len(document.texts)
+            kind = document_format or format_of(source)
+            document.keep(read_document(output, languages, kind, (), self.settings).inner)
+            document.notes.append(f"texts that keep their earlier translation: {count - len(document.texts):,}")
+            facts.append(sha256(output))
+        return document, facts
 
 
 def _reviewed(row: "ReviewRow") -> Translation:
