@@ -86,7 +86,7 @@ def test_every_package_that_the_project_names_has_a_tested_version(install: Modu
     project = install.tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()}
     wanted = [*project["dependencies"], *install.requirements(*project["optional-dependencies"])]
-    names = {re.split(r"[^\w-]", line)[0].lower() for line in wanted}
+    names = {re.split(r"[^\w.-]", line)[0].lower() for line in wanted}
     assert not {name for name in names if not {name, name.replace("-", "_")} & pinned}
 
 
