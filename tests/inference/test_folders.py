@@ -1,4 +1,4 @@
-"""Folders of documents, tables for review, and what is not translated again."""
+"""Translate folders, use tables for review, and leave alone what is translated already."""
 
 import json
 from collections.abc import Sequence
