@@ -85,6 +85,8 @@ def test_a_server_with_a_model_that_cannot_be_loaded_ends_with_the_reason(
     assert main(["serve", MODEL, str(tmp_path / "nothing"), "--port", "0"]) == 4
     told = capsys.readouterr().err
     assert told.splitlines()[-1].startswith("error: ") and "nothing" in told.splitlines()[-1]
+    assert main(["translate", MODEL, ""]) == 0
+    assert '"time"' not in capsys.readouterr().err, "the log of a server ends with it"
 
 
 def test_what_cannot_be_served_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

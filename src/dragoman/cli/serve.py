@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from dragoman.cli.console import as_json, note, open_screen, write, write_table
+from dragoman.cli.console import ScreenHandler, as_json, note, open_screen, write, write_table
 from dragoman.cli.options import Device, Precision, Quiet, Setting, Threads
 from dragoman.errors import ConfigError, missing_extra
 from dragoman.files import check_output, lock
@@ -117,9 +117,10 @@ def answer(server: "Listening", listener: "socket", host: str) -> NoReturn:
     os._exit(0)  # without waiting for threads that load a model, or translate for clients that have gone
 
 
-class JsonLines(logging.Handler):
-    """A handler that writes log records to standard error as JSON, one per line. An error is represented by its class
-    and its place in the code, because its message may contain text of a user.
+class JsonLines(ScreenHandler):
+    """A handler that writes log records to standard error as JSON, one per line, instead of showing them.
+
+    An error is represented by its class and its place in the code, because its message may contain text of a user.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
