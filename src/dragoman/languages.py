@@ -29,7 +29,7 @@ def _tag(name: str) -> str:
 LanguageTag = Annotated[str, pydantic.AfterValidator(_tag)]
 """The language of a text in a setting or a file."""
 
-UNKNOWN_LANGUAGE = "und"  # BCP 47: undetermined
+UNKNOWN_LANGUAGE, SEVERAL = "und", "mul"  # BCP 47: undetermined; multiple languages
 
 # Scripts written without spaces between words, as a class of a regular expression: Thai, Lao, Tibetan, Burmese, Khmer,
 # the Tai scripts, Balinese, Javanese, Han, kana, Yi, and full-width forms.
@@ -81,18 +81,24 @@ def languages_in(file_name: str) -> tuple[str, str] | None:
 def same_language(first: str, second: str) -> bool:
     """Return True if two codes agree in all parts that both specify.
 
-    >>> same_language("pt", "pt-BR"), same_language("zh-Hans", "zh-Hant"), same_language("en", "it")
+    >>> same_language("pt", "pt_br"), same_language("zh-Hans", "zh-Hant"), same_language("en", "it")
     (True, False, False)
     """
-    return all(a == b for a, b in zip(first.lower().split("-"), second.lower().split("-"), strict=False))
+    parts = (re.split("[-_]", code.lower()) for code in (first, second))
+    return all(a == b for a, b in zip(*parts, strict=False))
 
 
 def differing(named: Sequence[str | None], wanted: Sequence[str | None]) -> list[int]:
-    """Return the sides (0 source, 1 target) whose two languages are known and differ."""
+    """Return the sides (0 source, 1 target) whose two languages are known and differ.
+
+    >>> differing(("en", "fr"), ("eng", "fra")), differing(("en", "pt"), ("it", "und"))
+    ([], [0])
+    """
     return [
         side
         for side, (name, want) in enumerate(zip(named, wanted, strict=True))
-        if name and want and UNKNOWN_LANGUAGE not in (name, want) and not same_language(name, want)
+        if name and want and not {UNKNOWN_LANGUAGE, SEVERAL} & {name, want}
+        if not same_language(language_of(name) or name, language_of(want) or want)
     ]
 
 
@@ -113,10 +119,11 @@ def english_name(code: str) -> str:
 def base_language(code: str) -> str:
     """Return the language of a code, without script and region.
 
-    >>> [base_language(code) for code in ("en", "EN-GB", "PT-BR", "zh-Hans", "POR")]
-    ['en', 'en', 'pt', 'zh', 'pt']
+    >>> [base_language(code) for code in ("en", "EN-GB", "PT-BR", "zh-Hans", "POR", "eng-Latn")]
+    ['en', 'en', 'pt', 'zh', 'pt', 'en']
     """
-    return (language_of(code) or code).partition("-")[0].lower()
+    base = (language_of(code) or code).partition("-")[0].lower()
+    return language_of(base) or base
 
 
 def is_code(name: str) -> bool:
@@ -145,8 +152,17 @@ def _from_code(code: str) -> str | None:
 
 
 def _with_region(name: str) -> str | None:
-    parts = re.fullmatch(r"([a-z]{2,3})[-_]([A-Z]{2}|[A-Z][a-z]{3}|\d{3})", name)
-    return name.replace("_", "-") if parts and _from_code(parts[1]) else None
+    """Return the tag of a language that has a short code with a region or script, or of any other with a script.
+
+    >>> [_with_region(name) for name in ("pt_BR", "zh-Hans", "ace_Arab", "src-IT", "row_Text")]
+    ['pt-BR', 'zh-Hans', 'ace-Arab', None, None]
+    """
+    import langcodes
+
+    parts, tag = re.fullmatch(r"([a-z]{2,3})[-_]([A-Z]{2}|[A-Z][a-z]{3}|\d{3})", name), name.replace("_", "-")
+    if parts and (_from_code(parts[1]) or (len(parts[2]) == 4 and langcodes.tag_is_valid(tag))):
+        return tag
+    return None
 
 
 def _from_code_inside(name: str) -> str | None:

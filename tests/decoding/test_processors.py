@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import small_translators
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_search import Toy, beam_search, search
 
 from dragoman.decoding.engine import Engine
-from dragoman.decoding.hypothesis import Outputs
+from dragoman.decoding.hypothesis import Outputs, length_penalty
 from dragoman.decoding.model_stepper import TensorScores
 from dragoman.decoding.processors import (
     Ban,
@@ -24,6 +25,8 @@ from dragoman.decoding.processors import (
     NotBlank,
 )
 from dragoman.decoding.request import Request
+from dragoman.inference.translator import Translator
+from dragoman.surface.segment import Segment
 from dragoman.surface.sentences import is_blank
 
 SIZE, START, END = 6, 0, 1
@@ -181,3 +184,28 @@ def test_a_search_with_rules_is_the_search_of_a_model_that_obeys_them(width: int
         (hypothesis,) = results[number]
         assert hypothesis.tokens == expected
         assert hypothesis.total == pytest.approx(total, abs=1e-5)
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["torch", "compiled"])
+def test_a_certain_prefix_costs_nothing_in_either_decoder(native: bool) -> None:
+    stored = small_translators.stored("bpe")
+    translator = Translator(stored, "cpu", "float32", native=native)
+    options = small_translators.asked(beam_size=3)
+    (segment,) = translator.read(["the red cat"], options)[0].translated
+    free, forced = (
+        translator.search.hypotheses(builder.of([Segment("", "", parts=(segment,))], options)[0], options)[0][0]
+        for builder in (translator.requests, translator.requests.beginning_with([300]))
+    )
+    (again,) = translator.search.score([translator.framing.source(segment.ids)], [forced.tokens], options)
+    assert forced.tokens[0] == 300 != free.tokens[0] and forced.log_probs[0] == 0
+    assert again[0] < -1 and forced.log_probs[1:] == pytest.approx(again[1:], abs=1e-4)
+    assert forced.score(0.6) == pytest.approx(sum(forced.log_probs) / length_penalty(len(forced.tokens), 0.6), rel=1e-5)
+
+
+def test_a_certain_token_is_written_although_it_is_banned_and_only_once() -> None:
+    rules, outputs = (Ban([3]), ForcedPrefix([3, 2], certain=1)), written_by([[], [3], [3, 2]])
+    log_prob = torch.full((3, SIZE), -1.0)
+    for rule in rules:
+        rule(TensorScores(log_prob), np.arange(3), outputs)
+    assert log_prob[0, 3] == 0 and log_prob[0].sum() == -torch.inf
+    assert [row.isfinite().nonzero().flatten().tolist() for row in log_prob] == [[3], [2], [0, 1, 2, 4, 5]]

@@ -19,7 +19,7 @@ from dragoman.inference.teacher_forcing import ForcedText
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.folder import load_model
-from dragoman.surface.target_language import TargetLanguages
+from dragoman.surface.language_tags import LanguageTags
 from dragoman.text.readers import Pair
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
@@ -74,7 +74,7 @@ def test_every_piece_of_a_line_is_translated_into_its_language(translator: Trans
 def test_every_request_begins_with_the_tag_and_keeps_its_length(translator: Translator) -> None:
     line = f">>pt_br<< {FIRST} {'x' * 150} {SECOND}"
     (segments,) = translator.read([line], asked(translator, max_source_tokens=12, split="long"))
-    tag = translator.tokenizers.source.target_languages["pt_br"]
+    tag = translator.tokenizers.source.languages["pt_br"]
     assert len(segments.translated) > 2 and any(segment.is_copied for segment in segments.parts)
     assert all(segment.ids[0] == tag and tag not in segment.ids[1:] for segment in segments.translated)
     assert max(len(segment.ids) for segment in segments.translated) <= 12
@@ -88,15 +88,11 @@ def test_a_text_may_name_another_language_than_the_one_for_all(translator: Trans
     assert inside == pytest.approx(sum(scores(translator, [f">>fra<< {FIRST}", f">>ita<< {SECOND}"])), abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["fra", "fr", "FRA", "fr-fr", "pt-BR", "pt_br", "por-br", "PT_BR"])
+@pytest.mark.parametrize("name", ["fra", "fr", "FRA", "fr-fr", "pt-BR", "pt_br", "por-br", "PT_BR", "pt"])
 def test_a_language_is_found_by_any_of_its_codes(translator: Translator, name: str) -> None:
-    if name == "fr-fr":
-        with pytest.raises(DecodeError, match="no target language 'fr-fr'; it has ita, fra, pt_br"):
-            translator.target_languages.find(name)
-    else:
-        wanted = "fra" if name.lower().startswith("f") else "pt_br"
-        assert translator.target_languages.find(name) == wanted
-        assert scores(translator, [f">>{name}<< {FIRST}"]) == scores(translator, [FIRST], target_language=wanted)
+    wanted = "fra" if name.lower().startswith("f") else "pt_br"
+    assert translator.tags.find(name) == wanted
+    assert scores(translator, [f">>{name}<< {FIRST}"]) == scores(translator, [FIRST], target_language=wanted)
 
 
 def test_alignment_and_streaming_and_blank_lines_go_on_as_before(translator: Translator) -> None:
@@ -137,22 +133,27 @@ def test_an_unknown_tag_is_refused_and_a_forgotten_one_is_told_once(
     (told,) = caplog.messages
     assert told.startswith("1 of 3 texts do not say into which language") and told.endswith("has ita, fra, pt_br")
     alone = Translator.load(folder.parent / "alone", "cpu", "float32")
-    with pytest.raises(DecodeError, match="translates into one language, so none can be chosen; leave 'fra' out"):
+    with pytest.raises(DecodeError, match="the model has no target language 'fra'; it has it"):
         texts(alone, [FIRST], target_language="fra")
     caplog.clear()
     assert texts(alone, [f">>fra<< {FIRST}"]) and not caplog.messages, "where there are no tags, it is text"
     assert texts(translator, [f">> {FIRST} <<", f">>a/b<< {FIRST}"], target_language="fra"), "no tags, but text"
 
 
+def test_a_source_language_alone_does_not_choose_a_target(translator: Translator) -> None:
+    with pytest.raises(DecodeError, match="give --target-language: en-ita, en-fra, en-pt_br"):
+        translator.translate([FIRST], asked(translator, source_language="en"))
+
+
 def test_of_languages_with_one_code_the_one_that_is_named_is_found() -> None:
-    languages = TargetLanguages({"fra": 5, "fr": 6, "ita": 7})
+    languages = LanguageTags({"fra": 5, "fr": 6, "ita": 7})
     assert [languages.find(name) for name in ("fra", "fr", "it")] == ["fra", "fr", "ita"]
-    with pytest.raises(DecodeError, match="no target language 'FR'"):
+    with pytest.raises(DecodeError, match="several target languages 'FR': fra, fr"):
         languages.find("FR")
 
 
 def test_many_languages_are_not_all_listed() -> None:
-    several = TargetLanguages({f"x{number:02}": number for number in range(60)})
+    several = LanguageTags({f"x{number:02}": number for number in range(60)})
     assert str(several).endswith("x38, x39 and 20 others")
 
 
@@ -204,7 +205,7 @@ def test_a_fine_tuned_model_has_learnt_with_tags_and_keeps_its_language(folder: 
     data.write_text("".join(f"{number} {line}\tle {number}\n" for number in range(20) for line in ENGLISH))
     overrides = ["decode.target_language=fr", "train.steps=2", "data.source_language=en", "data.target_language=fr"]
     run = dragoman.fine_tune(folder, str(data), overrides=overrides, runs=tmp_path / "runs").folder
-    tag = load_model(folder).tokenizers.source.target_languages["fra"]
+    tag = load_model(folder).tokenizers.source.languages["fra"]
     corpus = EncodedCorpus.open(run / "corpus" / "train")
     assert corpus.source is not None
     assert all(int(corpus.source.row(number)[0]) == tag for number in range(len(corpus)))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import CheckpointError
-from dragoman.surface.conventions import UNKNOWN_CONVENTIONS, Conventions, PairConventions
+from dragoman.surface.conventions import UNKNOWN_CONVENTIONS, Conventions, LanguageConventions, load_conventions
 from dragoman.surface.learning import learn_conventions, learn_pair_conventions
 from dragoman.surface.letters import Normaliser
 
@@ -76,8 +76,8 @@ def test_marks_are_those_of_the_script_and_none_where_titles_have_none() -> None
 def test_conventions_are_read_as_they_were_written(tmp_path: Path) -> None:
     learnt = learn_pair_conventions(list(zip(ENGLISH, GERMAN, strict=False)))
     learnt.save(tmp_path)
-    assert PairConventions.load(tmp_path) == learnt
-    assert PairConventions.load(tmp_path / "none") is None
+    assert load_conventions(tmp_path) == learnt
+    assert load_conventions(tmp_path / "none") is None
 
 
 def test_a_strange_file_is_read_as_far_as_it_is_one() -> None:
@@ -88,4 +88,17 @@ def test_a_strange_file_is_read_as_far_as_it_is_one() -> None:
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "conventions.json").write_text('{"format": 1, "source": {"sentences": -1}}')
     with pytest.raises(CheckpointError, match="conventions.json"):
-        PairConventions.load(tmp_path)
+        load_conventions(tmp_path)
+
+
+def test_conventions_of_several_languages_give_those_of_a_direction(tmp_path: Path) -> None:
+    english, german = (learn_conventions(texts) for texts in (ENGLISH, GERMAN))
+    copied = {"en-de": {"words": 60, "numbers": 3}, "de-en": {"words": 50}}
+    several = LanguageConventions(languages={"en": english, "de": german}, placeholders=True, copied=copied)
+    several.save(tmp_path)
+    assert load_conventions(tmp_path) == several
+    both = several.of("de", "en")
+    assert (both.source, both.target, both.copied) == (german, english, {"words": 50})
+    unseen = several.of("de", "fr")
+    assert unseen.target.sentences == 0 and unseen.copied == {"words": 110, "numbers": 3}, "as in all directions"
+    assert both.of("de", "en") is both, "a model of one direction has only that"

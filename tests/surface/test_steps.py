@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dragoman.surface.around import Around, EndMark
 from dragoman.surface.conventions import PairConventions
+from dragoman.surface.language_tags import LanguageTags
 from dragoman.surface.learning import learn_conventions
 from dragoman.surface.letters import LanguageSide, Letters
 from dragoman.surface.masking import Code, Masking, MissingPlaceholders, NamesAndNumbers
@@ -13,7 +14,6 @@ from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.surface.segment import Context, Restored, Segment, Step
 from dragoman.surface.sentences import Sentences
 from dragoman.surface.tags import Tags
-from dragoman.surface.target_language import TargetLanguages
 from dragoman.surface.words import split_words
 
 TEXT = ["Where is the station?", "I don't know Tom.", 'He said "yes" - to me.', "Stop!", "The cat is in London."] * 9
@@ -83,7 +83,7 @@ def test_letters_and_quotes_come_back(text: str) -> None:
 
 
 def test_the_tag_of_a_language_is_noted() -> None:
-    (line,) = TargetLanguages({"fra": 5}).apply(Segment.from_typed(">>fra<< Hello."), CONTEXT)
+    (line,) = LanguageTags({"fra": 5}).apply(Segment.from_typed(">>fra<< Hello."), CONTEXT)
     assert (line.typed, line.text, line.language) == ("Hello.", "Hello.", "fra")
 
 

@@ -555,3 +555,24 @@ def test_999_of_1000_real_sentences_survive_being_cut_into_words(side):
     tokenizer = train("word", texts, minimum_frequency=1)
     kept = sum(tokenizer.decode(tokenizer.encode(text)) == text for text in texts)
     assert kept >= 0.999 * len(texts)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "byte_bpe", "character", "word"])
+def test_languages_have_symbols_that_no_text_is_written_with(kind: Any, tmp_path: Path) -> None:
+    plain = learn_tokenizer(TEXTS, TokenizerSettings(kind=kind, minimum_frequency=1))
+    vocabulary = plain.vocabulary.model_copy(update={"languages": ("en", "pt-BR")})
+    tokenizer = Tokenizer(vocabulary)
+    text = ENGLISH[0]
+    symbols = [plain.size, plain.size + 1]
+    assert tokenizer.size == plain.size + 2 and [*tokenizer.languages.values()] == symbols
+    assert tokenizer.encode(text) == plain.encode(text) and tokenizer.encode(f"a >>en<< {text}")[0] != symbols[0]
+    assert tokenizer.encode_batch([f">>pt-BR<<{text}", text]) == [[symbols[1], *plain.encode(text)], plain.encode(text)]
+    assert tokenizer.encode(f">>fr<<{text}") == plain.encode(f">>fr<<{text}"), "a language that it lacks is text"
+    ids = tokenizer.encode(f">>en<<{text}")
+    assert tokenizer.decode(ids) == plain.decode(ids[1:]) and tokenizer.tokens(ids)[0] == ">>en<<"
+    assert tokenizer.spelling(ids[0]) == b"" and tokenizer.is_special(ids[0]) and not tokenizer.is_text(ids[0])
+    assert tokenizer.offsets(f">>en<<{text}") == [(0, 6), *((a + 6, b + 6) for a, b in plain.offsets(text))]
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path / "tokenizer.json").identity == tokenizer.identity != plain.identity
+    plain.save(tmp_path / "plain.json")
+    assert "languages" not in json.loads((tmp_path / "plain.json").read_text()), "files of one pair stay as they were"

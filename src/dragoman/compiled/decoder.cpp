@@ -13,51 +13,50 @@ namespace {
 struct Shape {
     int64_t format, d_model, heads, kv_heads, d_ff, encoder_layers, decoder_layers, vocabulary, cross;
     int64_t rms, pre, final_norm, embedding_norm, activation, positions;  // 0 sinusoidal, 1 learned, 2 rotary
-    float epsilon, position_base, embedding_scale;
+    int64_t position_offset;
+    double position_base;
+    float epsilon, embedding_scale;
 };
 
 enum Positions : int64_t { SINUSOIDAL, LEARNED, ROTARY };
 
-// Matrices of the same width that are packed as one, and their biases.
-struct Parts {
-    std::vector<Weights> matrices;
-    std::vector<const float *> biases;
-};
-
-// Reads weights in the order of possible_weights of model/shapes.py.
+// Reads weights in the order of possible_weights of model/shapes.py. What `next` returns is valid until its next call if
+// it is a matrix to pack, and as long as the model otherwise.
 class Reader {
-    const Weights *next;
+    void (*next)(Weights *);
     Format format;
     Arena &arena;
 
   public:
-    Reader(const Weights *first, Format format_, Arena &arena_) : next(first), format(format_), arena(arena_) {}
-    Weights weights() { return *next++; }
-    const float *vector() { return weights().data; }
+    Reader(void (*next_)(Weights *), Format format_, Arena &arena_) : next(next_), format(format_), arena(arena_) {}
+    Weights weights() {
+        Weights read{};
+        next(&read);
+        return read;
+    }
+    const float *vector() { return (const float *)weights().data; }
     Norm norm() {
         const float *weight = vector();
         return {weight, vector()};
     }
-    // Collects `count` matrices with their biases; skips those that the model lacks.
-    void collect(Parts &parts, int count) {
+    // Appends `count` matrices with their biases; skips those that the model lacks.
+    void append(Matrix &to, int count) {
         for (; count > 0; --count) {
             const Weights part = weights();
-            const float *bias = vector();
-            if (!part.data) continue;
-            parts.matrices.push_back(part);
-            parts.biases.push_back(bias);
+            if (part.data) to.append(part);
+            if (const float *bias = vector()) to.set_bias(bias, part.outputs);
         }
     }
-    Matrix pack(const Parts &parts) { return Matrix(arena, format, parts.matrices, parts.biases); }
-    Matrix matrix(int count = 1) {
-        Parts parts;
-        collect(parts, count);
-        return pack(parts);
+    // Packs `count` matrices as one.
+    Matrix matrix(int64_t outputs, int64_t inner, int count = 1) {
+        Matrix made(arena, format, outputs, inner);
+        append(made, count);
+        return made;
     }
 };
 
 struct Embedding {
-    Weights table, learned;
+    Weights table, learned;  // no table: it is the matrix `output`
     Norm norm;
 };
 
@@ -80,31 +79,33 @@ struct Model {
     Matrix cross_keys, output;  // cross_keys: keys and values, layer by layer
     bool gated;
 
-    Model(const Shape &shape, const Weights *weights) : of(shape) {
+    Model(const Shape &shape, void (*next)(Weights *)) : of(shape) {
         d_head = of.d_model / of.heads, key_width = of.kv_heads * d_head, wide = rounded_up(of.d_model, PANEL);
         gated = of.activation == SWIGLU || of.activation == GEGLU;
-        Reader read(weights, Format(of.format), arena);
-        Parts cross_parts;
-        if (of.encoder_layers) encoder = stack(read, of.encoder_layers, nullptr);
-        decoder = stack(read, of.decoder_layers, of.cross ? &cross_parts : nullptr);
-        if (of.cross) cross_keys = read.pack(cross_parts);
-        output = read.matrix();
+        Reader read(next, Format(of.format), arena);
+        if (of.cross) cross_keys = Matrix(arena, Format(of.format), of.decoder_layers * 2 * key_width, of.d_model);
+        if (of.encoder_layers) encoder = stack(read, of.encoder_layers, false);
+        decoder = stack(read, of.decoder_layers, of.cross);
+        output = read.matrix(of.vocabulary, of.d_model);
     }
 
   private:
-    // Reads a stack. The keys and values of cross-attention are added to `cross_parts`.
-    Stack stack(Reader &read, int64_t layers, Parts *cross_parts) {
+    // Reads a stack. The keys and values of cross-attention are added to `cross_keys`.
+    Stack stack(Reader &read, int64_t layers, bool cross) {
+        const int64_t width = of.d_model;
         Stack made;
         made.embedding = {read.weights(), read.weights(), read.norm()};
         for (int64_t layer = 0; layer < layers; ++layer) {
             Block block;
-            block.self_norm = read.norm(), block.self = read.matrix(3), block.self_output = read.matrix();
-            if (cross_parts) {
-                block.cross_norm = read.norm(), block.cross_query = read.matrix();
-                read.collect(*cross_parts, 2);
-                block.cross_output = read.matrix();
+            block.self_norm = read.norm(), block.self = read.matrix(width + 2 * key_width, width, 3);
+            block.self_output = read.matrix(width, width);
+            if (cross) {
+                block.cross_norm = read.norm(), block.cross_query = read.matrix(width, width);
+                read.append(cross_keys, 2);
+                block.cross_output = read.matrix(width, width);
             }
-            block.feed_norm = read.norm(), block.inner = read.matrix(2), block.outer = read.matrix();
+            block.feed_norm = read.norm(), block.inner = read.matrix(of.d_ff * (gated ? 2 : 1), width, 2);
+            block.outer = read.matrix(width, of.d_ff);
             made.blocks.push_back(std::move(block));
         }
         made.final_norm = read.norm();
@@ -381,21 +382,22 @@ class Decoder {
     float *embed(const Embedding &embedding) {
         int64_t furthest = 0;
         for (auto &token : tokens) {
-            check(token.id, embedding.table.outputs);
+            check(token.id, embedding.table.data ? embedding.table.outputs : model.output.outputs);
             furthest = std::max(furthest, token.position + 1);
         }
         if (model.of.positions == LEARNED) check(furthest, embedding.learned.outputs + 1);  // `furthest` is a count
-        else angles.reach(furthest);
+        else angles.reach(furthest + model.of.position_offset);
         const int64_t width = model.of.d_model;
         float *x = x_buffer.take(total() * model.wide);
         for (int64_t i = 0; i < total(); ++i) {
             float *to = x + i * model.wide;
             const Token &token = tokens[i];
-            const float *row = embedding.table.data + token.id * width;
-            const float *place = model.of.positions == SINUSOIDAL ? angles.at(token.position)
-                                 : model.of.positions == LEARNED  ? embedding.learned.data + token.position * width
+            if (embedding.table.data) embedding.table.read(token.id, to);
+            else model.output.unpack(token.id, to);
+            const float *place = model.of.positions == SINUSOIDAL ? angles.at(token.position + model.of.position_offset)
+                                 : model.of.positions == LEARNED  ? (const float *)embedding.learned.data + token.position * width
                                                                   : nullptr;
-            for (int64_t j = 0; j < width; ++j) to[j] = row[j] * model.of.embedding_scale + (place ? place[j] : 0.0f);
+            for (int64_t j = 0; j < width; ++j) to[j] = to[j] * model.of.embedding_scale + (place ? place[j] : 0.0f);
             std::fill(to + width, to + model.wide, 0.0f);
             if (model.of.embedding_norm)
                 normalise(to, to, width, embedding.norm, model.of.rms, model.of.epsilon);
@@ -511,9 +513,10 @@ template <class Work> Status status_of(Work work) {
 
 extern "C" {
 
-Model *model_open(const Shape *shape, const Weights *weights) {
+// `next` is called once for each weight, in order.
+Model *model_open(const Shape *shape, void (*next)(Weights *)) {
     Model *model = nullptr;
-    status_of([&] { model = new Model(*shape, weights); });
+    status_of([&] { model = new Model(*shape, next); });
     return model;
 }
 

@@ -133,10 +133,19 @@ inline float int8_step(const float *x, int64_t count) {
 inline uint8_t to_int8(float x, float per_step) { return uint8_t(int32_t(std::nearbyint(x * per_step))); }
 
 // `_Weight` of decoding/compiled_stepper.py: unpacked weights, row by row; a vector has one row. Null if the model
-// lacks them.
+// lacks them. They are float32, or 8-bit numbers with a scale for each row.
 struct Weights {
-    const float *data;
+    const void *data;
+    const float *scales;
     int64_t outputs, inner;
+
+    // Copies a row to `to` as float32.
+    void read(int64_t row, float *to) const {
+        const int8_t *whole = (const int8_t *)data + row * inner;
+        if (!scales) std::memcpy(to, (const float *)data + row * inner, inner * sizeof(float));
+        else
+            for (int64_t i = 0; i < inner; ++i) to[i] = float(whole[i]) * scales[row];
+    }
 };
 
 // A weight matrix (outputs, inner) in panels of PANEL outputs; within a panel, the groups of the inner axis follow each
@@ -147,6 +156,7 @@ class Matrix {
     // ROW_OFFSET times the sum of an output's weights, which the offset of a row adds to its product; `finished`
     // subtracts it.
     std::vector<int32_t> excess;
+    int64_t filled = 0;  // outputs that have weights
 
   public:
     Format format = FLOAT32;
@@ -154,23 +164,38 @@ class Matrix {
 
     const uint32_t *panel(int64_t number) const { return packed + number * groups * PANEL; }
 
-    // Joins several matrices of the same inner size. A bias may be null.
-    Matrix(Arena &arena, Format format_, const std::vector<Weights> &parts, const std::vector<const float *> &biases)
-        : format(format_) {
-        for (auto &part : parts) outputs += part.outputs;
-        inner = parts[0].inner;
-        const int64_t numbers = format == FLOAT32 ? 1 : format == BF16 ? 2 : 4;
-        groups = rounded_up(inner, numbers) / numbers, panels = rounded_up(outputs, PANEL) / PANEL;
+    // Without weights; `append` adds them.
+    Matrix(Arena &arena, Format format_, int64_t outputs_, int64_t inner_)
+        : format(format_), outputs(outputs_), inner(inner_) {
+        groups = rounded_up(inner, numbers()) / numbers(), panels = rounded_up(outputs, PANEL) / PANEL;
         std::memset(packed = arena.take(panels * groups * PANEL), 0, panels * groups * PANEL * 4);
         bias.assign(panels * PANEL, 0.0f), steps.assign(panels * PANEL, 1.0f), excess.assign(panels * PANEL, 0);
-        int64_t output = 0;
-        for (size_t i = 0; i < parts.size(); ++i)
-            for (int64_t row = 0; row < parts[i].outputs; ++row, ++output) {
-                place(parts[i].data + row * inner, output, numbers);
-                if (biases[i]) bias[output] = biases[i][row];
-            }
     }
     Matrix() = default;
+
+    // Packs the next outputs. Rows that are in 8 bits keep their scales in int8.
+    void append(const Weights &part) {
+        std::vector<float> values(inner);
+        for (int64_t row = 0; row < part.outputs; ++row, ++filled) {
+            part.read(row, values.data());
+            if (format == INT8) steps[filled] = part.scales ? part.scales[row] : int8_step(values.data(), inner);
+            place(values.data(), filled);
+        }
+    }
+
+    // Sets the biases of the last `count` outputs.
+    void set_bias(const float *from, int64_t count) { std::copy(from, from + count, bias.begin() + filled - count); }
+
+    // Unpacks the weights of an output.
+    void unpack(int64_t output, float *to) const {
+        const uint32_t *from = packed + output / PANEL * groups * PANEL + output % PANEL;
+        for (int64_t i = 0; i < inner; ++i) {
+            const uint32_t group = from[i / numbers() * PANEL];
+            if (format == FLOAT32) to[i] = bits_of<float>(group);
+            if (format == BF16) to[i] = bits_of<float>(group >> (16 * (i % 2)) << 16);
+            if (format == INT8) to[i] = float(int8_t(group >> (8 * (i % 4)))) * steps[output];
+        }
+    }
 
     Lanes finished(Wholes sum, int64_t panel, float row_step) const {
         Wholes whole = sum - *(const Wholes *)&excess[panel * PANEL];
@@ -180,11 +205,12 @@ class Matrix {
     Lanes finished(Lanes sum, int64_t panel, float) const { return sum + lanes(&bias[panel * PANEL]); }
 
   private:
-    void place(const float *from, int64_t output, int64_t numbers) {
+    int64_t numbers() const { return format == FLOAT32 ? 1 : format == BF16 ? 2 : 4; }  // in a group
+
+    void place(const float *from, int64_t output) {
         uint32_t *to = packed + output / PANEL * groups * PANEL + output % PANEL;
-        if (format == INT8) steps[output] = int8_step(from, inner);
         for (int64_t i = 0; i < inner; ++i) {
-            uint32_t &group = to[i / numbers * PANEL];
+            uint32_t &group = to[i / numbers() * PANEL];
             if (format == FLOAT32) group = bits_of<uint32_t>(from[i]);
             if (format == BF16) group |= uint32_t(to_bf16(from[i])) << (16 * (i % 2));
             if (format == INT8) {

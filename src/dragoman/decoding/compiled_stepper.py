@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import is_
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from dragoman.decoding.steppers import TopTokens
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import possible_weights
 from dragoman.shapes import Float, Int
+from dragoman.store.weights import SCALE
 
 _SOURCES = sources("decoder.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h")
 _POINTER, _NUMBER, _NOTHING = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char * 0
@@ -114,7 +116,9 @@ class _Shape(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("format", "d_model", "heads", "kv_heads", "d_ff")),
         *((name, ctypes.c_int64) for name in ("encoder_layers", "decoder_layers", "vocabulary", "cross")),
         *((name, ctypes.c_int64) for name in ("rms", "pre", "final_norm", "embedding_norm", "activation", "positions")),
-        *((name, ctypes.c_float) for name in ("epsilon", "position_base", "embedding_scale")),
+        ("position_offset", ctypes.c_int64),
+        ("position_base", ctypes.c_double),
+        *((name, ctypes.c_float) for name in ("epsilon", "embedding_scale")),
     ]
 
 
@@ -123,27 +127,45 @@ class _Weight(ctypes.Structure):
 
     _fields_ = [
         ("data", ctypes.c_void_p),
+        ("scales", ctypes.c_void_p),
         ("rows", ctypes.c_int64),
         ("columns", ctypes.c_int64),
     ]
 
 
+_NEXT = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Weight))
+
+
 class NativeModel:
     """A packed model. Any number of decoders in different threads may share it."""
 
-    def __init__(
-        self, config: ModelConfig, weights: Mapping[str, NDArray[np.float32]], precision: str = "float32"
-    ) -> None:
-        """Pack the model's weights, keyed by name; a tied weight appears under its first name. C++ copies the matrices,
-        but keeps reading tables and vectors from these arrays.
+    def __init__(self, config: ModelConfig, weights: Mapping[str, NDArray[Any]], precision: str = "float32") -> None:
+        """Pack the model's weights, keyed by name; a tied weight appears under its first name. A matrix is float32, or
+        int8 with the scales of its rows under its name and `SCALE`. Each is asked for once, and packed before the next.
         """
         self.config, self.precision = config, precision
         self.vocabulary = config.target_vocabulary or 0
-        names = [name for name, _ in possible_weights(config)]
-        tied = {name: weights["output"] for name in names if name.endswith("_embedding.weight")}
-        described = (_Weight * len(names))(*(_describe(weights.get(name, tied.get(name))) for name in names))
-        self._kept = weights  # C++ reads them
-        self.address = functions().model_open(ctypes.byref(_shape(config, precision)), described)
+        self._kept: list[NDArray[Any]] = []  # C++ reads tables and vectors from these arrays
+        names, errors, held = (name for name, _ in possible_weights(config)), list[Exception](), list[NDArray[Any]]()
+        is_exact = precision == "float32" or (precision == "int8" and "output" + SCALE in weights)
+
+        @_NEXT
+        def read_next(place: Any) -> None:  # C++ would not notice an error
+            name = next(names)
+            stored = "output" if name.endswith("_embedding.weight") and name not in weights else name
+            if errors or stored not in weights or (stored != name and is_exact):
+                return  # a tied table is read from the packed output
+            try:
+                held[:] = [weights[part] for part in (stored, stored + SCALE) if part in weights]
+                place[0] = _describe(*held)
+            except Exception as error:
+                errors.append(error)
+            if "_embedding." in name or held[0].ndim == 1:
+                self._kept += held
+
+        self.address = functions().model_open(ctypes.byref(_shape(config, precision)), read_next)
+        if errors:
+            raise errors[0]
         if not self.address:
             raise MemoryError("there is no memory for the packed weights")
         weakref.finalize(self, functions().model_close, self.address)
@@ -157,11 +179,11 @@ class NativeModel:
         return self._tuners.setdefault((threads, share), ThreadTuner(threads, share))
 
 
-def _describe(weight: NDArray[np.float32] | None) -> _Weight:
-    if weight is None:
-        return _Weight()
-    assert weight.dtype == np.float32 and weight.flags.c_contiguous, "weights are given as float32, row by row"
-    return _Weight(weight.ctypes.data, *(weight.shape if weight.ndim == 2 else (1, *weight.shape)))
+def _describe(weight: NDArray[Any], scales: NDArray[np.float32] | None = None) -> _Weight:
+    wanted = np.float32 if scales is None else np.int8
+    assert weight.dtype == wanted and weight.flags.c_contiguous, "weights are given row by row, in float32 or 8 bits"
+    shape = weight.shape if weight.ndim == 2 else (1, *weight.shape)
+    return _Weight(weight.ctypes.data, None if scales is None else scales.ctypes.data, *shape)
 
 
 def _shape(config: ModelConfig, precision: str) -> _Shape:
@@ -183,6 +205,7 @@ def _shape(config: ModelConfig, precision: str) -> _Shape:
         activation=_ACTIVATIONS.index(config.activation),
         positions=_POSITIONS.index(config.positions),
         epsilon=config.norm_epsilon,
+        position_offset=config.position_offset,
         position_base=config.position_base,
         embedding_scale=math.sqrt(config.d_model) if config.embedding_scale else 1.0,
     )
@@ -238,6 +261,9 @@ class LogitScores:
         kept = self.logits[rows, tokens]
         self.logits[rows] = -np.inf
         self.logits[rows, tokens] = kept
+
+    def make_certain(self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q"]) -> None:
+        self.logits[rows, tokens] = self.norms[rows]
 
     def best(self, count: int) -> TopTokens:
         rows, vocabulary = self.logits.shape

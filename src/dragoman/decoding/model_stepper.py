@@ -36,6 +36,10 @@ class TensorScores:
         self.log_prob[where] = kept
 
     @torch.inference_mode()
+    def make_certain(self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q"]) -> None:
+        self.log_prob[self._here(rows), self._here(tokens)] = 0.0
+
+    @torch.inference_mode()
     def best(self, count: int) -> TopTokens:
         value, token = best_tokens(self.log_prob, min(count, self.log_prob.size(1)))
         return TopTokens(value.cpu().numpy(), token.cpu().numpy())

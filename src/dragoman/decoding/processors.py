@@ -1,7 +1,7 @@
 """Logits processors: small objects that forbid some tokens in a step.
 
-They leave the other log-probabilities unchanged, so that scores remain those of the model. They can therefore be
-applied in any order.
+They leave the other log-probabilities unchanged, so that scores remain those of the model (but see `ForcedPrefix`).
+They can therefore be applied in any order.
 """
 
 import codecs
@@ -61,7 +61,7 @@ class NotBlank:
     some vocabularies set before a rare letter; later tokens may not extend the blank.
     """
 
-    until = 5  # a blank token, three bytes that continue a character, and one that completes it
+    until = 6  # a symbol, a blank token, three bytes that continue a character, and one that completes it
 
     def __init__(self, spellings: Sequence[bytes], end: int, is_blank: Callable[[str], bool]) -> None:
         """Prepare for a vocabulary; `spellings` holds the UTF-8 bytes that each token adds to the text."""
@@ -73,8 +73,10 @@ class NotBlank:
         lengths = outputs.lengths[rows]
         step.forbid(rows[lengths == 0], self.end)
         for row in self.may_be_blank(rows[lengths > 0], outputs).tolist():
-            written = b"".join(self.spellings[token] for token in outputs.written(row).tolist())
-            step.forbid(np.array([[row]]), self._forbidden(written))
+            tokens = outputs.written(row).tolist()
+            written = b"".join(self.spellings[token] for token in tokens)
+            is_begun = written or len(tokens) > 1  # by more than the symbol of a language
+            step.forbid(np.array([[row]]), self._forbidden(written) if is_begun else self.end)
 
     def may_be_blank(self, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> Int[np.ndarray, "Q2"]:
         """Return those of the rows whose output may be blank so far; the rule has no effect on others."""
@@ -133,10 +135,15 @@ class NoRepeatedNgram:
 
 
 class ForcedPrefix:
-    """A processor that forces a prefix token by token, and then forbids some tokens as the next one."""
+    """A processor that forces a prefix token by token, and then forbids some tokens as the next one.
 
-    def __init__(self, prefix: Sequence[int], not_next: Sequence[int] = ()) -> None:
+    The first tokens may be `certain`: they have probability 1, because the model was not asked for them, even if rules
+    that are applied before this one forbid them.
+    """
+
+    def __init__(self, prefix: Sequence[int], not_next: Sequence[int] = (), certain: int = 0) -> None:
         self.prefix, self.not_next = np.array(prefix, np.int64), np.array(not_next, np.int64)
+        self.certain = certain
         self.until = len(prefix) + bool(len(not_next))
 
     def __call__(self, step: StepScores, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
@@ -144,6 +151,8 @@ class ForcedPrefix:
         step.forbid(rows[lengths == len(self.prefix)][:, None], self.not_next)
         rows, lengths = rows[lengths < len(self.prefix)], lengths[lengths < len(self.prefix)]
         step.allow_only(rows, self.prefix[lengths])
+        rows, lengths = rows[lengths < self.certain], lengths[lengths < self.certain]
+        step.make_certain(rows, self.prefix[lengths])
 
 
 class EachOnce:

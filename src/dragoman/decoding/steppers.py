@@ -29,6 +29,10 @@ class StepScores(Protocol):
         """Forbid all tokens of each of these rows except one."""
         ...
 
+    def make_certain(self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q"]) -> None:
+        """Set the log-probability of one token of each of these rows to 0."""
+        ...
+
     def best(self, count: int) -> TopTokens:
         """Return the best `count` tokens of each row, or all if there are fewer; a NaN in a row is among them."""
         ...

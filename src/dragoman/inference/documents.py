@@ -241,9 +241,9 @@ class DocumentTranslator:
             raise ConfigError("a document takes no decode.raw, align or n_best")
         from dragoman.formats.reading import DocumentSettings  # here: lines are translated without it
 
-        self.translator, self.options, self.review = translator, options, review
+        self.translator, self.options, self.review = translator.directed(options), options, review
         self.settings, self._progress = document_settings or DocumentSettings(), progress
-        self._memory = Memory(translator)
+        self._memory = Memory(self.translator)
 
     def translate(
         self,
@@ -311,7 +311,7 @@ class DocumentTranslator:
         """Read a document, and the earlier translation of it; return it with the facts on which its texts depend."""
         from dragoman.formats.reading import format_of, read_document
 
-        languages = self.translator.languages.source, self.options.target_language or self.translator.languages.target
+        languages = self.translator.languages
         document = read_document(source, languages, document_format, only, self.settings)
         facts: list[Any] = [document_format or source.suffix, only, sha256(stored_in(source))]
         if into:
@@ -370,7 +370,7 @@ def translate_document(
     if not isinstance(translator, Translator):
         translator = Translator.load(translator, device, precision, progress, threads=threads)
     options = (options or translator.options).but(**settings)
-    target = options.target_language or translator.languages.target
+    target = translator.directed(options).languages.target
     table = None if review is None else review_table(Path(review), target, source, output)
     job = DocumentTranslator(translator, options, document_settings, table, progress)
     summary = job.translate(source, output, document_format, only, into=into, fresh=fresh)

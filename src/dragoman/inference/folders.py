@@ -101,7 +101,7 @@ def translate_folder(
     if not isinstance(translator, Translator):
         translator = Translator.load(translator, device, precision, progress, threads=threads)
     options = (options or translator.options).but(**settings)
-    target = options.target_language or translator.languages.target
+    target = translator.directed(options).languages.target
     table = None if review is None else review_table(Path(review), target)
     job = DocumentTranslator(translator, options, document_settings, table, progress)
     names = [*files_in(source, output, table.path if table else None)]

@@ -59,9 +59,14 @@ class SearchOptions(Settings):
     one most similar to all of them by chrF. Their temperature is 1 by default; top_k and top_p apply too."""
     seed: int = pydantic.Field(default=1, ge=0, lt=2**63)
     """Seed of the samples."""
+    source_language: str | None = pydantic.Field(default=None, max_length=60)
+    """Source language, for a model with several."""
     target_language: str | None = pydantic.Field(default=None, max_length=60)
-    """Target language of a model with several: the name in its tag, such as fra in >>fra<<. The tag of a text takes
-    precedence. Left out: every text has a tag."""
+    """Target language, for a model with several. A text may begin with a tag, such as >>fra<<, which takes precedence.
+    Left out: the only one, or every text has a tag."""
+    pivot: str | None = pydantic.Field(default=None, max_length=60)
+    """Language through which a model with several translates in a direction that it was not trained in. "none": it
+    translates directly, although it never learned to. Left out: such a direction is refused."""
     prefix: str = pydantic.Field(default="", max_length=2_000)
     """Text that every translation begins with."""
     align: bool = False

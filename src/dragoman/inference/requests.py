@@ -1,5 +1,6 @@
 """Requests to the search for segments: ids with special symbols, the longest output, and forbidden tokens."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -34,7 +35,10 @@ class RequestBuilder:
 
     Attributes:
         positions: the number of positions of the model; None: no limit.
+        before: the symbols that every translation begins with.
     """
+
+    before: tuple[int, ...] = ()
 
     def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None) -> None:
         self.tokenizers, self.framing, self.positions = tokenizers, framing, positions
@@ -49,6 +53,14 @@ class RequestBuilder:
             lambda phrases: BannedWords(phrases, tokenizers.target, framing.target_end)
         )
 
+    def beginning_with(self, before: Sequence[int]) -> "RequestBuilder":
+        """Return a builder for the same model, all of whose translations begin with these symbols."""
+        _ = self._not_blank  # which both share
+        builder = copy.copy(self)
+        builder.before = tuple(before)
+        builder._common_processors = lru_cache(maxsize=64)(builder._build_processors)
+        return builder
+
     def longest_source(self, options: SearchOptions) -> int:
         """Return the maximum tokens of a segment, without the symbols around it."""
         if self.positions is None:
@@ -59,10 +71,12 @@ class RequestBuilder:
         """Build each line's requests, one for each translated part; raise `DecodeError` for unwritable options."""
         self._check_forms(options.terms)
         prefix, common, sampling = self._prefix(options), self._processors(options), options.sampling
-        forced = ForcedPrefix(prefix) if prefix else None
+        certain = len(self.before)
+        usual = ForcedPrefix(self.before, certain=certain) if certain else None
+        first = ForcedPrefix([*self.before, *prefix], certain=certain) if prefix else usual
         return [
             [
-                self._request(part, options, common, sampling, forced if part is line.parts[0] else None)
+                self._request(part, options, common, sampling, first if part is line.parts[0] else usual)
                 for part in line.translated
             ]
             for line in lines
@@ -72,8 +86,10 @@ class RequestBuilder:
         """Build requests that continue starts; with `whole_words`, no letter may follow the last word of a start."""
         common, sampling, requests = self._processors(options), options.sampling, list[Request]()
         for segment, prefix, further in starts:
+            prefix = (*(self.before if tuple(prefix[: len(self.before)]) != self.before else ()), *prefix)
             ends_word = whole_words and prefix and ends_in_word(self.tokenizers.target.spelling(prefix[-1]))
-            forced = ForcedPrefix(prefix, self._inside_words if ends_word else ()) if prefix else None
+            inside = self._inside_words if ends_word else ()
+            forced = ForcedPrefix(prefix, inside, certain=len(self.before)) if prefix else None
             request = self._request(segment, options, common, sampling, forced)
             limit = request.limit if further is None else min(request.limit, len(prefix) + further)
             requests.append(replace(request, limit=limit))
@@ -90,8 +106,9 @@ class RequestBuilder:
         ids = self.tokenizers.target.placeholders
         own = [ids[character] for character in segment.text if character in ids] if segment.is_rewritten else []
         placeholders = [self._each_once(tuple(own))] if own else self._no_placeholder
-        processors = (*common, forced or self._not_blank, *placeholders)
         prefix_tokens = len(forced.prefix) if forced else 0
+        visible = [] if prefix_tokens > len(self.before) else [self._not_blank]
+        processors = (*common, *([forced] if forced else []), *visible, *placeholders)
         longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
         limit = max(longest, options.minimum_length + 1)
         limit = min(limit, self.positions or limit)
@@ -118,9 +135,11 @@ class RequestBuilder:
         self, allow_unknown: bool, minimum_length: int, no_repeat_ngram: int | None, banned_words: tuple[str, ...]
     ) -> Sequence[LogitsProcessor]:
         unknown = [] if allow_unknown else [self.tokenizers.target.unknown]
-        processors: list[LogitsProcessor] = [Ban([*self.framing.suppressed_ids, *unknown])]
+        languages = filter(self.tokenizers.target.is_special, self.tokenizers.target.languages.values())
+        banned = {*self.framing.suppressed_ids, *unknown, *languages}
+        processors: list[LogitsProcessor] = [Ban(sorted(banned))]
         if minimum_length:
-            processors.append(MinimumLength(minimum_length, self.framing.target_end))
+            processors.append(MinimumLength(minimum_length + len(self.before), self.framing.target_end))
         if no_repeat_ngram is not None:
             processors.append(NoRepeatedNgram(no_repeat_ngram))
         if banned_words:

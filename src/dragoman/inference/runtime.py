@@ -60,7 +60,7 @@ class Runtime(Generic[Runs]):
                 raise ConfigError(f"precision must be auto, {', '.join(FORMATS)}, but is {precision}")
             if self.precision == "int8" and max(stored.config.d_model, stored.config.d_ff) > _WIDEST_INT8:
                 raise ConfigError(f"int8 is for d_model and d_ff up to {_WIDEST_INT8:,}; use auto, float32 or bf16")
-            self.native = NativeModel(stored.config, stored.weights, self.precision)
+            self.native = NativeModel(stored.config, stored.tensors, self.precision)
         elif native and precision == "int8":
             raise ConfigError("precision int8 needs the CPU as device and a C++ compiler; use auto, float32 or bf16")
         else:

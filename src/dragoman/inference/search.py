@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MIN_REQUESTS, _MIN_TOKENS = 2, 1_024
 """Minimum requests and capacity of a worker if there are several; with fewer rows, matrix products are inefficient."""
+_MOST_KEY_BYTES = 2**27
+"""Most memory for the keys and values of a batch that is decoded in C++: a large model takes smaller batches."""
 _GPU_SHARE, _GPU_LOGITS = 32, 2**28
 """On a GPU, how many times as large a batch is, and the most logits of a step, which limit its memory."""
 
@@ -157,6 +159,10 @@ class ModelSearch:
         """Return the capacity of a batch in tokens: 1, a single sentence, with `batch_invariant` in PyTorch."""
         if options.batch_invariant and in_torch:
             return 1
+        if self.runtime.native is not None and not in_torch:
+            config = self.runtime.native.config
+            key_bytes = 8 * config.decoder_layers * config.d_model * (config.kv_heads or config.heads) // config.heads
+            return min(options.batch_tokens, max(_MIN_TOKENS, _MOST_KEY_BYTES // key_bytes))
         return options.batch_tokens * (_GPU_SHARE if self.runtime.device == "cuda" else 1)
 
 

@@ -169,6 +169,7 @@ class Writer:
     def __init__(self, tokenizers: Tokenizers, surface: Surface) -> None:
         self.tokenizers, self.surface = tokenizers, surface
         self._detector = LanguageDetector([surface.languages[0]])
+        self._symbols = len(surface.tags.before_target)  # that begin every translation, and are no text
 
     def text(self, ids: Sequence[int]) -> str:
         """Decode ids to one line of text, as the model writes it."""
@@ -251,8 +252,8 @@ class Writer:
             text=target,
             log_prob=sum(log_probs),
             score=sum(log_probs) / length_penalty(len(log_probs), exponent),
-            tokens=tuple(self.tokenizers.target.tokens(labels)),
-            token_log_probs=tuple(log_probs),
+            tokens=tuple(self.tokenizers.target.tokens(labels[self._symbols :])),
+            token_log_probs=tuple(log_probs[self._symbols :]),
             unknown_words=tuple(self.tokenizers.source.unknown_words(source)),
         )
 
@@ -278,8 +279,10 @@ class Writer:
             text=self.surface.restore(line, joined),
             log_prob=sum([part.total for part in parts], 0.0),
             score=sum([part.score(options.length_penalty) for part in parts], 0.0),
-            tokens=tuple(self.tokenizers.target.tokens([token for part in parts for token in part.tokens])),
-            token_log_probs=tuple([log_prob for part in parts for log_prob in part.log_probs]),
+            tokens=tuple(
+                self.tokenizers.target.tokens([id_ for part in parts for id_ in part.tokens[self._symbols :]])
+            ),
+            token_log_probs=tuple([log_prob for part in parts for log_prob in part.log_probs[self._symbols :]]),
             flags=tuple(dict.fromkeys(flags)),
             unknown_words=unknown_words,
             rewritten=tuple([(part.typed, readable(part.text)) for part in line.parts if part.text != part.typed]),

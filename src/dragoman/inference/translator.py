@@ -7,14 +7,16 @@ The texts of a call are translated together, and do not affect each other's tran
 """
 
 import copy
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.decoding.engine import Searcher
+from dragoman.directions import SEVERAL, Directions, find
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import WordLinker
 from dragoman.inference.forced_terms import TermWriter
@@ -24,16 +26,17 @@ from dragoman.inference.runtime import LONGEST_WHOLE, Runtime, options_of, refus
 from dragoman.inference.search import ModelSearch
 from dragoman.inference.streaming import LineStream
 from dragoman.inference.translation import ChosenHypotheses, Translation, Writer
+from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import Progress, as_progress
-from dragoman.store.description import USES, StoredModel
+from dragoman.store.description import USES, Languages, ModelFiles, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
+from dragoman.surface.language_tags import LanguageTags, tagged
 from dragoman.surface.masking import mask
 from dragoman.surface.pipeline import Surface, giant
 from dragoman.surface.protected import spans_matching
 from dragoman.surface.segment import Context, Segment
 from dragoman.surface.tags import without_tags
-from dragoman.surface.target_language import TargetLanguages, tagged
 from dragoman.surface.terms import compiled
 from dragoman.system import choose_threads
 from dragoman.tokenizing.tokenizer import only_unicode
@@ -75,13 +78,17 @@ class Translator:
     Attributes:
         options: the default options, at first those of the model folder.
         device, precision: the device of the model, and its numbers.
-        languages: the source language and the target language.
+        languages: the source language and the target language; `mul` on a side with several.
+        directions: the directions of a model with several; `directed` returns a translator for one of them.
         surface: the rewriting of text around the model.
         folders: the folder of the model, or of its adapter, and those of an ensemble.
         requests: the builder of requests to the search.
         search: the search with the model.
         writer: the writer of translations from the results of the search.
+        is_fixed: True if no tag of a text changes the target language of a `directed` translator.
     """
+
+    is_fixed = False
 
     def __init__(
         self,
@@ -102,6 +109,7 @@ class Translator:
         self.runtime = Runtime["EncoderDecoder"](stored, device, precision, native, progress, members)
         self.device, self.precision = self.runtime.device, self.runtime.precision
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
+        self.directions = stored.files.directions
         self.folders = tuple(model.folder for model in (stored, *ensemble))
         self.options = options_of(stored, SearchOptions)
         self.framing = stored.files.framing
@@ -109,8 +117,9 @@ class Translator:
         positions = min((limit for limit in limits if limit is not None), default=None)
         self.requests = RequestBuilder(self.tokenizers, self.framing, positions)
         self.search = ModelSearch(self.runtime, self.framing, choose_threads(threads))
-        self.surface = _build_surface(stored)
-        self.writer = Writer(self.tokenizers, self.surface)
+        self._parts = lru_cache(maxsize=256)(partial(_parts, stored.files, self.requests))
+        self._legs: tuple[Translator, Translator] | None = None
+        self.surface, self.writer, self.requests = self._parts(self.languages, False)
         self._link = WordLinker(self.search, self.tokenizers)
 
     @classmethod
@@ -143,20 +152,78 @@ class Translator:
         return self.search.threads
 
     @property
-    def target_languages(self) -> TargetLanguages:
-        """The target languages that a text may name, if the model has several."""
-        return self.surface.target_languages
+    def tags(self) -> LanguageTags:
+        """The tags of languages that a text may begin with, if the model has several."""
+        return self.surface.tags
 
     def sharing(self, search: Searcher) -> "Translator":
         """Return a translator with the same model whose requests run in a search that several clients share."""
         translator = copy.copy(self)
         translator.search = replace(self.search, shared=search)
+        if self._legs is not None:
+            first, second = self._legs
+            translator._legs = first.sharing(search), second.sharing(search)
         return translator
 
     def with_options(self, **settings: Any) -> "Translator":
         """Return a translator with the same model and other default options."""
         translator = copy.copy(self)
         translator.options = self.options.but(**settings)
+        return translator
+
+    def directed(self, options: SearchOptions | None = None, text: str = "") -> "Translator":
+        """Return this translator in the direction of these options, by default its own; the tag of a `text` precedes.
+
+        Raises:
+            DecodeError: the model lacks a language, does not know which to take, or was not trained in the direction
+                and the options give no pivot.
+        """
+        options = options or self.options
+        asked = options.source_language, self.tags.of(text) or options.target_language
+        if self.directions is None and asked == (None, None):
+            return self
+        directions = self.directions or Directions.model_construct(  # with the names of its tags as they are
+            source=(self.languages.source,), target=tuple(self.tags.ids) or (self.languages.target,), trained=None
+        )
+        bound = (None if language in (SEVERAL, UNKNOWN_LANGUAGE) else language for language in self.languages)
+        source, target = directions.choose(*(wanted or known for wanted, known in zip(asked, bound, strict=True)))
+        if directions.has(source, target) or options.pivot == "none":
+            return self._toward(source, target, options.pivot)
+        if options.pivot is None:
+            through = [via for via in directions.target if directions.has(source, via) and directions.has(via, target)]
+            advice = f"--pivot {through[0]} translates through it, and " if through else ""
+            raise DecodeError(
+                f"the model was not trained to translate {source} to {target}; {advice}--pivot none tries directly"
+            )
+        pivot = find(options.pivot, directions.target, "pivot")
+        legs = [
+            self.directed(options.but(source_language=first, target_language=last, pivot=None))
+            for first, last in ((source, pivot), (pivot, target))
+        ]
+        return self._toward(source, target, pivot, (legs[0], legs[1]))
+
+    def bound(
+        self, options: SearchOptions, languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE)
+    ) -> "Translator":
+        """Return `directed(options)`, or this translator if the target language is left to the tags of texts. The
+        `languages` of a text, if known, are used where the options of a model with several name none.
+        """
+        if self.directions is not None:
+            source, target = (None if language == UNKNOWN_LANGUAGE else language for language in languages)
+            source, target = options.source_language or source, options.target_language or target
+            options = options.but(source_language=source, target_language=target)
+        is_left = options.target_language is None and self.languages.target == SEVERAL
+        return self if is_left else self.directed(options)
+
+    def _toward(
+        self, source: str, target: str, pivot: str | None, legs: "tuple[Translator, Translator] | None" = None
+    ) -> "Translator":
+        """Return a translator for one direction, or through the `legs` of a pivot."""
+        translator = copy.copy(self)
+        chosen = {"source_language": source, "target_language": target, "pivot": pivot}
+        translator.options = self.options.model_copy(update=chosen)
+        translator.languages, translator._legs = Languages(source, target), legs
+        translator.surface, translator.writer, translator.requests = self._parts(translator.languages, self.is_fixed)
         return translator
 
     def translate(
@@ -174,7 +241,36 @@ class Translator:
                 cannot write the prefix.
             OutOfMemory: the device is full.
         """
-        options = (options or self.options).but(**settings)
+        options, texts = (options or self.options).but(**settings), self._checked(texts)
+        return self._in_directions(lambda via, some: via._translate(some, options, progress), options, texts)
+
+    def _in_directions(
+        self,
+        work: Callable[..., list[Translation]],
+        options: SearchOptions,
+        texts: Sequence[str],
+        *others: Sequence[str],
+    ) -> list[Translation]:
+        """Return the results of `work` with a translator, and the texts and `others` of each direction that options
+        and tags name. A blank text has the direction of the first text.
+        """
+        tags = [self.tags.of(text) for text in texts]
+        first = next((number for number, text in enumerate(texts) if text.strip()), None)
+        if first is None or self.directions is None:
+            return work(self if first is None else self.directed(options), texts, *others)
+        tags = [tag if text.strip() else tags[first] for tag, text in zip(tags, texts, strict=True)]
+        translators = {tag: self.directed(options, f">>{tag}<<" if tag else "") for tag in dict.fromkeys(tags)}
+        done: dict[int, Translation] = {}
+        for languages in dict.fromkeys(translator.languages for translator in translators.values()):
+            numbers = [number for number, tag in enumerate(tags) if translators[tag].languages == languages]
+            some = ([side[number] for number in numbers] for side in (texts, *others))
+            done.update(zip(numbers, work(translators[tags[numbers[0]]], *some), strict=True))
+        return [done[number] for number in range(len(texts))]
+
+    def _translate(self, texts: Sequence[str], options: SearchOptions, progress: Progress | bool) -> list[Translation]:
+        """Translate texts in the direction of this translator."""
+        if self._legs is not None:
+            return self._translate_through(self._legs, texts, options, progress)
         lines = self.read(texts, options)
         requests = self.requests.of(lines, options)
         unlinked: dict[int, ChosenHypotheses] = {}
@@ -195,6 +291,30 @@ class Translator:
         translations.update(zip(numbers, linked, strict=True))
         return [translations[number] for number in range(len(lines))]
 
+    def _translate_through(
+        self,
+        legs: "tuple[Translator, Translator]",
+        texts: Sequence[str],
+        options: SearchOptions,
+        progress: Progress | bool,
+    ) -> list[Translation]:
+        """Translate texts into the pivot language, and that into the target language."""
+        if options.align or options.terms or options.prefix:
+            raise DecodeError("through a pivot there are no aligned words, terms or prefix; leave them out")
+        plain = [self.tags.named(text, None)[0] for text in texts]
+        middle = legs[0]._translate(plain, options.but(n_best=1), progress)
+        last = legs[1]._translate([translation.text for translation in middle], options, progress)
+        return [
+            replace(
+                end,
+                source=text,
+                flags=tuple(dict.fromkeys((*start.flags, *end.flags))),
+                unknown_words=start.unknown_words,
+                lost=(*start.lost, *end.lost),
+            )
+            for text, start, end in zip(texts, middle, last, strict=True)
+        ]
+
     def stream(
         self, text: str, options: SearchOptions | None = None, **settings: Any
     ) -> Generator[str, None, Translation]:
@@ -205,10 +325,15 @@ class Translator:
         numbers or code is yielded as a whole, as is any sentence with `risk_samples`, and a text with markup or terms.
         """
         options = (options or self.options).but(**settings)
+        (text,) = self._checked([text])
+        return (yield from self.directed(options, text)._stream(text, options))
+
+    def _stream(self, text: str, options: SearchOptions) -> Generator[str, None, Translation]:
+        """Yield the translation of a text in the direction of this translator."""
         (line,) = self.read([text], options)
         terms = compiled(options.terms)
-        if line.pairs or any(terms.found(part.text) for part in line.translated):
-            (translation,) = self.translate([text], options, progress=False)
+        if self._legs or line.pairs or any(terms.found(part.text) for part in line.translated):
+            (translation,) = self._translate([text], options, progress=False)
             yield translation.text
             return translation
         (requests,) = self.requests.of([line], options)
@@ -268,10 +393,17 @@ class Translator:
                 f"score takes one target for each source, but was given {len(sources)} and {len(targets)}"
             )
         options = options or self.options
+        return self._in_directions(lambda via, *some: via._score(*some, options), options, sources, targets)
+
+    def _score(self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions) -> list[Translation]:
+        """Score translations in the direction of this translator."""
+        if self._legs is not None:
+            raise DecodeError("through a pivot nothing is scored; --pivot none scores directly")
         read, written = self.plain_pairs(sources, targets, options)
         rows = [self.framing.source(ids) for ids in self._encode_whole("source", read)]
         labels = [self.framing.labels(ids) for ids in self._encode_whole("target", written)]
-        log_probs = self.search.score(rows, labels, options)
+        symbols = len(self.requests.before)
+        log_probs = [[*[0.0] * symbols, *row[symbols:]] for row in self.search.score(rows, labels, options)]
         return [
             self.writer.scored(*pair, options.length_penalty)
             for pair in zip(sources, targets, labels, log_probs, strict=True)
@@ -280,9 +412,10 @@ class Translator:
     def plain_pairs(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions
     ) -> tuple[list[str], list[str]]:
-        """Return sources as the model reads them, with language tags, and translations as it would write them."""
+        """Return sources as the model reads them, and translations as it would write them, with language tags."""
         if options.raw:
-            return self.target_languages.tagged(sources, options.target_language), list(targets)
+            tagged_sources = self.tags.tagged(sources, None)
+            return tagged_sources, [self.tags.tagged_target(target) for target in targets]
         context = replace(self._context(options), prefix="")
         read, written = [], []
         for source, target in zip(sources, targets, strict=True):
@@ -292,8 +425,8 @@ class Translator:
             if part.is_rewritten:
                 hidden = Segment.from_typed(mask(translation.strip(), part.kept))
                 text, translation = part.text, self.surface.opposite.rewritten(hidden, Context(context.longest)).text
-            read.append(tagged(text, line.language))
-            written.append(translation)
+            read.append(tagged(text, line.language and (self.tags.source or line.language)))
+            written.append(self.tags.tagged_target(translation))
         return read, written
 
     def _encode_whole(self, side: str, texts: Sequence[str]) -> list[list[int]]:
@@ -317,6 +450,10 @@ class Translator:
 
     def read(self, texts: Iterable[str], options: SearchOptions) -> list[Segment]:
         """Return texts as lines with the parts that are translated separately; raise `DecodeError` for a long one."""
+        return self.surface.read(self._checked(texts), self._context(options))
+
+    def _checked(self, texts: Iterable[str]) -> list[str]:
+        """Return texts that are strings of Unicode."""
         if isinstance(texts, str):
             raise DecodeError("translate takes several texts, but was given one; put it in a list")
         lines = list(texts)
@@ -325,36 +462,36 @@ class Translator:
                 raise DecodeError(f"text {number} should be a string, but is {text!r}")
         with only_unicode(lines):
             "".join(lines).encode()
-        return self.surface.read(lines, self._context(options))
+        return lines
 
     def _context(self, options: SearchOptions) -> Context:
         """Return the options of a request that surface rewriting needs."""
         return Context(
-            longest=self.requests.longest_source(options) - bool(self.target_languages.ids),
+            longest=self.requests.longest_source(options) - bool(self.tags.ids),
             split=options.split,
             abbreviations=options.abbreviations,
             protect=options.protect,
             terms=compiled(options.terms) if options.terms else None,
-            target_language=options.target_language,
             prefix=options.prefix,
             is_raw=options.raw,
         )
 
 
-def _build_surface(stored: StoredModel) -> Surface:
-    """Build the rewriting of text around a model, with the placeholders that its training text had on both sides."""
-    source, target = stored.tokenizers
-    conventions = stored.files.conventions or UNKNOWN_CONVENTIONS
+def _parts(
+    files: ModelFiles, requests: RequestBuilder, languages: Languages, is_fixed: bool
+) -> tuple[Surface, Writer, RequestBuilder]:
+    """Return the parts of a translator that depend on its direction."""
+    assert files.tokenizers is not None, "a model that translates has tokenizers"
+    source, target = files.tokenizers
+    conventions = (files.conventions or UNKNOWN_CONVENTIONS).of(*languages)
     known = source.placeholders.keys() & target.placeholders.keys()
     placeholders = "".join(character for character in conventions.learned_placeholders if character in known)
-    return Surface(
-        conventions,
-        stored.languages,
-        source.encode_batch,
-        placeholders,
-        writable=target.placeholders,
-        target_ids=source.target_languages,
+    named = [language if language in source.languages else None for language in languages]
+    tags = LanguageTags(source.languages, named[0] if files.framing.target_prefix else None, named[1], is_fixed)
+    surface = Surface(
+        conventions, languages, source.encode_batch, placeholders, writable=target.placeholders, tags=tags
     )
+    return surface, Writer(files.tokenizers, surface), requests.beginning_with(tags.before_target)
 
 
 def _refuse_misfit(first: StoredModel, member: StoredModel) -> None:

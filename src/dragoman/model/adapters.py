@@ -38,14 +38,14 @@ class LowRank(Projection):
         self.up = nn.Parameter(self.weight.new_zeros(self.weight.size(0), rank))
         self.scale, self.dropout, self.name = scale, dropout, name
         self.dropout_key: StepKey | None = None
-        """The dropout key of the current pass."""
+        """The dropout key of the last pass, which a backward pass may run again."""
 
     def effective(self) -> Affine:
         return Affine(torch.addmm(self.weight, self.up, self._active_down(), alpha=self.scale), self.bias)
 
     def _active_down(self) -> Float[Tensor, "r D"]:
         """Return A with the columns of dropped features set to zero."""
-        if self.dropout_key is None:
+        if self.dropout_key is None or not self.training:
             return self.down
         row_key = self.dropout_key.source(self.down.size(0), self.down.device)
         same_for_all = replace(row_key, tokens=torch.zeros_like(row_key.tokens))
@@ -73,7 +73,6 @@ def adapt(model: nn.Module, settings: LoraSettings, seed: int | None = None) -> 
         model.set_submodule(name, adapter)
     if settings.dropout:
         model.register_forward_pre_hook(_take_key, with_kwargs=True)
-        model.register_forward_hook(_forget_key, always_call=True)
 
 
 def merged(model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -106,10 +105,6 @@ def _take_key(model: nn.Module, _inputs: Any, keywords: Mapping[str, Any]) -> No
     for module in model.modules():
         if isinstance(module, LowRank):
             module.dropout_key = keywords.get("dropout_key")
-
-
-def _forget_key(model: nn.Module, _inputs: Any, _output: Any) -> None:
-    _take_key(model, None, {})
 
 
 READABLE = (

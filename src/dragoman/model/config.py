@@ -115,6 +115,8 @@ class ModelConfig(Settings):
     of queries and keys."""
     position_base: float = pydantic.Field(default=10_000.0, gt=1)
     """Base of the sinusoids or of the rotation."""
+    position_offset: int = pydantic.Field(default=0, ge=0, le=1_000)
+    """Number of the first position of the sinusoids: 0 (the paper); 2 in models of M2M-100 and NLLB."""
     max_positions: int | None = pydantic.Field(default=None, ge=2, le=1_048_576)
     """Longest sentence in tokens; given with learned positions, and only with them."""
     embedding_norm: bool = False
@@ -165,6 +167,8 @@ class ModelConfig(Settings):
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"sinusoidal positions need an even model.d_model, but it is {self.d_model}")
+        if self.position_offset and self.positions != "sinusoidal":
+            raise ValueError("model.position_offset goes with model.positions = 'sinusoidal'")
         if (self.positions == "learned") != (self.max_positions is not None):
             raise ValueError("model.max_positions goes with model.positions = 'learned', and only with it")
         if self.norm_position == "pre" and not self.final_norm:

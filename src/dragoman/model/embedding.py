@@ -31,14 +31,14 @@ def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) 
 
 
 class Sinusoidal(nn.Module):
-    """Sinusoids to add to embeddings, without weights and without a maximum length."""
+    """Sinusoids to add to embeddings, without weights and without a maximum length. The first position is `offset`."""
 
-    def __init__(self, d_model: int, base: float = 10_000.0) -> None:
+    def __init__(self, d_model: int, base: float = 10_000.0, offset: int = 0) -> None:
         super().__init__()
-        self.d_model, self.base = d_model, base
+        self.d_model, self.base, self.offset = d_model, base, offset
 
     def forward(self, position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
-        return sinusoids(position, self.d_model, self.base)
+        return sinusoids(position + self.offset, self.d_model, self.base)
 
 
 class Learned(nn.Module):

@@ -378,7 +378,7 @@ def _rotary(config: ModelConfig) -> Rotary | None:
 def _embedding(config: ModelConfig, weight: nn.Parameter, name: str) -> Embedding:
     positions = None
     if config.positions == "sinusoidal":
-        positions = Sinusoidal(config.d_model, config.position_base)
+        positions = Sinusoidal(config.d_model, config.position_base, config.position_offset)
     elif config.positions == "learned":
         positions = Learned(config.max_positions or 0, config.d_model)
     norm = _norm(config) if config.embedding_norm else None

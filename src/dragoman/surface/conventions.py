@@ -2,6 +2,7 @@
 the usual form of its words. A model reads text best if it is written like its training text.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Literal, Self
 import pydantic
 
 from dragoman.config import Settings, read_json_as
-from dragoman.serialization import write_json
+from dragoman.serialization import read_object, write_json
 from dragoman.surface.placeholders import NUMBERS, WORDS
 
-FILE, FORMAT = "conventions.json", 1
+FILE, FORMAT, SEVERAL_LANGUAGES = "conventions.json", 1, 2
 KNOWN = 0.001
 """A character is known if at least this share of sentences has it."""
 KNOWN_AROUND = 0.02
@@ -120,6 +121,10 @@ class PairConventions(Settings):
     copied: dict[str, int] = pydantic.Field(default={})
     """Numbers of pairs whose sides share a name or code ("words"), or a number ("numbers")."""
 
+    def of(self, source: str, target: str) -> Self:
+        """Return these conventions, which are those of the only direction."""
+        return self
+
     @property
     def learned_placeholders(self) -> str:
         """The placeholders that training has shown often enough for the model to copy them."""
@@ -130,10 +135,42 @@ class PairConventions(Settings):
         """Write `conventions.json`."""
         write_json(folder / FILE, self.model_dump(mode="json"))
 
-    @classmethod
-    def load(cls, folder: Path) -> Self | None:
-        """Read the file that `save` wrote; return None if the folder has none."""
-        return read_json_as(folder / FILE, cls, FORMAT) if (folder / FILE).is_file() else None
+
+class LanguageConventions(Settings):
+    """Conventions of a training text in several languages: `conventions.json` of a model with several directions."""
+
+    format: Literal[2] = SEVERAL_LANGUAGES
+    languages: dict[str, Conventions]
+    """Conventions of each language."""
+    placeholders: bool = False
+    """As in `PairConventions`."""
+    copied: dict[str, dict[str, int]] = pydantic.Field(default={})
+    """As in `PairConventions`, for each direction, as in `en-it`."""
+
+    def of(self, source: str, target: str) -> PairConventions:
+        """Return the conventions of a direction. Where no pair was seen, placeholders count as in all directions."""
+        unknown, copied = Conventions(sentences=0), self.copied.get(f"{source}-{target}")
+        if copied is None:
+            copied = dict(sum(map(Counter, self.copied.values()), Counter()))
+        return PairConventions(
+            source=self.languages.get(source, unknown),
+            target=self.languages.get(target, unknown),
+            placeholders=self.placeholders,
+            copied=copied,
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write `conventions.json`."""
+        write_json(folder / FILE, self.model_dump(mode="json"))
+
+
+def load_conventions(folder: Path) -> PairConventions | LanguageConventions | None:
+    """Read the file that `save` of either wrote; return None if the folder has none."""
+    if not (folder / FILE).is_file():
+        return None
+    if read_object(folder / FILE).get("format") == SEVERAL_LANGUAGES:
+        return read_json_as(folder / FILE, LanguageConventions, SEVERAL_LANGUAGES)
+    return read_json_as(folder / FILE, PairConventions, FORMAT)
 
 
 UNKNOWN_CONVENTIONS = PairConventions(source=Conventions(sentences=0), target=Conventions(sentences=0))

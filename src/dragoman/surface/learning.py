@@ -1,11 +1,11 @@
 """Learns the conventions of a training text."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 
 from dragoman.surface.around import peel
-from dragoman.surface.conventions import END_MARKS, Conventions, PairConventions
+from dragoman.surface.conventions import END_MARKS, Conventions, LanguageConventions, PairConventions
 from dragoman.surface.letters import Truecaser, is_title, plain_character, usual_forms, words_in
 from dragoman.surface.protected import Names, shared_spans
 
@@ -57,6 +57,37 @@ def with_copies_counted(
             {"numbers" if span.kind == "number" else "words" for span, _ in shared_spans(source, target, names)}
         )
     return conventions.model_copy(update={"copied": dict(count)})
+
+
+def learn_language_conventions(
+    readers: Mapping[tuple[str, str], Callable[[], Iterable[tuple[str, str]]]],
+) -> LanguageConventions:
+    """Learn the conventions of each language from all its sides, given functions that read the pairs of directions."""
+    sentences, rare = defaultdict[str, list[str]](list), defaultdict[str, set[str]](set)
+    for (source, target), read in readers.items():
+        kept = list(read())
+        for language, sides in ((source, kept), (target, [(written, typed) for typed, written in kept])):
+            sentences[language] += [typed for typed, _ in sides]
+            rare[language] |= rare_names(sides)
+    learned = {language: learn_conventions(kept, rare[language]) for language, kept in sentences.items()}
+    conventions = LanguageConventions(languages=learned)
+    counted = {
+        f"{source}-{target}": with_copies_counted(conventions.of(source, target), read(), source).copied
+        for (source, target), read in readers.items()
+    }
+    return conventions.model_copy(update={"copied": counted})
+
+
+def with_languages(
+    known: PairConventions | LanguageConventions, languages: tuple[str, str], learned: LanguageConventions
+) -> LanguageConventions:
+    """Return known conventions, of a pair of these `languages` or of several, and those learned of other languages."""
+    if isinstance(known, PairConventions):
+        sides = dict(zip(languages, (known.source, known.target), strict=True))
+        copied = {"-".join(languages): known.copied}
+        known = LanguageConventions(languages=sides, placeholders=known.placeholders, copied=copied)
+    joined = {"languages": learned.languages | known.languages, "copied": learned.copied | known.copied}
+    return known.model_copy(update=joined)
 
 
 def rare_names(pairs: Iterable[tuple[str, str]]) -> set[str]:

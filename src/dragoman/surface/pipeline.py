@@ -1,26 +1,25 @@
 """The steps of one model in order, from lines to parts with token ids, and from their translations back to lines.
 
-A line goes through `TargetLanguages`, `Tags` and `Sentences`, each of its parts through the steps of `Surface.steps`.
+A line goes through `LanguageTags`, `Tags` and `Sentences`, each of its parts through the steps of `Surface.steps`.
 The steps are undone in reverse order. Parts of many lines are encoded together, and cut if they are too long. A line
 that is plain by itself, in any file, passes no step.
 """
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from itertools import compress, islice
-from types import MappingProxyType
 
 from dragoman.errors import DecodeError
 from dragoman.surface.around import Around, EndMark
 from dragoman.surface.conventions import PairConventions
+from dragoman.surface.language_tags import LanguageTags
 from dragoman.surface.letters import LanguageSide, Letters
 from dragoman.surface.masking import Code, Masking, MissingPlaceholders, NamesAndNumbers
 from dragoman.surface.plain import PlainLines
 from dragoman.surface.segment import Context, Flag, Links, Restored, Segment, Step
 from dragoman.surface.sentences import Sentences, has_words, split_sentences, split_to_fit, without_controls
 from dragoman.surface.tags import Tags
-from dragoman.surface.target_language import TargetLanguages
 from dragoman.surface.words import matching_words, split_words
 
 CHARACTERS_A_TOKEN = 16
@@ -37,10 +36,10 @@ class Surface:
         encode: Callable[[Sequence[str]], list[list[int]]],
         placeholders: str = "",
         writable: Collection[str] = (),
-        target_ids: Mapping[str, int] = MappingProxyType({}),
+        tags: LanguageTags | None = None,
     ) -> None:
         """Build the steps. `encode` returns the token ids of texts; `placeholders` are those that the model has learned
-        to copy, `writable` all that it can write, and `target_ids` the ids of its target languages.
+        to copy, `writable` all that it can write, and `tags` those of its languages.
         """
         self.conventions, self.languages = conventions, languages
         self._encode = encode
@@ -49,8 +48,8 @@ class Surface:
         masking, missing = Masking(languages, placeholders), MissingPlaceholders(writable)
         self.left_out = missing.left_out
         self.plain_lines = PlainLines(source)
-        self.target_languages = TargetLanguages(target_ids)
-        self.line_steps: tuple[Step, ...] = (self.target_languages, Tags())
+        self.tags = tags or LanguageTags({})
+        self.line_steps: tuple[Step, ...] = (self.tags, Tags())
         self._sentences = Sentences()
         self.steps: tuple[Step, ...] = (
             Code(masking),
@@ -86,7 +85,7 @@ class Surface:
             self._fitted(number, line, [*islice(encoded, len(parts))], context)
             for number, (line, parts) in enumerate(rows, 1)
         ]
-        self.target_languages.warn_of_missing_tags(texts, context.target_language)
+        self.tags.warn_of_missing_tags(texts, None)
         return fitted
 
     def line(self, text: str, context: Context) -> Segment:
@@ -134,7 +133,7 @@ class Surface:
     def _split(self, text: str, context: Context) -> tuple[Segment, list[Segment]]:
         """Return a line, and its parts as the model should read them. A plain line is its only part."""
         if context.rewrites and not context.protect and text in self.plain_lines:
-            _, language = self.target_languages.named(text, context.target_language)
+            _, language = self.tags.named(text, None)
             line = Segment(text, text, original=text, language=language)
             return line, [line]
         line = self.line(text, context)
@@ -159,7 +158,7 @@ class Surface:
         """Return a line with parts that fit, and with its flags; `number` counts the lines from 1."""
         longest, is_broken = context.longest, False
         if len(parts) == 1 and parts[0].ids and not _is_long(parts[0], longest):
-            return line._replace(parts=(self.target_languages.with_id(parts[0], line.language),))
+            return line._replace(parts=(self.tags.with_id(parts[0], line.language),))
         if any(_is_long(part, longest) for part in parts):
             if context.split == "never":
                 size = f"{len(parts[0].ids):,} tokens" if parts[0].ids else f"{len(line.typed):,} characters"
@@ -177,7 +176,7 @@ class Surface:
             "untranslatable": len(fitting) < len(parts),
         }
         return line._replace(
-            parts=tuple(self.target_languages.with_id(part, line.language) for part in fitting),
+            parts=tuple(self.tags.with_id(part, line.language) for part in fitting),
             prefix=context.prefix.strip() if fitting and fitting[0].is_copied else "",
             flags=(*line.flags, *(flag for flag, is_set in flags.items() if is_set)),
         )

@@ -113,7 +113,6 @@ class Context:
         abbreviations: words that end no sentence.
         protect: regular expressions for text that stays as it is.
         terms: terms that are translated by the search, so no step replaces them.
-        target_language: the language of lines without a language tag.
         prefix: the beginning of every translation.
         is_raw: True if the model reads lines as they were typed.
     """
@@ -123,7 +122,6 @@ class Context:
     abbreviations: tuple[str, ...] = ()
     protect: tuple[str, ...] = ()
     terms: "Terms | None" = None
-    target_language: str | None = None
     prefix: str = ""
     is_raw: bool = False
 

@@ -1,14 +1,14 @@
-"""Tokenizer around a model of the SentencePiece library (Kudo and Richardson 2018), as used by Marian's models.
+"""Tokenizer around a model of the SentencePiece library (Kudo and Richardson 2018), as Marian, M2M-100 and others have.
 
 The library cuts a text into pieces, and a table assigns their ids: after the four special symbols, in the table's
-order. Pieces that are not in the table are unknown. The library's model is stored unchanged in a `.spm` file next to
+order. Pieces that are not in the table are unknown. The library's model is stored in a `.spm` file next to
 `tokenizer.json`.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,17 +18,18 @@ import pydantic
 from dragoman.config import Settings, read_json_as
 from dragoman.errors import TokenizerError, optional
 from dragoman.files import write_file
+from dragoman.languages import LanguageTag
 from dragoman.tokenizing.special_tokens import UNKNOWN, Specials
-from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode, word_around
+from dragoman.tokenizing.tokenizer import TAG, Tokenizer, content_of, only_unicode, word_around
 
 FORMAT = 1
 """Format number of the file of pieces."""
 LARGEST_MODEL_BYTES = 1 << 26
 """Ten times the size of a model with a quarter of a million pieces."""
 _SPACE = "▁"
+_PIECE, _UNUSED = 0x0A, bytes([0x18, 5])
+"""In the library's model: the tag of a piece, and the field for a type that is never used."""
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_LANGUAGE = re.compile(r">>\S+?<<")
-"""Tag that Marian's models with several target languages expect before a text, such as `>>ita<<`."""
 
 
 class SentencePieces(Settings):
@@ -40,11 +41,15 @@ class SentencePieces(Settings):
     """Names of the special symbols."""
     pieces: tuple[str, ...]
     """Pieces in the order of their ids, after the special symbols."""
+    languages: tuple[LanguageTag, ...] = ()
+    """Languages that have a symbol; the symbols come after the pieces."""
 
     @pydantic.model_validator(mode="after")
     def _distinct(self) -> Self:
         if len(set(self.pieces)) < len(self.pieces) or not all(self.pieces):
             raise ValueError("a piece is empty or listed twice")
+        if len(set(self.languages)) < len(self.languages):
+            raise ValueError("a language is listed twice")
         return self
 
 
@@ -63,17 +68,18 @@ class SentencePieceTokenizer(Tokenizer):
         self._processor = _processor(model)
         first = len(vocabulary.specials.names)
         self._table = {piece: id_ for id_, piece in enumerate(vocabulary.pieces, first)}
-        self.target_languages = {piece[2:-2]: id_ for piece, id_ in self._table.items() if _LANGUAGE.fullmatch(piece)}
         self._spelling = [name.encode() for name in vocabulary.specials.names]
         self._spelling += [_spelled(piece) for piece in vocabulary.pieces]
-        self.size = len(self._spelling)
+        self._add_languages(vocabulary.languages)
+        if not self.languages:  # Marian's models with several target languages have pieces such as `>>ita<<`
+            self.languages = {piece[2:-2]: id_ for piece, id_ in self._table.items() if TAG.fullmatch(piece)}
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text; uses all cores."""
-        cut = [self._split_language(text) for text in texts]
+        cut = [self._split_tag(text) for text in texts]
         rows = self._processor.encode([text for _, text in cut], out_type=str)
         return [
-            [self._table.get(piece, UNKNOWN) for piece in (*language, *row)]
+            [*language, *(self._table.get(piece, UNKNOWN) for piece in row)]
             for (language, _), row in zip(cut, rows, strict=True)
         ]
 
@@ -91,19 +97,19 @@ class SentencePieceTokenizer(Tokenizer):
 
     def normalise(self, text: str) -> str:
         """Return `text` as the library normalises it before cutting."""
-        language, text = self._split_language(text)
-        normal: str = self._processor.normalize(text)
-        return "".join((*language, normal)).replace(_SPACE, " ").strip()
+        _, rest = self._split_tag(text)
+        normal: str = self._processor.normalize(rest)
+        return (text[: len(text) - len(rest)] + normal).replace(_SPACE, " ").strip()
 
     @cached_property
     def identity(self) -> str:
         """Return the SHA-256, in hexadecimal, of everything that determines the ids of a text."""
-        table = json.dumps(self.vocabulary.model_dump(mode="json"), sort_keys=True)
+        table = json.dumps(content_of(self.vocabulary), sort_keys=True)
         return hashlib.sha256(table.encode() + self.model).hexdigest()
 
     def save(self, path: Path | str) -> None:
         """Write the table to `path`, and the library's model next to it."""
-        content = self.vocabulary.model_dump(mode="json")
+        content = content_of(self.vocabulary)
         write_file(path, json.dumps(content, ensure_ascii=False) + "\n")
         write_file(model_path(path), self.model)
 
@@ -115,25 +121,29 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:
         """Return the ids of `text`, each with its first character position and the one after its last."""
-        language, rest = self._split_language(text)
+        language, rest = self._split_tag(text)
         start = len(text) - len(rest)
         encoded: Any = self._processor.encode(rest, return_type="offset_mapping")
-        tag = [(self._table.get(name, UNKNOWN), 0, start) for name in language]
+        tag = [(symbol, 0, start) for symbol in language]
         return tag + [
             (self._table.get(piece, UNKNOWN), start + first, start + last)
             for piece, (first, last) in zip(encoded["pieces"], encoded["offsets"], strict=True)
         ]
 
+    @property
+    def library_pieces(self) -> list[str]:
+        """The pieces of the library's model in the order of ids there, symbols included."""
+        return [self._processor.id_to_piece(id_) for id_ in range(self._processor.get_piece_size())]
+
     def shares_ids(self, tokenizer: Tokenizer) -> bool:
         """Return True if every piece has the same id in both tokenizers."""
         return isinstance(tokenizer, SentencePieceTokenizer) and self.vocabulary == tokenizer.vocabulary
 
-    def _split_language(self, text: str) -> tuple[list[str], str]:
-        """Split off the target-language piece at the start of a text, if there is one; check that it is Unicode."""
+    def _split_tag(self, text: str) -> tuple[list[int], str]:
+        """Split off the tag at the beginning of a text, as its symbol; check that the text is Unicode."""
         with only_unicode([text]):
             text.encode()
-        tag = _LANGUAGE.match(text)
-        return ([tag[0]], text[tag.end() :]) if tag and tag[0] in self._table else ([], text)
+        return super()._split_tag(text)
 
 
 def model_path(path: Path | str) -> Path:
@@ -153,6 +163,40 @@ def read_model(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise TokenizerError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def keep_pieces(model: bytes, pieces: Collection[str]) -> bytes:
+    """Return a model of the library that cuts text into these pieces, as its `SetVocabulary` does: each other piece,
+    but for symbols and bytes, is marked as unused. Text that only others could spell becomes unknown.
+
+    The model is a protocol buffer whose fields have a length. Field 1 repeats: a piece, whose own fields are 1, the
+    text, 2, a score, and 3, the type, of which the last one counts.
+    """
+    processor, parts, at, number = _processor(model), list[bytes](), 0, 0
+    while at < len(model):
+        (length, start), field = _read_length(model, at + 1), model[at]
+        content = model[start : start + length]
+        if field == _PIECE:
+            others = (processor.is_control, processor.is_unknown, processor.is_byte)
+            if processor.id_to_piece(number) not in pieces and not any(is_other(number) for is_other in others):
+                content += _UNUSED
+            number += 1
+        parts += [model[at : at + 1], _written_length(len(content)), content]
+        at = start + length
+    assert number == processor.get_piece_size(), "every field has a length"
+    return b"".join(parts)
+
+
+def _read_length(message: bytes, at: int) -> tuple[int, int]:
+    """Return a number of seven bits in each byte, the lowest first, and the place after it."""
+    number = shift = 0
+    while message[at] & 128:
+        number, shift, at = number | (message[at] & 127) << shift, shift + 7, at + 1
+    return number | message[at] << shift, at + 1
+
+
+def _written_length(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _written_length(number >> 7)
 
 
 def _processor(model: bytes) -> Any:

@@ -64,6 +64,11 @@ class Framing:
     """Symbol that the decoder reads before the first token."""
     target_end: int = END
     """Symbol that the decoder writes after the last token."""
+    target_prefix: bool = False
+    """Place of the symbols of languages in a model with several. False: that of the target language begins the source.
+    True: that of the source language begins the source, that of the target language the target. Ids of texts include
+    these symbols.
+    """
 
     def source(self, ids: Sequence[int]) -> list[int]:
         """Return a source as the encoder reads it."""
@@ -126,3 +131,6 @@ class Framing:
 
 DEFAULT_FRAMING = Framing()
 MARIAN_FRAMING = Framing(source_before=(), target_start=PADDING)
+PREFIXED_FRAMING = Framing(source_before=(), target_start=END, target_prefix=True)
+"""Framing of M2M-100, NLLB-200 and mBART-50."""
+SMALL100_FRAMING = Framing(source_before=(), target_start=END)

@@ -22,7 +22,7 @@ from typing import Self
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
-from dragoman.config import read_json_as
+from dragoman.config import Content, Settings, read_json_as
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
 from dragoman.languages import SPACELESS
@@ -40,6 +40,8 @@ from dragoman.tokenizing.special_tokens import SYMBOLS, UNKNOWN
 from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
 
 _FIRST_PIECE = SYMBOLS + 256
+TAG = re.compile(r">>(\S+?)<<")
+"""The tag of a language at the beginning of a text, as in `>>it<<`."""
 _RUNNING = 1_000_000
 """Number of characters of running text to encode at a time."""
 _PUNCTUATION = string.punctuation + "«»“”‘’…¿¡–—"
@@ -51,12 +53,13 @@ class Tokenizer:
     Attributes:
         size: number of ids V, special symbols included.
         placeholders: the id of each placeholder; empty if the vocabulary was learned without them.
-        target_languages: the ids of the target-language tags, by the language names in them.
+        languages: the ids of the symbols of languages, by the names of these. A text may begin with the tag of one, as
+            in `>>it<<`.
     """
 
     unknown = UNKNOWN
     placeholders: Mapping[str, int] = MappingProxyType({})
-    target_languages: Mapping[str, int] = MappingProxyType({})
+    languages: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -74,7 +77,7 @@ class Tokenizer:
         self._spelling = [name.encode() for name in vocabulary.specials.names]
         self._spelling += [bytes([value]) for value in range(256)] if self._spells else []
         self._spelling += spellings
-        self.size = len(self._spelling)
+        self._add_languages(vocabulary.languages)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without start and end symbols."""
@@ -105,6 +108,9 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text; uses all cores."""
+        if self._has_tags(texts):
+            tags, texts = zip(*map(self._split_tag, texts), strict=True)
+            return [[*tag, *row] for tag, row in zip(tags, self.encode_batch(texts), strict=True)]
         with only_unicode(texts):
             split = self._split
             inputs = [[word for word, _ in split(text)] for text in texts] if split else texts
@@ -124,16 +130,18 @@ class Tokenizer:
         """
         spelled = [self._spelling[i] for i in ids if i >= SYMBOLS or i == UNKNOWN]
         if self.whole_words:
-            return join_words(word.decode() for word in spelled)
+            return join_words(word.decode() for word in spelled if word)
         text = b"".join(spelled).decode(errors="replace")
         return text.removeprefix(" ") if self._adds_space else text
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return a readable form of each id: a space is `▁`, a placeholder `[word 1]`, unprintable bytes `<0x0A>`."""
-        return [_readable(self._spelling[i]) for i in ids]
+        """Return a readable form of each id: a space is `▁`, a placeholder `[word 1]`, unprintable bytes `<0x0A>`, a
+        language `>>it<<`.
+        """
+        return [self._tag_of.get(i) or _readable(self._spelling[i]) for i in ids]
 
     def spelling(self, id_: int) -> bytes:
-        """Return the UTF-8 bytes of an id, or the name of a special symbol."""
+        """Return the UTF-8 bytes of an id, or the name of a special symbol; the symbol of a language has none."""
         return self._spelling[id_]
 
     def spells_characters(self, id_: int) -> bool:
@@ -151,8 +159,8 @@ class Tokenizer:
         return b" " + spelled if self.whole_words and may_follow_space(spelled.decode()) else spelled
 
     def is_special(self, id_: int) -> bool:
-        """Return True if an id is a special symbol."""
-        return id_ < SYMBOLS
+        """Return True if an id is a special symbol or that of a language."""
+        return id_ < SYMBOLS or id_ in self._tag_of
 
     def is_text(self, id_: int) -> bool:
         """Return True if an id represents text; the unknown symbol does."""
@@ -190,7 +198,7 @@ class Tokenizer:
     @cached_property
     def identity(self) -> str:
         """Return the SHA-256, in hexadecimal, of everything that determines the ids of a text."""
-        canonical = json.dumps(self.vocabulary.model_dump(mode="json"), sort_keys=True)
+        canonical = json.dumps(content_of(self.vocabulary), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def shares_ids(self, tokenizer: "Tokenizer") -> bool:
@@ -199,7 +207,7 @@ class Tokenizer:
 
     def save(self, path: Path | str) -> None:
         """Write one JSON file, atomically."""
-        content = self.vocabulary.model_dump(mode="json")
+        content = content_of(self.vocabulary)
         lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items())
         write_file(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -211,6 +219,11 @@ class Tokenizer:
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:
         """Return the ids of `text`, each with its first character position and the one after its last."""
+        if self._has_tags([text]):
+            tag, rest = self._split_tag(text)
+            start = len(text) - len(rest)
+            pieces = [(piece, start + first, start + last) for piece, first, last in self._pieces(rest)]
+            return [*((symbol, 0, start) for symbol in tag), *pieces]
         with only_unicode([text]):
             if self._split:
                 words = self._split(text)
@@ -221,6 +234,24 @@ class Tokenizer:
             return self._spelled(text, encoding.ids, _extended(text, encoding.offsets))
         spans = encoding.offsets if self.kind == "byte_bpe" else _extended(text, encoding.offsets)
         return [(self._id_of[i], *span) for i, span in zip(encoding.ids, spans, strict=True)]
+
+    def _add_languages(self, names: Sequence[str]) -> None:
+        """Give each of these languages a symbol, after all pieces."""
+        symbols = range(len(self._spelling), len(self._spelling) + len(names))
+        self.languages = dict(zip(names, symbols, strict=True))
+        self._tag_of = {symbol: f">>{name}<<" for name, symbol in self.languages.items()}
+        self._spelling += [b""] * len(names)
+        self.size = len(self._spelling)
+
+    def _has_tags(self, texts: Sequence[str]) -> bool:
+        """Return True if one of the texts begins with the tag of a language that has a symbol."""
+        return bool(self.languages) and any(text.startswith(">>") and self._split_tag(text)[0] for text in texts)
+
+    def _split_tag(self, text: str) -> tuple[list[int], str]:
+        """Split off the tag at the beginning of a text, as its symbol, if there is one."""
+        tag = TAG.match(text)
+        symbol = self.languages.get(tag[1]) if tag else None
+        return ([symbol], text[tag.end() :]) if tag and symbol is not None else ([], text)
 
     def _spelled(self, text: str, ids: list[int], spans: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
         """Replace unseen characters by their bytes. The space before the first word has an empty span."""
@@ -234,6 +265,12 @@ class Tokenizer:
             written = [self._id_of[i]] if unseen is None else [SYMBOLS + value for value in unseen]
             pieces += [(piece, *span) for piece in written]
         return pieces
+
+
+def content_of(vocabulary: Settings) -> Content:
+    """Return the content of the file of a vocabulary; models of one language pair name no languages, as always."""
+    content = vocabulary.model_dump(mode="json")
+    return {key: value for key, value in content.items() if key != "languages" or value}
 
 
 @contextmanager

@@ -9,7 +9,7 @@ so a run is reproducible only from its saved tokenizer.
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -46,8 +46,10 @@ def learn_tokenizer(
     settings: TokenizerSettings | None = None,
     progress: Progress = silent,
     language: str | None = None,
+    symbols: Sequence[str] = (),
 ) -> Tokenizer:
-    """Learn one vocabulary. It records `language` (a code such as "it"), which spaCy's rules need.
+    """Learn one vocabulary. It records `language` (a code such as "it"), which spaCy's rules need. The languages of
+    `symbols` get one each.
 
     Raises:
         TokenizerError: there is no text, or it is not Unicode.
@@ -58,9 +60,9 @@ def learn_tokenizer(
         raise ConfigError("kind = 'spacy' needs one language, such as 'it', and joint = false")
     with progress.track("learn the vocabulary", unit="lines") as advance:
         reading = _ChunkCounter(texts, advance)
-        learned = _learn(reading, settings, language)
+        learned = _learn(reading, settings, language, len(symbols))
     rules = {"kind": settings.kind, "pattern": PATTERNS[settings.kind][0], "language": language}
-    tokenizer = Tokenizer(Vocabulary(**rules, specials=settings.specials, **learned))
+    tokenizer = Tokenizer(Vocabulary(**rules, specials=settings.specials, languages=tuple(symbols), **learned))
     if settings.vocabulary_size and tokenizer.size < settings.vocabulary_size:
         size, limit = f"{tokenizer.size:,}", f"{settings.vocabulary_size:,}"
         log.info("the text gives a vocabulary of %s, fewer than the %s requested", size, limit)
@@ -72,14 +74,17 @@ def learn_tokenizers(
     settings: TokenizerSettings | None = None,
     progress: Progress = silent,
     languages: tuple[str | None, str | None] = (None, None),
+    symbols: Sequence[str] = (),
 ) -> Tokenizers:
-    """Learn the vocabularies of both sides. Each call of `pairs` returns all sentence pairs from the start."""
+    """Learn the vocabularies of both sides. Each call of `pairs` returns all sentence pairs from the start. The
+    languages of `symbols` get one each, on both sides.
+    """
     settings = settings or TokenizerSettings()
     if settings.joint:
-        shared = learn_tokenizer(chain.from_iterable(pairs()), settings, progress)
+        shared = learn_tokenizer(chain.from_iterable(pairs()), settings, progress, symbols=symbols)
         return Tokenizers(shared, shared)
-    source = learn_tokenizer((source for source, _ in pairs()), settings, progress, languages[0])
-    target = learn_tokenizer((target for _, target in pairs()), settings, progress, languages[1])
+    source = learn_tokenizer((source for source, _ in pairs()), settings, progress, languages[0], symbols)
+    target = learn_tokenizer((target for _, target in pairs()), settings, progress, languages[1], symbols)
     return Tokenizers(source, target)
 
 
@@ -103,10 +108,10 @@ class _ChunkCounter:
             raise TokenizerError("there is no text to learn a vocabulary from")
 
 
-def _learn(reading: _ChunkCounter, settings: TokenizerSettings, language: str | None) -> dict[str, Any]:
+def _learn(reading: _ChunkCounter, settings: TokenizerSettings, language: str | None, symbols: int) -> dict[str, Any]:
     """Return the learned fields of a `Vocabulary`, with the placeholders before its pieces."""
     kind, minimum = settings.kind, settings.minimum_frequency
-    limit = (settings.vocabulary_size or _NO_LIMIT) - SYMBOLS
+    limit = (settings.vocabulary_size or _NO_LIMIT) - SYMBOLS - symbols
     if kind == "byte_bpe":
         trainer = trainers.BpeTrainer(
             vocab_size=limit, min_frequency=minimum, initial_alphabet=[*BYTE_LEVEL], show_progress=False

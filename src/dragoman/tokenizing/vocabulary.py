@@ -56,6 +56,8 @@ class Vocabulary(Settings):
     """Byte-pair encoding: pairs of pieces to merge, in order."""
     scores: tuple[float, ...] = ()
     """Unigram: log-probability of each piece."""
+    languages: tuple[LanguageTag, ...] = ()
+    """Languages that have a symbol; the symbols come after the pieces."""
 
     @pydantic.model_validator(mode="after")
     def _sound(self) -> Self:
@@ -74,6 +76,8 @@ class Vocabulary(Settings):
             raise ValueError("kind 'character' has pieces of one character")
         if len(self.scores) != (len(self.pieces) if self.kind == "unigram" else 0):
             raise ValueError("kind 'unigram' has one score for each piece, the other kinds have none")
+        if len(set(self.languages)) < len(self.languages):
+            raise ValueError("a language is listed twice")
         if not all(-1e9 < score < 1e9 for score in self.scores):
             raise ValueError("a score is not the logarithm of a probability")
         if self.kind == "byte_bpe" and not known >= BYTE_LEVEL.keys() >= set("".join(known)):

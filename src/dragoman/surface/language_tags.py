@@ -1,37 +1,40 @@
-"""Target language of a text, for models that have several. Marian's models expect a tag before each text, as in
-`>>fra<< The dog barks.` The tag belongs to the line, so every part of a split line gets it.
+"""Tags of languages before texts, for models with several: `>>fra<< The dog barks.` is to be translated into French.
+
+The tag belongs to the line, so every part of a split line gets it. Each language has a symbol in the vocabulary, which
+begins the source, or the target if the framing says so (`Framing.target_prefix`).
 """
 
 import logging
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 
+from dragoman.directions import find, listed
 from dragoman.errors import DecodeError
-from dragoman.languages import language_of
 from dragoman.surface.segment import Context, Segment, Step
 
 log = logging.getLogger(__name__)
 
 _TAG = re.compile(r"\s*>>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
-_LISTED = 40
 
 
-class TargetLanguages(Step):
+class LanguageTags(Step):
     """Step that takes the language tag off a line. `ids` maps the names in tags to token ids; it is empty if the model
     has one target language.
     """
 
-    def __init__(self, ids: Mapping[str, int]) -> None:
-        self.ids = ids
-        self._names: dict[str, list[str]] = defaultdict(list)
-        for name in ids:
-            self._names[_code(name)].append(name)
+    def __init__(
+        self, ids: Mapping[str, int], source: str | None = None, target: str | None = None, is_fixed: bool = False
+    ) -> None:
+        """Set the language of lines without a tag, `target`; if it `is_fixed`, other tags are refused. Give `source`,
+        the language whose symbol begins every source, only if the symbol of the target language begins the target.
+        """
+        self.ids, self.source, self.target, self.is_fixed = ids, source, target, is_fixed
+        self._found = lru_cache(maxsize=1_024)(partial(find, languages=list(ids)))
         self._has_warned = False
 
     def __str__(self) -> str:
-        rest = len(self.ids) - _LISTED
-        return ", ".join(list(self.ids)[:_LISTED]) + (f" and {rest:,} others" if rest > 0 else "")
+        return listed(list(self.ids))
 
     def find(self, wanted: str) -> str:
         """Return the name that this model's tags have for a language, which may differ from the code that is `wanted`.
@@ -41,12 +44,7 @@ class TargetLanguages(Step):
         """
         if not self.ids:
             raise DecodeError(f"the model translates into one language, so none can be chosen; leave {wanted!r} out")
-        names = self._names.get(_code(wanted), [])
-        if wanted in names:
-            return wanted
-        if len(names) != 1:
-            raise DecodeError(f"the model has no target language {wanted!r}; it has {self}")
-        return names[0]
+        return self._found(wanted)
 
     def named(self, text: str, wanted: str | None) -> tuple[str, str | None]:
         """Return a text without its tag, and the name in the tag, else that of the language that is `wanted`.
@@ -54,23 +52,33 @@ class TargetLanguages(Step):
         Raises:
             DecodeError: the model has no such language.
         """
-        usual = None if wanted is None else self.find(wanted)
         tag = _TAG.match(text) if self.ids else None
         if tag is None:
-            return text, usual
+            return text, self.target if wanted is None else self.find(wanted)
         try:
             language = self.find(tag[1])
         except DecodeError as error:
             raise DecodeError(f"{text[:60]!r} begins with a tag, but {error}") from None
+        if self.is_fixed and language != self.target:
+            raise DecodeError(f"{text[:60]!r} begins with a tag, but its target language here is {self.target}")
         return text[: tag.start(1) - 2] + text[tag.end() :].lstrip(), language
 
+    def of(self, text: str) -> str | None:
+        """Return the name in the tag of a text; None if it has none."""
+        return self.named(text, None)[1] if self.ids and _TAG.match(text) else None
+
     def tagged(self, texts: Sequence[str], wanted: str | None) -> list[str]:
-        """Return each text with its tag, as the tokenizer reads it; a blank one stays blank."""
-        return [tagged(*self.named(text, wanted)) for text in texts]
+        """Return each text with the tag of the language whose symbol begins the source; a blank one stays blank."""
+        named = (self.named(text, wanted) for text in texts)
+        return [tagged(text, self.source or language) for text, language in named]
+
+    def tagged_target(self, text: str) -> str:
+        """Return a translation with its tag, if its symbol begins the target."""
+        return tagged(text, self.target if self.source else None)
 
     def warn_of_missing_tags(self, texts: Sequence[str], wanted: str | None) -> None:
         """Log a warning, once, if texts name no language."""
-        if wanted is not None or self._has_warned or len(self.ids) < 2:
+        if (wanted or self.target) is not None or self._has_warned or len(self.ids) < 2:
             return
         unnamed = sum(bool(text.strip()) and self.named(text, None)[1] is None for text in texts)
         if not unnamed:
@@ -89,26 +97,24 @@ class TargetLanguages(Step):
         Raises:
             DecodeError: the model has no such language.
         """
-        text, language = self.named(segment.typed, context.target_language)
+        text, language = self.named(segment.typed, None)
         return [segment._replace(typed=text, text=text, language=language)] if language else [segment]
 
     def with_id(self, part: Segment, language: str | None) -> Segment:
-        """Return a part of a line with the id of the language before its ids, unless they begin with such an id."""
-        if language is None or part.is_copied or part.ids[0] in self.ids.values():
+        """Return a part of a line with the id of the language before its ids. A part may begin with the id of another
+        language, into which it is translated then, unless that is fixed or the ids name source languages.
+        """
+        is_named = not (self.is_fixed or self.source) and not {*part.ids[:1]}.isdisjoint(self.ids.values())
+        if language is None or part.is_copied or is_named:
             return part
-        return part._replace(ids=[self.ids[language], *part.ids], symbols=1)
+        return part._replace(ids=[self.ids[self.source or language], *part.ids], symbols=1)
+
+    @property
+    def before_target(self) -> list[int]:
+        """The symbol that every translation begins with, if it does not begin the source."""
+        return [self.ids[self.target]] if self.source and self.target else []
 
 
 def tagged(text: str, language: str | None) -> str:
     """Return a text with the tag of a language, as the tokenizer reads it; a blank text stays blank."""
     return f">>{language}<<{text}" if language and text.strip() else text
-
-
-def _code(name: str) -> str:
-    """Return a language in its shortest code, in lower case: the same for `fra` and `fr`, or for `pt_br` and `pt-BR`.
-
-    >>> [_code(name) for name in ("fra", "fr", "pt_br", "cmn_Hans")]
-    ['fr', 'fr', 'pt-br', 'zh-hans']
-    """
-    language, *region = re.split("[-_]", name)
-    return "-".join([language_of(language) or language, *region]).lower()
