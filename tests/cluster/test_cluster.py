@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from extras import without
+from one_direction import prepare_data
 from typer.testing import CliRunner
 
 import dragoman
@@ -36,7 +37,6 @@ from dragoman.cluster.shards import (
 from dragoman.errors import ConfigError, DataError, MissingExtra
 from dragoman.progress import silent
 from dragoman.text.checks import CheckSettings
-from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import parts_of, read_split
 from dragoman.text.settings import DataSettings, ReadingSettings
 

@@ -6,8 +6,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from one_direction import prepare_data
 
-from dragoman import prepare_data
 from dragoman.errors import DataError
 from dragoman.formats.po import FUZZY, OBSOLETE
 from dragoman.formats.rows import LACKING, NOT_TO_TRANSLATE, UNTRANSLATED

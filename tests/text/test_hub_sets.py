@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from one_direction import prepare_data
 
 import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import DataError
 from dragoman.evaluating.references import read_references
 from dragoman.text.guess import guess_task
-from dragoman.text.prepare import prepare_data, prepare_labelled, prepare_text
+from dragoman.text.prepare import prepare_labelled, prepare_text
 from dragoman.text.prepared import read_examples, read_split, read_tagged, read_text
 from dragoman.text.readers import open_pairs
 from dragoman.text.settings import DataSettings

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from one_direction import prepare_data
 from small import Counting, parse
 
 from dragoman.config import check, render
@@ -40,7 +41,6 @@ from dragoman.text.checks import (
 from dragoman.text.inputs import open_inputs
 from dragoman.text.pair_set import ENTITIES, TAGS
 from dragoman.text.phrasebook import read_phrasebook
-from dragoman.text.prepare import prepare_data
 from dragoman.text.prepare_pairs import PairText
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import RAGGED

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_direction import prepare_data
 
 from dragoman.errors import DataError, MissingExtra
 from dragoman.evaluating.references import read_references
@@ -32,7 +33,6 @@ from dragoman.formats.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED,
 from dragoman.languages import language_of
 from dragoman.text.columns import Columns, Naming
 from dragoman.text.pair_columns import choose_columns
-from dragoman.text.prepare import prepare_data
 from dragoman.text.readers import KEYLESS, RAGGED, Pair, open_pairs
 from dragoman.text.settings import DataSettings
 

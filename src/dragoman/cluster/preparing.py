@@ -42,7 +42,7 @@ from dragoman.text.columns import Naming
 from dragoman.text.inputs import addresses_of
 from dragoman.text.pair_set import KEYS, LINE_BITS, Observations, PairSet, SideLanguages, learn_side_languages
 from dragoman.text.prepare import announce
-from dragoman.text.prepare_pairs import deal_out, hashes, split_pairs
+from dragoman.text.prepare_pairs import PairSplit, deal_out, hashes
 from dragoman.text.readers import Pair, Reading, open_pairs
 from dragoman.text.report import DataReport
 from dragoman.text.settings import DataSettings
@@ -87,16 +87,16 @@ def prepare_shards(
         counts = _collect(sets["train"], summaries, plan)
         set_files = {name: hashes(pairs.reading) for name, pairs in sets.items() if name != "train"}
 
-        def write(numbers: np.ndarray, names: Sequence[str]) -> dict[str, str]:
-            parts = np.split(numbers, np.cumsum(counts)[:-1])
-            tasks = [row | {"numbers": part.tobytes()} for row, part in zip(rows, parts, strict=True)]
-            distribute = partial(_distribute, names=names, pairs=plan.pairs, folder=aside)
-            results = _map_rows(distribute, tasks, bars, "distribute")
-            contents = {name: b"".join(result[name] for result in results) for name in names[1:]}
-            written = {name: write_shard(f"{aside}/{split_of(Path(), name)}", contents[name]) for name in contents}
-            return {"train": "".join(result["sha256"] for result in results), **written}
-
-        report = split_pairs(chosen, sets, {"train": _file_hashes(summaries), **set_files}, write)
+        split = PairSplit(chosen, sets)
+        split.assign_alone()
+        names, parts = ["train", *split.sizes], np.split(split.numbers, np.cumsum(counts)[:-1])
+        tasks = [row | {"numbers": part.tobytes()} for row, part in zip(rows, parts, strict=True)]
+        distribute = partial(_distribute, names=names, pairs=plan.pairs, folder=aside)
+        results = _map_rows(distribute, tasks, bars, "distribute")
+        contents = {name: b"".join(result[name] for result in results) for name in names[1:]}
+        written = {name: write_shard(f"{aside}/{split_of(Path(), name)}", contents[name]) for name in contents}
+        written["train"] = "".join(result["sha256"] for result in results)
+        report = split.report({"train": _file_hashes(summaries), **set_files}, written)
         for name in addresses:
             copy_shard(sets[name].path, f"{aside}/{split_of(Path(), name)}")
         content = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2)

@@ -13,6 +13,8 @@ HUB = "hub:"
 Address = str | tuple[str, str]
 """A file; a prefix (`train` for `train.en` and `train.it`); two aligned files; a pattern, or a pair of patterns, for
 several files that are read one after another; or `hub:NAME:CONFIG[@REVISION][#SPLIT]`."""
+Addresses = Address | tuple[Address, ...]
+"""One text or several."""
 
 
 def is_pattern(address: str) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.formats.column_names import SOURCE, TARGET
-from dragoman.languages import UNKNOWN_LANGUAGE
+from dragoman.languages import SEVERAL, UNKNOWN_LANGUAGE
 
 WORD = re.compile(r"[^\W\d_]+")
 
@@ -56,7 +56,7 @@ class Naming(NamedTuple):
     def wanted_languages(self) -> tuple[str | None, str | None]:
         """The languages that the user names, or else the expected ones."""
         expected = self.expected or (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE)
-        source, target = (None if language == UNKNOWN_LANGUAGE else language for language in expected)
+        source, target = (None if language in (UNKNOWN_LANGUAGE, SEVERAL) else language for language in expected)
         return self.source_language or source, self.target_language or target
 
     def for_other_sets(self, languages: tuple[str, str], columns: tuple[str, str]) -> "Naming":

@@ -11,8 +11,12 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.files import REPORT
-from dragoman.formats.addresses import HUB, Address, is_pattern, is_prefix, matching, missing
+from dragoman.formats.addresses import HUB, Address, Addresses, is_pattern, is_prefix, matching, missing
+from dragoman.formats.foreign import texts_in
 from dragoman.formats.hub import hub_splits
+from dragoman.formats.lines import read_lines, without_packing
+from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX, DATA_FORMATS
+from dragoman.languages import language_of
 from dragoman.run_folder import shards_of, split_of
 from dragoman.text.columns import WORD, Naming
 from dragoman.text.phrasebook import write_phrasebook
@@ -54,8 +58,51 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
 
 
 def addresses_of(settings: DataSettings) -> dict[str, Address]:
-    """Return the addresses of the pairs of the training text and of separate sets."""
+    """Return the addresses of the pairs of the training text and of separate sets.
+
+    Raises:
+        DataError: the settings name several texts or directions.
+    """
+    paths = [path for path in (settings.path, settings.dev_path, settings.test_path) if isinstance(path, tuple)]
+    are_many = any(len(path) > 2 or not all(isinstance(part, str) for part in path) for path in paths)
+    if settings.directions or settings.both_directions or are_many:
+        raise DataError(
+            "several texts or directions are read only by prepare-data, on one machine, and by train; prepare "
+            "them first, or give one text here, without data.directions and data.both_directions"
+        )
     return _with_separate_sets(settings, sets_of(settings, _pairs_in))
+
+
+def list_texts(settings: DataSettings, path: Addresses | None) -> list[Address]:
+    """Return the texts of an address, in order. Files that are one side of a text are taken two by two.
+
+    Raises:
+        DataError: one is left.
+    """
+    texts, sides = list[Address](), list[str]()
+    for text in [path] if isinstance(path, str) else path or ():
+        if not isinstance(text, str) or isinstance(path, str) or _is_whole(str(settings.inside(text))):
+            texts.append(text)
+        elif sides:
+            texts.append((sides.pop(), text))
+        else:
+            sides.append(text)
+    if sides:
+        raise DataError(f"{sides[0]} is one side of a text; name the file that is aligned with it next to it")
+    return texts
+
+
+def _is_whole(name: str) -> bool:
+    """Return True if a name is that of a text with both sides, by its kind or its first line."""
+    path = Path(str((matching(name) or [name])[0]))
+    if name.startswith(HUB) or name == PHRASEBOOK or path.is_dir() or is_prefix(path) or texts_in(path):
+        return True
+    format = DATA_FORMAT_OF_SUFFIX.get(without_packing(path).suffix.lower())
+    if not path.is_file() or (format and not DATA_FORMATS[format].has_lines):
+        return format is not None
+    first = next(read_lines(path, "replace"), "")
+    marks = {"csv": "[,;\t]", "jsonl": r"^\s*[\[{]"}.get(format or "", "\t")
+    return bool(re.search(marks, first)) and (format is not None or language_of(path.suffix[1:]) is None)
 
 
 def files_of(settings: DataSettings) -> dict[str, list[Path]]:

@@ -96,7 +96,7 @@ def choose_columns(
         raise DataError(
             f"{where}: several columns may be the pair: {'; '.join(pairs[:6])}{'; …' * (len(pairs) > 6)}; say which, "
             f"by name or number, as in --set data.source_column={numbers[0][0]} "
-            f"--set data.target_column={numbers[0][1]}"
+            f"--set data.target_column={numbers[0][1]}; or train in several directions, as in --directions en-it,en-de"
         )
     if len(names) == 2:
         return Columns.at(names, (0, 1), "there are two columns, and the first is the source")

@@ -6,7 +6,7 @@ Pairs, labelled texts and running text take the same steps. They are read (`inpu
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,22 @@ from dragoman.formats.addresses import Address
 from dragoman.progress import Progress, as_progress, silent
 from dragoman.run_folder import split_of, text_of
 from dragoman.serialization import write_json
-from dragoman.text.inputs import open_inputs
 from dragoman.text.labels import Task
+from dragoman.text.prepare_directions import DirectionsText, open_text
 from dragoman.text.prepare_labelled import LabelledText
 from dragoman.text.prepare_pairs import PairText
 from dragoman.text.prepare_running import RunningText
-from dragoman.text.report import DataReport, LabelledReport, TextReport
+from dragoman.text.report import (
+    DataReport,
+    DirectionsReport,
+    LabelledReport,
+    TextReport,
+    direction_folders,
+    read_report,
+)
 from dragoman.text.settings import DataSettings
 
-Text = PairText | LabelledText | RunningText
+Text = PairText | DirectionsText | LabelledText | RunningText
 """Text that settings name. Each kind can `fill` a new folder; by `identity` and `changes`, the report in a folder is
 compared with the text."""
 
@@ -34,9 +41,13 @@ log = logging.getLogger(__name__)
 
 
 def prepare_data(
-    data: DataSettings | Address, folder: Path | str, progress: Progress | bool = True, **settings: Any
-) -> DataReport:
+    data: DataSettings | Address | Sequence[Address],
+    folder: Path | str,
+    progress: Progress | bool = True,
+    **settings: Any,
+) -> DataReport | DirectionsReport:
     """Read, check and split parallel text into `folder`. A folder that was made from the same text is used as it is.
+    Text in several directions gets a folder for each in it.
 
     `data` is the address of the text, with the `settings` that differ from the defaults, as in `source_language="en"`;
     or both together.
@@ -52,8 +63,8 @@ def prepare_data(
         chosen = data.but(**settings)
     else:
         chosen = choose(DataSettings, "data", (), path=data, **settings)
-    with open_inputs(chosen) as inputs:
-        return _prepare(PairText(chosen, inputs, as_progress(progress)), Path(folder))
+    with open_text(chosen, as_progress(progress)) as text:
+        return _prepare(text, Path(folder))
 
 
 def prepare_labelled(
@@ -83,7 +94,7 @@ def is_made_from(folder: Path, settings: DataSettings, task: str) -> bool:
     """Return True if a folder was prepared from the text that `settings` name, by the same rules."""
     with ExitStack() as stack:
         if task == "translation":
-            text: Text = PairText(settings, stack.enter_context(open_inputs(settings)), silent)
+            text: Text = stack.enter_context(open_text(settings, silent))
         elif task == "classify" or task == "tag":
             text = LabelledText.read(settings, task, silent)
         else:
@@ -102,7 +113,7 @@ def _prepare(text: Text, folder: Path) -> Any:
     return report
 
 
-def announce(report: DataReport | LabelledReport | TextReport) -> None:
+def announce(report: DataReport | DirectionsReport | LabelledReport | TextReport) -> None:
     """Log the warnings of a report."""
     for warning in report.warnings:
         log.warning("%s", warning)
@@ -112,13 +123,16 @@ def _reused(text: Text, folder: Path) -> Any:
     """Return the report of an existing folder; raise DataError if it was made from other text, or is damaged."""
     report: Any = text.read_report(folder)
     if report.identity != text.identity:
-        changes = "; ".join(text.changes(report))
+        is_alike = isinstance(report, DirectionsReport) == isinstance(text, DirectionsText)
+        changes = "; ".join(text.changes(report)) if is_alike else "the directions are others"
         why = f" ({changes})" if changes else ""
         raise DataError(f"{folder} was prepared from other text or settings{why}; name another folder")
-    for name, split in report.splits.items():
-        path = text_of(folder, name) if isinstance(report, TextReport) else split_of(folder, name)
-        if not path.is_file() or sha256(path) != split.sha256:
-            raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the text again")
+    parts = direction_folders(folder).values() if isinstance(text, DirectionsText) else [folder]
+    for part in parts:
+        for name, split in (read_report(part) if isinstance(text, DirectionsText) else report).splits.items():
+            path = text_of(part, name) if isinstance(report, TextReport) else split_of(part, name)
+            if not path.is_file() or sha256(path) != split.sha256:
+                raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the text again")
     log.info("%s holds this text already", folder)
     return report
 

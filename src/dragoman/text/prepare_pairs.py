@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from dragoman.errors import DataError
 from dragoman.files import REPORT, remove, sha256
-from dragoman.languages import UNKNOWN_LANGUAGE
+from dragoman.languages import UNKNOWN_LANGUAGE, base_language
 from dragoman.progress import Progress
 from dragoman.run_folder import split_of
 from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
@@ -41,6 +41,7 @@ from dragoman.text.report import (
     Leaks,
     SplitReport,
     Tally,
+    read_pairs_report,
     read_report,
 )
 from dragoman.text.settings import PHRASEBOOK, DataSettings, lasting
@@ -48,9 +49,11 @@ from dragoman.text.split import (
     DEV,
     TEST,
     TRAIN,
+    Keys,
     assign,
     first_occurrences,
     held_out_sizes,
+    in_language,
     refuse_too_few,
     shared_sentences,
 )
@@ -71,19 +74,19 @@ log = logging.getLogger(__name__)
 class PairText:
     """Pairs of the training text, as `train`, and of separate sets."""
 
-    read_report = staticmethod(read_report)
+    read_report = staticmethod(read_pairs_report)
 
     def __init__(self, settings: DataSettings, inputs: Mapping[str, Reading], progress: Progress) -> None:
-        self._settings, self._inputs, self._progress = settings, inputs, progress
+        self.settings, self._inputs, self._progress = settings, inputs, progress
 
     @cached_property
     def identity(self) -> str:
         """A hash of the pairs and of the settings that decide the result, wherever the files lie."""
-        return _identity(self._settings, {name: hashes(reading) for name, reading in self._inputs.items()})
+        return _identity(self.settings, {name: hashes(reading) for name, reading in self._inputs.items()})
 
     def changes(self, report: DataReport) -> list[str]:
         """Return the differences from the text of a report, in words."""
-        before, now = report.settings, lasting(self._settings)
+        before, now = report.settings, lasting(self.settings)
         keys = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
         differences = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys]
         read = {name: list(hashes(reading).values()) for name, reading in self._inputs.items()}
@@ -93,37 +96,33 @@ class PairText:
 
     def fill(self, folder: Path) -> DataReport:
         """Write the splits into a new folder."""
+        if report := self.copied(folder):
+            return report
+        split = PairSplit(self.settings, self.read_sets(folder))
+        split.assign_alone()
+        return split.write(folder)
+
+    def read_sets(self, folder: Path) -> dict[str, PairSet]:
+        """Read and check all text, and write it into a folder: separate sets, and the training text as one."""
         for name, reading in self._inputs.items():
             chosen = "; ".join(f"{choice}: {reason}" for choice, reason in reading.reasons.items())
             log.info("%s: %s", name, chosen)
-        if report := self._copied(folder):
-            return report
-        checks, train = self._settings.checks, self._inputs["train"]
+        checks, train = self.settings.checks, self._inputs["train"]
         side_languages = learn_side_languages(train, checks)
         sets = {
             name: PairSet(reading, split_of(folder, name), checks, side_languages, keep_all=True)
             for name, reading in self._inputs.items()
         }
         sets["train"] = PairSet(
-            train, folder / "whole.jsonl", checks, side_languages, keep_all=False, exchanged=self._settings.exchanged
+            train, folder / "whole.jsonl", checks, side_languages, keep_all=False, exchanged=self.settings.exchanged
         )
         for pairs in sets.values():
             pairs.fill(self._progress)
-        read = {name: hashes(pairs.reading) for name, pairs in sets.items()}
+        return sets
 
-        def write(numbers: np.ndarray, names: Sequence[str]) -> dict[str, str]:
-            deal_out(sets["train"].path, numbers, names, folder)
-            remove(sets["train"].path)
-            return {name: sha256(split_of(folder, name)) for name in names}
-
-        report = split_pairs(self._settings, sets, read, write)
-        for pairs in sets.values():
-            remove(pairs.keys_path)
-        return report
-
-    def _copied(self, folder: Path) -> DataReport | None:
+    def copied(self, folder: Path) -> DataReport | None:
         """Copy text that is prepared data, if its splits are unchanged and all wanted, by the same rules."""
-        settings = self._settings
+        settings = self.settings
         source_folder = Path(str(settings.inside(settings.path)))
         if not (source_folder / REPORT).is_file() or settings.source_column or settings.target_column:
             return None
@@ -158,59 +157,106 @@ class PairText:
         )
 
 
-def split_pairs(
-    settings: DataSettings,
-    sets: Mapping[str, PairSet],
-    read: Mapping[str, dict[str, str]],
-    write: Callable[[np.ndarray, Sequence[str]], Mapping[str, str]],
-) -> DataReport:
-    """Split the training text by its keys, have it written, and report on all sets.
-
-    `read` holds the SHA-256 of each set's files. `write` is given the number of each pair (`SPLITS` or `DROPPED`) and
-    the names of the sets that the pairs are dealt to; it returns the SHA-256 of what it has written for each.
+class PairSplit:
+    """The split of pairs that were read. `sizes` are those of the sets that are split off; once it is assigned,
+    `numbers` holds the set of each pair of the training text (`SPLITS` or `DROPPED`).
     """
-    train = sets["train"]
-    separate = {name: pairs for name, pairs in sets.items() if name != "train"}
-    kept, dropped = _usable(settings, train)
-    for pairs in separate.values():
-        pairs.observed.notes.update(pairs.tally(PLACEHOLDER, pairs.repeating()))
-    sources, targets = (keys if kept.all() else keys[kept] for keys in train.sentences)
-    wanted, origins = _plan_splits(settings, sets, dropped, len(sources))
-    numbers = np.full(len(kept), DROPPED, np.uint8)
-    sentences = [pairs.sentences for pairs in separate.values()]
-    numbers[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, sentences)
-    written = write(numbers, ["train", *wanted])
 
-    def split(name: str) -> WrittenSplit:
-        if pairs := separate.get(name):
-            return WrittenSplit(len(pairs.keys()), sha256(pairs.path), pairs.sentences, pairs.origin)
-        chosen = numbers == SPLITS[name]
-        source_keys, target_keys = (keys[chosen] for keys in train.sentences)
-        rows = np.flatnonzero(chosen)
-        return WrittenSplit(
-            len(rows), written[name], (source_keys, target_keys), lambda index: train.origin(int(rows[index]))
+    def __init__(self, settings: DataSettings, sets: Mapping[str, PairSet]) -> None:
+        self.settings, self.sets, self.train = settings, sets, sets["train"]
+        self.languages = list(map(base_language, self.train.reading.languages))
+        self.separate = {name: pairs for name, pairs in sets.items() if name != "train"}
+        self._kept, self._dropped = _usable(settings, self.train)
+        for pairs in self.separate.values():
+            pairs.observed.notes.update(pairs.tally(PLACEHOLDER, pairs.repeating()))
+        self.sizes, self._origins = self._plan(int(self._kept.sum()))
+        self.numbers = np.full(len(self._kept), DROPPED, np.uint8)
+
+    def _plan(self, pairs: int) -> tuple[dict[str, int], dict[str, str]]:
+        """Return the size of each set that is split off, and the origin of every set."""
+        settings, train, separate = self.settings, self.train, self.separate
+        asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in separate}
+        wanted, sized = held_out_sizes(asked, pairs, HELD_OUT, "pairs each")
+        if not pairs:
+            why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in self._dropped.items())
+            raise DataError(f"none of the {train.observed.rows:,} rows of {train.reading.name} can be used ({why})")
+        usable = "1 usable pair" if pairs == 1 else f"{pairs:,} usable pairs"
+        refuse_too_few(f"{train.reading.name} holds {usable}", pairs, wanted)
+        reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
+        is_named = settings.path != PHRASEBOOK
+        origins = {name: f"given: {pairs.reading.name}" if is_named else "given" for name, pairs in separate.items()}
+        origins = {"train": "the rest", **dict.fromkeys(wanted, reason), **origins}
+        return wanted, {name: origins[name] for name in dict.fromkeys((*SPLITS, *separate))}
+
+    @property
+    def sentences(self) -> tuple[Keys, Keys]:
+        """The keys of the sources and targets that are kept."""
+        sources, targets = (keys if self._kept.all() else keys[self._kept] for keys in self.train.sentences)
+        return sources, targets
+
+    def assign(self, sides: np.ndarray) -> None:
+        """Give each pair that is kept its set."""
+        self.numbers[self._kept] = sides
+
+    def assign_alone(self) -> None:
+        separate = [pairs.sentences for pairs in self.separate.values()]
+        dev, test = (self.sizes.get(name, 0) for name in ("dev", "test"))
+        self.assign(assign(*self.sentences, dev, test, self.settings.seed, separate))
+
+    def sentences_of(self, name: str) -> tuple[Keys, Keys]:
+        """Return the keys of the sources and targets of one set, made `in_language`."""
+        own = self.separate.get(name)
+        keys = own.sentences if own else (side[self.numbers == SPLITS[name]] for side in self.train.sentences)
+        sources, targets = map(in_language, keys, self.languages)
+        return sources, targets
+
+    def write(self, folder: Path, known: Mapping[str, Keys] | None = None) -> DataReport:
+        """Write the sets that are split off, and report on all. `known` holds the sentences of sets in all directions,
+        if there are several.
+        """
+        names = ["train", *self.sizes]
+        deal_out(self.train.path, self.numbers, names, folder)
+        read = {name: hashes(pairs.reading) for name, pairs in self.sets.items()}
+        report = self.report(read, {name: sha256(split_of(folder, name)) for name in names}, known)
+        for path in (self.train.path, *(pairs.keys_path for pairs in self.sets.values())):
+            remove(path)
+        return report
+
+    def report(
+        self, read: Mapping[str, dict[str, str]], written: Mapping[str, str], known: Mapping[str, Keys] | None = None
+    ) -> DataReport:
+        """Report on all sets. `read` holds the SHA-256 of each set's files, `written` that of each set split off."""
+
+        def split(name: str) -> WrittenSplit:
+            if own := self.separate.get(name):
+                return WrittenSplit(len(own.keys()), sha256(own.path), self.sentences_of(name), own.origin)
+            rows, origin = np.flatnonzero(self.numbers == SPLITS[name]), self.train.origin
+            return WrittenSplit(
+                len(rows), written[name], self.sentences_of(name), lambda index: origin(int(rows[index]))
+            )
+
+        splits = _report_splits({name: split(name) for name in self._origins}, self._origins, known or {})
+        others = Observations.merged([pairs.observed for pairs in self.separate.values()])
+        observed = Observations.merged([pairs.observed for pairs in self.sets.values()])
+        return DataReport(
+            format_number=FORMAT_NUMBER,
+            identity=_identity(self.settings, read),
+            settings=lasting(self.settings),
+            source_language=self.train.reading.languages[0],
+            target_language=self.train.reading.languages[1],
+            inputs={
+                name: _report_input(pairs.reading, pairs.observed.rows, read[name]) for name, pairs in self.sets.items()
+            },
+            rows=self.train.observed.rows,
+            dropped=self._dropped,
+            kept_faults=others.faults,
+            noted=observed.notes,
+            repairs=dict(sorted(observed.repairs.items())),
+            warnings=tuple(_warnings(self.sets, self.sizes, splits)),
+            longest_source=observed.longest[0],
+            longest_target=observed.longest[1],
+            splits=splits,
         )
-
-    splits = _report_splits({name: split(name) for name in origins}, origins)
-    others = Observations.merged([pairs.observed for pairs in separate.values()])
-    observed = Observations.merged([pairs.observed for pairs in sets.values()])
-    return DataReport(
-        format_number=FORMAT_NUMBER,
-        identity=_identity(settings, read),
-        settings=lasting(settings),
-        source_language=train.reading.languages[0],
-        target_language=train.reading.languages[1],
-        inputs={name: _report_input(pairs.reading, pairs.observed.rows, read[name]) for name, pairs in sets.items()},
-        rows=train.observed.rows,
-        dropped=dropped,
-        kept_faults=others.faults,
-        noted=observed.notes,
-        repairs=dict(sorted(observed.repairs.items())),
-        warnings=tuple(_warnings(sets, wanted, splits)),
-        longest_source=observed.longest[0],
-        longest_target=observed.longest[1],
-        splits=splits,
-    )
 
 
 def _usable(settings: DataSettings, train: PairSet) -> tuple[np.ndarray, dict[str, Tally]]:
@@ -224,25 +270,6 @@ def _usable(settings: DataSettings, train: PairSet) -> tuple[np.ndarray, dict[st
     tallies = dropped if checks.drop_placeholders else train.observed.notes
     tallies.update(train.tally(PLACEHOLDER, placeholders))
     return kept & ~placeholders if checks.drop_placeholders else kept, dropped
-
-
-def _plan_splits(
-    settings: DataSettings, sets: Mapping[str, PairSet], dropped: Mapping[str, Tally], pairs: int
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the size of each set that is split off, and the origin of every set."""
-    train, separate = sets["train"], {name: pairs for name, pairs in sets.items() if name != "train"}
-    asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in separate}
-    wanted, sized = held_out_sizes(asked, pairs, HELD_OUT, "pairs each")
-    if not pairs:
-        why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
-        raise DataError(f"none of the {train.observed.rows:,} rows of {train.reading.name} can be used ({why})")
-    usable = "1 usable pair" if pairs == 1 else f"{pairs:,} usable pairs"
-    refuse_too_few(f"{train.reading.name} holds {usable}", pairs, wanted)
-    reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
-    is_named = settings.path != PHRASEBOOK
-    origins = {name: f"given: {pairs.reading.name}" if is_named else "given" for name, pairs in separate.items()}
-    origins = {"train": "the rest", **dict.fromkeys(wanted, reason), **origins}
-    return wanted, {name: origins[name] for name in dict.fromkeys((*SPLITS, *separate))}
 
 
 def deal_out(whole: Path, numbers: np.ndarray, names: Iterable[str], folder: Path) -> None:
@@ -283,11 +310,16 @@ def _report_input(reading: Reading, rows: int, sha256: dict[str, str]) -> InputR
     )
 
 
-def _report_splits(splits: Mapping[str, WrittenSplit], origins: Mapping[str, str]) -> dict[str, SplitReport]:
-    """Report on each set, and on the sentences that are in two of them."""
+def _report_splits(
+    splits: Mapping[str, WrittenSplit], origins: Mapping[str, str], known: Mapping[str, Keys]
+) -> dict[str, SplitReport]:
+    """Report on each set, and on its sentences that are in another."""
+    sentences = {name: split.sentences for name, split in splits.items()} | {
+        name: (keys, keys) for name, keys in known.items()
+    }
 
     def leaks_from(other_name: str, name: str) -> Leaks:
-        source, target = shared_sentences(splits[other_name].sentences, splits[name].sentences)
+        source, target = shared_sentences(sentences[other_name], splits[name].sentences)
         places = np.flatnonzero(source | target)
         first = splits[name].origin(int(places[0])) if len(places) else None
         return Leaks(sources=int(source.sum()), targets=int(target.sum()), either=len(places), first=first)

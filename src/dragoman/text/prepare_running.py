@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.files import sha256
-from dragoman.formats.addresses import HUB, Address
+from dragoman.formats.addresses import HUB, Addresses
 from dragoman.formats.lines import read_running, without_packing
 from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX
 from dragoman.formats.rows import format_of, open_table, text_at, values_of
@@ -177,5 +177,5 @@ def _cut(folder: Path, size: int, name: str) -> int:
     return sum(map(len, read_text(folder, name)))
 
 
-def _named(address: Address) -> str:
-    return address if isinstance(address, str) else " and ".join(address)
+def _named(address: Addresses) -> str:
+    return address if isinstance(address, str) else " and ".join(map(str, address))

@@ -148,15 +148,34 @@ def _joined(address: Address, files: Sequence[Address], options: _Options) -> Re
             options = options._replace(naming=naming)
     if not readings:
         raise untranslated[0]
-    first = readings[0]
     doubts = [f"{len(untranslated)} of {len(files)} files left out: {untranslated[0]}"] if untranslated else []
+    return join(readings, address if isinstance(address, str) else " and ".join(address), doubts)
+
+
+def join(readings: Sequence[Reading], name: str = "", doubts: Sequence[str] = ()) -> Reading:
+    """Return the pairs of several readings as one, under one `name`, or else all their names."""
+    first = readings[0]
+    if len(readings) == 1 and not name:
+        return first
     return replace(
         first,
         doubts=(*doubts, *(doubt for reading in readings for doubt in reading.doubts)),
-        name=address if isinstance(address, str) else " and ".join(address),
+        name=name or " and ".join(dict.fromkeys(reading.name for reading in readings)),
         files=tuple(file for reading in readings for file in reading.files),
         reasons={**first.reasons, "format": f"{first.reasons['format']}; the first of {len(readings)} files"},
         pairs=lambda repairs: chain.from_iterable(reading.pairs(repairs) for reading in readings),
+        repairs=Counter(),
+    )
+
+
+def turned(reading: Reading) -> Reading:
+    """Return the same pairs with their sides exchanged."""
+    columns, (source, target), pairs = reading.columns, reading.columns.positions, reading.pairs
+    return replace(
+        reading,
+        columns=columns._replace(first=columns.second, second=columns.first, positions=(target, source)),
+        languages=(reading.languages[1], reading.languages[0]),
+        pairs=lambda repairs: (pair._replace(source=pair.target, target=pair.source) for pair in pairs(repairs)),
         repairs=Counter(),
     )
 

@@ -12,13 +12,15 @@ import pydantic
 
 from dragoman.brief import brief
 from dragoman.config import Settings, read_json_as
-from dragoman.errors import DataError
+from dragoman.errors import CheckpointError, DataError
 from dragoman.files import REPORT
+from dragoman.languages import LanguageTag
+from dragoman.serialization import read_object
 from dragoman.text.labels import Task
 
 FORMAT_NUMBER = 3
 """The format of the report on pairs."""
-LABELLED_FORMAT = TEXT_FORMAT = 1
+LABELLED_FORMAT = TEXT_FORMAT = DIRECTIONS_FORMAT = 1
 
 
 class Tally(Settings):
@@ -112,8 +114,58 @@ class DataReport(Settings):
 
 
 def read_report(folder: Path | str) -> DataReport:
-    """Return the report in a folder of prepared pairs."""
-    return read_json_as(Path(folder) / REPORT, DataReport, FORMAT_NUMBER, number_key="format_number", error=DataError)
+    """Return the report in a folder of prepared pairs in one direction."""
+    report = read_pairs_report(folder)
+    if isinstance(report, DirectionsReport):
+        example = Path(folder) / "-".join(report.directions[0])
+        raise DataError(f"{folder} holds text in several directions; name the folder of one, as in {example}")
+    return report
+
+
+class DirectionsReport(Settings):
+    """The report on prepared pairs in several directions: `data.json` of a folder that holds one folder for each, such
+    as `en-it`, with its own `DataReport`.
+    """
+
+    __repr__ = brief
+
+    format: Literal[1] = DIRECTIONS_FORMAT
+    task: Literal["directions"] = "directions"
+    """Distinguishes this report from those of other text."""
+    identity: str
+    """Equal for equal inputs and settings, wherever the files lie."""
+    directions: tuple[tuple[LanguageTag, LanguageTag], ...]
+    """Source and target language of each direction, in the order in which they were given."""
+    warnings: tuple[str, ...] = ()
+
+
+def read_pairs_report(folder: Path | str) -> DataReport | DirectionsReport:
+    """Return the report in a folder of prepared pairs, in one direction or several."""
+    path = Path(folder) / REPORT
+    try:
+        is_of_several = read_object(path).get("task") == "directions"
+    except CheckpointError as error:
+        raise DataError(str(error)) from None
+    if is_of_several:
+        return read_json_as(path, DirectionsReport, DIRECTIONS_FORMAT, error=DataError)
+    return read_json_as(path, DataReport, FORMAT_NUMBER, number_key="format_number", error=DataError)
+
+
+def direction_folders(folder: Path | str) -> dict[tuple[str, str], Path]:
+    """Return the folder of each direction of prepared pairs; a folder of one direction is its own."""
+    folder, report = Path(folder), read_pairs_report(folder)
+    if isinstance(report, DataReport):
+        return {(report.source_language, report.target_language): folder}
+    return {direction: folder / "-".join(direction) for direction in report.directions}
+
+
+def direction_rows(folder: Path | str) -> Iterator[list[str]]:
+    """Yield a row of a table for each direction: its pairs in each set, those that were dropped, and its warnings."""
+    for direction, part in direction_folders(folder).items():
+        report = read_report(part)
+        sizes = (f"{report.splits[name].pairs:,}" if name in report.splits else "" for name in ("train", "dev", "test"))
+        dropped = sum(tally.pairs for tally in report.dropped.values())
+        yield [" → ".join(direction), *sizes, f"{dropped:,}", f"{len(report.warnings):,}"]
 
 
 def report_rows(report: DataReport) -> Iterator[tuple[str, str, str]]:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from dragoman.config import Settings, flatten
-from dragoman.formats.addresses import HUB, Address
+from dragoman.directions import Direction, direction_in
+from dragoman.formats.addresses import HUB, Addresses
 from dragoman.formats.lines import EncodingErrors
 from dragoman.formats.registry import DATA_FORMATS, DATA_SUFFIXES, Format, listed
 from dragoman.languages import LanguageTag
@@ -64,20 +65,24 @@ def reading_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
 class DataSettings(ReadingSettings):
     """Settings of the text, how it is read, and what is held out of it."""
 
-    path: Address = Field(
+    path: Addresses = Field(
         default=PHRASEBOOK,
         description=f"The training text: a file ({DATA_SUFFIXES}, also .gz); two aligned files, as in "
         '["a.en", "a.it"], or what their names begin with; a pattern for many files, as in "parts/*.tsv" or '
-        '["parts/*.en", "parts/*.it"]; a folder with train.* in it, or of prepared data; hub:NAME:CONFIG; or '
-        "phrasebook, which is built in.",
+        '["parts/*.en", "parts/*.it"]; a folder with train.* in it, or of prepared data; hub:NAME:CONFIG; '
+        'phrasebook, which is built in; or a list of several texts, as in [["a.en", "a.it"], "en-de.tmx"].',
     )
+    directions: str | None = None
+    """Directions to take of the text, as in en-it,en-de; left out, all that it names."""
+    both_directions: bool = False
+    """If true, each text is read in its other direction too."""
     folder: str | None = None
     """Folder of the files of path, dev_path and test_path; left out, their names are used as they are."""
     origin: str | None = None
     """Source of the text, for those who do not have it."""
-    dev_path: Address | None = None
+    dev_path: Addresses | None = None
     """A separate set for validation, given like path; left out, one is split off."""
-    test_path: Address | None = None
+    test_path: Addresses | None = None
     """A separate test set, given like path; left out, one is split off."""
     dev_size: int | None = Field(default=None, ge=0)
     """Pairs or labelled texts split off for validation; left out, 5 % of the pairs or 10 % of the texts, 2,000 at
@@ -91,6 +96,9 @@ class DataSettings(ReadingSettings):
     left out, they are kept."""
     checks: CheckSettings = CheckSettings()
     """Rules by which pairs are dropped."""
+    temperature: float = Field(default=5.0, ge=1)
+    """Draw from several directions in an epoch by the roots of this degree of their amounts, so that a direction with
+    little text is learned too; 1 takes all pairs as they are (Arivazhagan et al. 2019, who choose 5)."""
     text_column: Column | None = None
     """Column of the text that has a label, or of the words that have one each: its name, its key or its number from 1;
     left out, it is guessed. Several, as in question+answer, are joined by ` ||| `."""
@@ -116,7 +124,10 @@ class DataSettings(ReadingSettings):
     def _one_is_no_pair(cls, address: Any) -> Any:
         if not isinstance(address, list | tuple):
             return address
-        return address[0] if len(address) == 1 else tuple(address)
+        parts = tuple(tuple(part) if isinstance(part, list) else part for part in address)
+        if not parts:
+            raise ValueError("the list names no text")
+        return parts[0] if len(parts) == 1 else parts
 
     @model_validator(mode="after")
     def _held_out_one_way(self) -> "DataSettings":
@@ -125,18 +136,39 @@ class DataSettings(ReadingSettings):
                 raise ValueError(f"{name}_path gives a set and {name}_size splits one off; keep one of the two")
         return self
 
-    def inside(self, address: Address) -> Address:
+    @field_validator("directions", mode="before")
+    @classmethod
+    def _are_directions(cls, directions: Any) -> Any:
+        if not isinstance(directions, str | list):
+            return directions
+        names = directions.split(",") if isinstance(directions, str) else list(map(str, directions))
+        for name in names:
+            if direction_in(name) is None:
+                raise ValueError(f"{name!r} names no two languages by their codes, as en-it does")
+        return ",".join(names) or None
+
+    @property
+    def wanted(self) -> list[Direction]:
+        """The directions to take; none if all."""
+        named = map(direction_in, (self.directions or "").split(","))
+        return list(dict.fromkeys(filter(None, named)))
+
+    def inside(self, address: Any) -> Any:
         """Return an address inside `folder`, unless it is of the hub or absolute."""
         if self.folder is None or address == PHRASEBOOK:
             return address
         if isinstance(address, str):
             return address if address.startswith(HUB) else str(Path(self.folder) / address)
-        return str(Path(self.folder) / address[0]), str(Path(self.folder) / address[1])
+        return tuple(map(self.inside, address))
+
+
+PLACES = {"folder", "origin", "path", "dev_path", "test_path", "directions", "both_directions"}
+"""Settings that say which text is read; the text itself decides the result."""
 
 
 def lasting(settings: DataSettings) -> dict[str, Any]:
-    """Return the settings that decide the result: all except the places of the text."""
-    return flatten(settings.model_dump(mode="json", exclude={"folder", "origin", "path", "dev_path", "test_path"}))
+    """Return the settings that decide the result: all except the places of the text and the share of a direction."""
+    return flatten(settings.model_dump(mode="json", exclude={*PLACES, "temperature"}))
 
 
 def name_on_card(settings: DataSettings, name: str) -> str:

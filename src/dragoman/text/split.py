@@ -98,16 +98,21 @@ def first_occurrences(keys: Keys) -> np.ndarray:
     return first
 
 
-def components(sources: Keys, targets: Keys) -> np.ndarray:
+def components(sources: Keys, targets: Keys, are_alike: bool = False) -> np.ndarray:
     """Return a number for each pair, equal for pairs that are linked through shared sentences; 0, 1, 2 … in no stated
-    order.
+    order. If `are_alike`, a source and a target with one key are one sentence.
 
     Every root of a forest over the sentences takes the smallest root that a pair links it to, then all paths are
     shortened to their root. A few rounds are enough, even for a chain of a million pairs.
     """
-    (source, count), (target, more) = _numbered(sources), _numbered(targets)
-    target += count
-    root = np.arange(count + more, dtype=source.dtype)
+    if are_alike:
+        numbers, count = _numbered(np.concatenate((sources, targets)))
+        source, target = np.split(numbers, 2)
+    else:
+        (source, count), (target, more) = _numbered(sources), _numbered(targets)
+        target += count
+        count += more
+    root = np.arange(count, dtype=source.dtype)
     while _link(root, source, target):
         while _look_up(root, root):
             pass
@@ -121,36 +126,53 @@ def components(sources: Keys, targets: Keys) -> np.ndarray:
 
 
 def assign(
-    sources: Keys, targets: Keys, dev: int, test: int, seed: int, separate: Sequence[tuple[Keys, Keys]] = ()
+    sources: Keys,
+    targets: Keys,
+    dev: int | Sequence[int],
+    test: int | Sequence[int],
+    seed: int,
+    separate: Sequence[tuple[Keys, Keys]] = (),
+    lengths: Sequence[int] | None = None,
 ) -> np.ndarray:
     """Return TRAIN, DEV or TEST for each pair; components stay whole. Held-out sets are smaller if no component fits.
 
     A component that shares a sentence with one of the `separate` sets stays in training, because dev and test may not
     overlap. The order of the pairs does not matter.
+
+    Pairs of several directions follow one another, and `lengths` are their numbers. Their keys are made
+    `in_language`, equal on any side. `dev` and `test` are sizes of each; a component is held out if it fits in all.
     """
-    label = components(sources, targets)
+    label = components(sources, targets, are_alike=lengths is not None)
     count = int(label.max(initial=-1)) + 1
-    sizes, key = np.zeros(count, label.dtype), np.full(count, np.iinfo(np.uint64).max, np.uint64)
+    sizes = np.zeros((len(lengths or [0]), count), label.dtype)
+    key, free = np.full(count, np.iinfo(np.uint64).max, np.uint64), np.ones(count, bool)
+    for own, labels in zip(sizes, np.split(label, np.cumsum(lengths or [])[:-1].astype(int)), strict=True):
+        for part in _parts(labels):
+            np.add.at(own, part, 1)
     for part, keys in zip(_parts(label), _parts(sources), strict=True):
-        np.add.at(sizes, part, 1)
         np.minimum.at(key, part, keys)
     assert int(sizes.sum()) == len(label), "every pair is in one component"
     _mix(key, seed)
-    free = np.ones(count, bool)
-    for keys in separate:
-        for own, others in zip((sources, targets), keys, strict=True):
+    for known in separate:
+        for own, others in zip((sources, targets), known, strict=True):
             for part, components_of in zip(_parts(own), _parts(label), strict=True):
                 free[components_of[np.isin(part, others)]] = False
-    side = np.full(len(sizes), TRAIN, np.uint8)
-    for name, wanted in ((TEST, test), (DEV, dev)):
-        for largest in (max(1, int(LARGEST_PART * wanted)), wanted):
-            for component in _in_order(key, free & (side == TRAIN) & (sizes <= largest)):
-                if wanted <= 0:
+    side = np.full(count, TRAIN, np.uint8)
+    for name, wanted in ((TEST, np.atleast_1d(test)), (DEV, np.atleast_1d(dev))):
+        left = wanted
+        for largest in (np.maximum(1, LARGEST_PART * wanted), wanted):
+            for component in _in_order(key, free & (side == TRAIN) & (sizes <= largest[:, None]).all(axis=0)):
+                if not left.any():
                     break
-                if sizes[component] <= wanted:
+                if (sizes[:, component] <= left).all():
                     side[component] = name
-                    wanted -= int(sizes[component])
+                    left = left - sizes[:, component]
     return np.concatenate([side[part] for part in _parts(label)]) if len(label) else side
+
+
+def in_language(keys: Keys, code: str) -> Keys:
+    """Return the keys of sentences in a language, which differ from those of equal sentences in others."""
+    return keys ^ np.uint64(text_key(f"language {code}"))
 
 
 def shared_sentences(known: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> tuple[np.ndarray, np.ndarray]:
