@@ -2,15 +2,18 @@
 
 import ctypes
 import errno
+import logging
 import os
 import re
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from dragoman.errors import OutOfMemory
 from dragoman.system import group_settings
+
+log = logging.getLogger(__name__)
 
 # Constants of glibc's <malloc.h>
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
@@ -46,6 +49,15 @@ def usable_memory_bytes() -> int | None:
         return None
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return min(held + left // processes, address_limit() or sys.maxsize, *(n // processes for n in group_limits()))
+
+
+def report_memory(work: str, needs: Mapping[str, int], advice: str) -> None:
+    """Log the memory that some work will take, in bytes by its parts; warn if this process may not hold as much."""
+    total, limit = sum(needs.values()), usable_memory_bytes()
+    parts = ", ".join(f"{part} {size / 2**30:.1f}" for part, size in needs.items())
+    log.info("%s takes about %.1f GiB of memory: %s", work, total / 2**30, parts)
+    if limit is not None and total > limit:
+        log.warning("that is more than the %.1f GiB that this process may hold; %s", limit / 2**30, advice)
 
 
 def address_limit() -> int | None:

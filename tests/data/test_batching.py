@@ -300,7 +300,7 @@ def test_an_epoch_has_other_rows_of_a_pool(
     if windows:
         request.getfixturevalue("small_windows")
     pool, batches = pooled.facts.pool, Batches(pooled, 400, seed=seed)
-    assert pool is not None
+    assert isinstance(pool, Pool)
     first, seen = len(pooled) - pool.rows, set[int]()
     for epoch in range(pool.rows):
         pairs = np.sort(np.concatenate(list(batches.epoch(epoch))))

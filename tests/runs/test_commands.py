@@ -268,7 +268,7 @@ def test_convert_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
 
     marian = write_marian(tmp_path / "marian")
     by_command, by_function = pairs_of_folders(tmp_path)
-    told = printed("convert", marian, "--to", by_command / "ours", "--languages", "de", "fr")
+    told = printed("convert", marian, "--to", by_command / "ours", "--languages", "de,fr")
     assert dragoman.convert(marian, by_function / "ours", ("de", "fr")).what in told
     assert left_in(by_command) == left_in(by_function)
 

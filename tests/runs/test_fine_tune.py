@@ -27,6 +27,7 @@ from dragoman.runs.lookup import RunOptions
 from dragoman.runs.recipe import read_recipe
 from dragoman.runs.train import train
 from dragoman.store.folder import load_model
+from dragoman.surface.conventions import PairConventions
 from dragoman.text.prepared import read_split
 from dragoman.tokenizing.tokenizers import Tokenizers
 
@@ -80,7 +81,7 @@ def test_a_run_is_tuned_and_scored_on_both_tests_before_and_after(old: Path, tmp
 def test_a_tuned_model_knows_the_writing_of_the_model_that_it_began_from(old: Path, tmp_path: Path) -> None:
     tuned = tune(old, tmp_path).folder
     known = load_model(old).files.conventions
-    assert known is not None and load_model(tuned).files.conventions == known
+    assert isinstance(known, PairConventions) and load_model(tuned).files.conventions == known
     assert "loves" not in known.source.words
 
 

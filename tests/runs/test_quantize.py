@@ -1,7 +1,10 @@
 """`quantize`: matrices of 8 bits in a model folder that loads everywhere, and what is refused."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,6 +91,45 @@ def test_the_compiled_model_gets_the_same_whole_numbers_again(small: Path) -> No
         stepper.admit([[5, 6, 7, 3]])
     one, other = (each.advance(np.array([2])).log_probs() for each in (compiled, plain))
     assert np.abs(one - other).max() < 0.02 * np.abs(other).max()
+
+
+@needs_compiler
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_the_integers_of_the_file_and_their_numbers_make_the_same_model(small: Path, precision: str) -> None:
+    stored = load_model(small)
+    logits = []
+    for weights in (stored.tensors, stored.weights):
+        stepper = NativeStepper(NativeModel(stored.config, weights, precision))
+        stepper.admit([[5, 6, 7, 3]])
+        logits.append(stepper.advance(np.array([2])).logits.copy())
+    assert (logits[0] == logits[1]).all()
+
+
+LOADED = """
+import sys
+from dragoman.decoding.compiled_stepper import NativeModel, available
+from dragoman.memory import memory_bytes, peak_memory_bytes
+from dragoman.store.folder import load_model
+stored, _ = load_model(sys.argv[1]), available()
+before = memory_bytes()
+model = NativeModel(stored.config, stored.tensors, sys.argv[2])
+print(peak_memory_bytes() - before)
+"""
+
+
+@needs_compiler
+def test_a_model_takes_the_memory_of_its_packed_weights(tokenizers: Tokenizers, tmp_path: Path) -> None:
+    """Also while it is loaded: no matrix is held twice."""
+    sizes: dict[str, Any] = {"d_model": 512, "d_ff": 2_048, "heads": 8, "encoder_layers": 5, "decoder_layers": 5}
+    vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
+    model = build_model(small_config(preset="paper", tied="all", **sizes, **vocabularies), seed=3)
+    weights = sum(weight.numel() for weight in model.parameters())
+    for quantised, precision, size in ((True, "int8", 1), (False, "float32", 4)):
+        folder = tmp_path / precision
+        save_model(folder, model, ModelFiles(tokenizers, Languages("en", "it")), quantised=quantised)
+        code = [sys.executable, "-c", LOADED, folder, precision]
+        done = subprocess.run(code, capture_output=True, text=True, check=True, timeout=300)
+        assert int(done.stdout) < 1.2 * size * weights + 20e6, (precision, int(done.stdout) / weights)
 
 
 @needs_compiler

@@ -33,6 +33,7 @@ from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.folder import load_model
 from dragoman.surface import conventions as text_conventions
+from dragoman.surface.conventions import PairConventions
 from dragoman.surface.placeholders import PLACEHOLDERS
 from dragoman.text.prepare import prepare_data
 from dragoman.text.report import read_report
@@ -86,7 +87,7 @@ def test_a_run_leaves_a_scored_model_and_all_that_led_to_it(finished: Path) -> N
 
 def test_models_keep_how_their_training_text_is_written(finished: Path) -> None:
     learnt = load_model(finished / "best").files.conventions
-    assert learnt is not None and learnt == load_model(finished / "final").files.conventions
+    assert isinstance(learnt, PairConventions) and learnt == load_model(finished / "final").files.conventions
     assert learnt.source.sentences == read_report(finished / "data").splits["train"].pairs
     assert not learnt.source.begins_with_capitals and learnt.source.has_sentences_without_mark
     assert {"the", "sees", "seeks"} <= set(learnt.source.words) and "vede" in learnt.target.words

@@ -147,7 +147,10 @@ def test_settings_with_an_option_on_the_command_line_are_keywords_from_python() 
     [
         ("minuts", r"did you mean minutes\?$"),
         ("steps", r"did you mean train\.steps\? Settings without a keyword go into overrides, as in "),
-        ("zzz", "known are overrides, name, runs, fresh, .*, task, minutes, freeze, lora$"),
+        (
+            "zzz",
+            "known are overrides, name, runs, fresh, .*, task, minutes, freeze, lora, directions, both_directions$",
+        ),
     ],
 )
 def test_an_unknown_keyword_is_refused_with_the_one_that_was_meant(call: Any, keyword: str, hint: str) -> None:

@@ -5,7 +5,8 @@ epoch), so there is no state to save. It is computed from raw random bits, which
 
 An epoch is computed window by window, so memory holds one window of a corpus of any size. Every epoch distributes
 blocks of pairs to windows at random; the pairs of a window are sorted and cut into batches, and the batches are
-shuffled. If a corpus has a pool, an epoch contains only some of the pool's pairs, and the next epoch different ones.
+shuffled. If a corpus has pools, an epoch draws a number of pairs from each: some of its pairs, and different ones in
+the next epoch; or all of them, and some several times.
 
 `Batches` handles sentence pairs and running text, `LabelledBatches` labelled texts for an encoder alone.
 """
@@ -193,7 +194,7 @@ class Batches:
         return self._kept
 
     def epoch(self, epoch: int) -> "Epoch[Indices]":
-        """Return the pairs of every batch of an epoch, in order; a pair that is not left out occurs exactly once."""
+        """Return the pairs of every batch of an epoch, in order; a pair outside pools occurs exactly once."""
         blocks = np.arange(-(-len(self.corpus) // _BLOCK))
         count = -(-len(self.corpus) // _WINDOW)
         if self.seed is not None:
@@ -257,14 +258,14 @@ class Batches:
         return BatchSize(int(source.sum()), int(target.sum()), longest, torch.from_numpy(pairs))
 
     def _in_epoch(self, epoch: int, pairs: Indices) -> Indices:
-        """Return the pairs of an epoch: all outside the pool, and evenly spaced ones of it, which shift every epoch."""
-        pool = self.corpus.facts.pool
-        if pool is None:
-            return pairs
-        index = pairs - (len(self.corpus) - pool.rows)
-        shifted = np.maximum(index, 0) + (epoch + (self.seed or 0)) % pool.rows
-        is_drawn = (shifted + 1) * pool.drawn // pool.rows > shifted * pool.drawn // pool.rows
-        return pairs[(index < 0) | is_drawn]
+        """Return the pairs of an epoch: all outside pools, and evenly spaced ones of these, which shift every epoch."""
+        times = np.ones(len(pairs), np.int64)
+        for first, pool in self.corpus.facts.pools.items():
+            index = pairs - first
+            shifted = np.maximum(index, 0) + (epoch + (self.seed or 0)) % pool.rows
+            drawn = (shifted + 1) * pool.drawn // pool.rows - shifted * pool.drawn // pool.rows
+            times = np.where((index >= 0) & (index < pool.rows), drawn, times)
+        return np.repeat(pairs, times)
 
     def _short_enough(self, pairs: Indices) -> Indices:
         """Return the pairs without a sentence of more than `sentence_tokens`."""

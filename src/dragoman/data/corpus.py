@@ -13,6 +13,7 @@ there is none (see `aligning`).
 
 import hashlib
 import json
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal, Self
 
@@ -53,11 +54,11 @@ class Side(Settings):
 
 
 class Pool(Settings):
-    """The last rows of a corpus, if every epoch uses a different part of them."""
+    """Consecutive rows of a corpus, of which every epoch draws a number, different ones if that is not all of them."""
 
     rows: int = pydantic.Field(ge=1)
     drawn: int = pydantic.Field(ge=1)
-    """Rows of the pool in one epoch."""
+    """Rows of the pool in one epoch. If there are more than it has, some are drawn several times."""
 
 
 class Facts(Settings):
@@ -73,12 +74,19 @@ class Facts(Settings):
     """The labelled units, if the targets are labels: texts or words."""
     source: Side | None = None
     """None in a corpus for a decoder-only model."""
-    pool: Pool | None = None
-    """None if every epoch uses all rows."""
+    pool: Pool | tuple[Pool, ...] | None = None
+    """Pools at the end of the corpus, in order; None if every epoch uses all rows."""
     target: Side | None
     """The predicted side; None if masked words of the source are predicted."""
     links_sha256: str | None = None
     """SHA-256 of the links; None without links."""
+
+    @property
+    def pools(self) -> dict[int, Pool]:
+        """The pools by their first rows."""
+        pools = (self.pool,) if isinstance(self.pool, Pool) else self.pool or ()
+        begin = self.rows - sum(pool.rows for pool in pools)
+        return dict(zip(accumulate((pool.rows for pool in pools), initial=begin), pools, strict=False))
 
     @property
     def identity(self) -> str:

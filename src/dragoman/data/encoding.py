@@ -36,12 +36,12 @@ def encode_corpus(
     tokenizers: Tokenizers,
     folder: Path | str,
     progress: Progress = silent,
-    pool: Pool | None = None,
+    pools: Sequence[Pool] = (),
     linked: bool = False,
 ) -> EncodedCorpus:
     """Encode sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
-    The last pairs may be a `pool`, of which every epoch uses different pairs. With `linked`, the pairs are also
+    The last pairs may be `pools`, from which every epoch draws different pairs. With `linked`, the pairs are also
     aligned.
     """
 
@@ -53,7 +53,7 @@ def encode_corpus(
             }
 
     vocabularies = {"source": tokenizers.source, "target": tokenizers.target}
-    return _write(folder, vocabularies, encoded(), pool=pool, link_with=progress if linked else None)
+    return _write(folder, vocabularies, encoded(), pools=pools, link_with=progress if linked else None)
 
 
 def encode_text(text: str | Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int) -> EncodedCorpus:
@@ -165,7 +165,7 @@ def _write(
     encoded: Iterable[Mapping[str, IdRows]],
     windows: bool = False,
     labelled: Literal["texts", "words"] | None = None,
-    pool: Pool | None = None,
+    pools: Sequence[Pool] = (),
     link_with: Progress | None = None,
 ) -> EncodedCorpus:
     """Write the folder of a corpus from parallel chunks of rows; with a progress, also align the pairs."""
@@ -177,6 +177,7 @@ def _write(
                     writers[side].write(rows)
         source, target = (writers[side].facts() if side in writers else None for side in ("source", "target"))
         (count,) = {writer.rows for writer in writers.values()}
+        pool = None if not pools else pools[0] if len(pools) == 1 else tuple(pools)
         facts = Facts(
             format=FORMAT, rows=count, windows=windows, labelled=labelled, source=source, pool=pool, target=target
         )

@@ -6,7 +6,7 @@ state to save.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -49,7 +49,8 @@ class VariedBatches:
     either side.
 
     Pairs are joined only if both tokenizers encode the start of a sentence like the start of a word (not `byte_bpe` and
-    `character`), and protected only if both have placeholders.
+    `character`), and protected only if both have placeholders. In several directions, `find_copies` has the function of
+    each by its first row, only pairs of one direction are joined, and a joined row keeps the symbol of its first pair.
 
     Attributes:
         tokens: number of tokens in the first epoch on both sides, before variation.
@@ -59,7 +60,7 @@ class VariedBatches:
         self,
         order: Batches,
         tokenizers: Tokenizers,
-        find_copies: FindCopies,
+        find_copies: FindCopies | Mapping[int, FindCopies],
         *,
         joined: float = 0.0,
         joined_tokens: int | None = None,
@@ -67,7 +68,11 @@ class VariedBatches:
         protected: float = 0.0,
     ) -> None:
         assert order.seed is not None, "batches without a seed are not varied"
-        self.order, self.tokens, self.tokenizers, self._find_copies = order, order.tokens, tokenizers, find_copies
+        self.order, self.tokens, self.tokenizers = order, order.tokens, tokenizers
+        self._find_copies = find_copies if isinstance(find_copies, Mapping) else {0: find_copies}
+        self._is_symbol = [
+            np.isin(np.arange(side.size), [*filter(side.is_special, side.languages.values())]) for side in tokenizers
+        ]
         joins = all(tokenizer.encode("a a") == 2 * tokenizer.encode("a") for tokenizer in tokenizers)
         # A pair begins a joined row, of _MEAN_JOINED pairs on average, with this probability.
         self._begins = joined / (_MEAN_JOINED - joined * (_MEAN_JOINED - 1)) if joins else 0.0
@@ -95,15 +100,26 @@ class VariedBatches:
     def _make(self, epoch: int, pairs: Indices) -> Batch:
         corpus = self.order.corpus
         assert corpus.source is not None, "sentence pairs have sources"
+        firsts = np.array([*self._find_copies])
+        direction = firsts[np.searchsorted(firsts, pairs, "right") - 1]
+        pairs, direction = pairs[np.argsort(direction, kind="stable")], np.sort(direction)
         draws = self._draws(epoch, pairs)
         source, target = gather(corpus.source, pairs), gather(corpus.target, pairs)
         links = None if corpus.links is None else gather(corpus.links, pairs)
-        places, *changed = self._changes(draws, source, target)
+        places, *changed = self._changes(draws, source, target, direction)
         source, target = _replaced(source, places, changed[0]), _replaced(target, places, changed[1])
         begins = self._begin(draws[:, 1], source[1], target[1])
+        begins = sorted({*begins, *(np.flatnonzero(np.diff(direction)) + 1).tolist()})
+        follows = ~np.isin(np.arange(len(pairs)), begins)
+        read, written = (
+            follows & is_symbol.take(rows[0].take(np.cumsum(rows[1]) - rows[1], mode="clip")) & (rows[1] > 0)
+            for rows, is_symbol in zip((source, target), self._is_symbol, strict=True)
+        )
+        source, target = _without_first(source, read), _without_first(target, written)
         if links is not None:
             unaligned = [[0] * len(row) for row in changed[1]]  # the words have changed
             ids, lengths = _replaced(links, places, unaligned)
+            ids, lengths = _without_first((np.maximum(ids - np.repeat(read, lengths), 0), lengths), written)
             before = np.cumsum(source[1]) - source[1]
             shift = before - np.repeat(before[begins], np.diff([*begins, len(pairs)]))
             links = np.where(ids > 0, ids + np.repeat(shift, lengths), 0), lengths
@@ -117,7 +133,7 @@ class VariedBatches:
         return (bits.random_raw((len(pairs), _DRAWS)) >> 11).astype(np.float64) * 2.0**-53
 
     def _changes(
-        self, draws: NDArray[np.float64], source: Rows, target: Rows
+        self, draws: NDArray[np.float64], source: Rows, target: Rows, direction: Indices
     ) -> tuple[list[int], list[list[int]], list[list[int]]]:
         """Return the pairs whose text changes in this epoch: indices in the batch, source ids and target ids."""
         protected = np.full(len(draws), self._protected)
@@ -132,9 +148,10 @@ class VariedBatches:
         changed: dict[int, tuple[str, str]] = {}
         for index, limit, (kind, _, *rest), sides in zip(indices.tolist(), limits, numbers, ids, strict=True):
             read, written = (tokenizer.decode(row) for tokenizer, row in zip(self.tokenizers, sides, strict=True))
-            change = self._protect if kind < limit else add_noise
+            change = partial(self._protect, self._find_copies[int(direction[index])]) if kind < limit else add_noise
             if (now := change(read, written, iter(rest))) != (read, written):
-                changed[index] = now
+                source_tag, target_tag = self._tags(sides)
+                changed[index] = source_tag + now[0], target_tag + now[1]
         rows = zip(
             changed,
             self.tokenizers.source.encode_batch([source for source, _ in changed.values()]),
@@ -144,9 +161,14 @@ class VariedBatches:
         kept = [row for row in rows if max(map(len, row[1:])) <= self.order.sentence_tokens]
         return [index for index, _, _ in kept], [row for _, row, _ in kept], [row for _, _, row in kept]
 
-    def _protect(self, source: str, target: str, draws: Iterator[float]) -> tuple[str, str]:
+    def _tags(self, sides: Sequence[Sequence[int]]) -> Iterator[str]:
+        """Yield the tag at the beginning of each side of a pair, or an empty text."""
+        for tokenizer, is_symbol, row in zip(self.tokenizers, self._is_symbol, sides, strict=True):
+            yield "".join(tokenizer.tokens([id_ for id_ in row[:1] if is_symbol[id_]]))
+
+    def _protect(self, find_copies: FindCopies, source: str, target: str, draws: Iterator[float]) -> tuple[str, str]:
         """Replace copied spans by different placeholders of their kind, on both sides of a pair."""
-        copies = self._find_copies(source, target)
+        copies = find_copies(source, target)
         if not copies:
             return source, target
         unused: dict[tuple[str, ...], list[str]] = {}
@@ -232,6 +254,12 @@ def _replaced(rows: Rows, places: Sequence[int], replacements: Sequence[Sequence
     order = np.arange(len(lengths))
     order[places] = len(lengths) + np.arange(len(places))
     return gather(packed, order)
+
+
+def _without_first(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
+    """Return the rows, the chosen ones without their first id."""
+    ids, lengths = rows
+    return np.delete(ids, (np.cumsum(lengths) - lengths)[chosen]), lengths - chosen
 
 
 def _joined(rows: Rows, begins: Sequence[int]) -> PackedIds:

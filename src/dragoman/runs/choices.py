@@ -313,10 +313,10 @@ def match_vocabularies(draft: RecipeDraft, vocabularies: VocabularySizes) -> Non
     if vocabularies.labels is not None:
         known["labels"] = (vocabularies.labels, f"there are {vocabularies.labels} labels")
     for name, (size, words) in known.items():
-        asked = getattr(model, name)
+        asked = draft.asked.get("model", {}).get(name)
         if asked not in (None, size):
             raise ConfigError(f"model.{name} is {asked}, but {words}; leave it out")
-        if asked is None or model.family != "encoder":
+        if getattr(model, name) is None or model.family != "encoder":
             draft.set(f"model.{name}", size, "from the data" if name == "labels" else "from the tokenizer")
     if model.family == "encoder_decoder":
         if model.tied == "all" and not vocabularies.joint:

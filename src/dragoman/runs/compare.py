@@ -10,6 +10,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +21,7 @@ from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures, not_comparable, split_measures
-from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
+from dragoman.evaluating.references import ReferenceSet, has_directions, own_test_set, read_references, sets_in
 from dragoman.evaluating.scores import write_scores
 from dragoman.evaluating.significance import Comparison, SeedScores, check_seeds, compare_systems
 from dragoman.files import check_output, same_file, write_file
@@ -40,7 +42,8 @@ from dragoman.text.columns import Naming
 from dragoman.text.examples import open_source
 from dragoman.text.labels import begun, is_bio
 from dragoman.text.prepare_labelled import HIDDEN, are_hidden
-from dragoman.text.prepared import read_pairs
+from dragoman.text.prepared import parts_of, read_pairs
+from dragoman.text.report import direction_folders
 from dragoman.text.settings import ReadingSettings, reading_overrides
 
 log = logging.getLogger(__name__)
@@ -118,10 +121,16 @@ def compare(
     overrides = as_overrides({f"decode.{name}": value for name, value in search.items()}, overrides)
     place = {"device": device, "precision": precision, "progress": progress, "threads": threads}
     request = _CompareRequest(test, references, outputs, overrides, samples, place, measures)
-    scorer = _label_scorer if gives_labels(compared[0].members[0]) else _translation_scorer
-    evaluate_one = scorer(compared, request)
-    results = tuple(SystemResult(system.name, tuple(map(evaluate_one, system.members))) for system in compared)
-    result = CompareResult(results, _comparisons(results))
+    labelled = gives_labels(compared[0].members[0])
+    scorers = {"": _label_scorer(compared, request)} if labelled else _translation_scorers(compared, request)
+    if output is not None and len(scorers) > 1:
+        raise ConfigError(f"--output takes one direction; name its languages, of{','.join(scorers)}")
+    tests = [
+        tuple(SystemResult(f"{system.name}{of}", tuple(map(evaluate_one, system.members))) for system in compared)
+        for of, evaluate_one in scorers.items()
+    ]
+    comparisons = tuple(chain.from_iterable(map(_comparisons, tests)))
+    result = CompareResult(tuple(chain.from_iterable(tests)), comparisons)
     first = result.evaluations[0]
     if output is not None:
         is_labels = isinstance(first, LabelEvaluation)
@@ -145,37 +154,45 @@ class _CompareRequest(NamedTuple):
     measures: Measures
 
 
-def _translation_scorer(systems: Sequence[_System], request: _CompareRequest) -> Callable[[Path], Evaluation]:
-    """Return a function that scores a model or a file of translations, on a test set that is read once."""
+def _translation_scorers(
+    systems: Sequence[_System], request: _CompareRequest
+) -> dict[str, Callable[[Path], Evaluation]]:
+    """Return functions that score a model or a file of translations, by the direction of the test set if several."""
     _refuse_writers(systems)
     reading, search = reading_overrides(request.overrides)
     settings = choose(ReadingSettings, "data", reading)
     naming = _naming(systems, settings.naming, request.measures.get("language", UNKNOWN_LANGUAGE))
     source = own_test_set(systems[0].members[0]) if request.test is None else request.test
-    test_set = read_references(source, request.references, naming, settings.format, settings.encoding_errors)
+    asked = choose(SearchOptions, "decode", [text for text in search if "_language" in text])
+    sources = sets_in(Path(source), asked) if has_directions(Path(source)) else [source]
+    how = request.references, naming, settings.format, settings.encoding_errors
+    tests = [read_references(source, *how) for source in sources]
     for path in request.outputs:
-        check_output(path, *test_set.files)
+        check_output(path, *(file for test_set in tests for file in test_set.files))
+    load = lru_cache(maxsize=2)(partial(Translator.load, **request.place))
 
-    def evaluated(path: Path) -> Evaluation:
-        translator = Translator.load(path, **request.place) if path.is_dir() else None
+    def evaluated(test_set: ReferenceSet, of: str, path: Path) -> Evaluation:
+        translator = load(path) if path.is_dir() else None
         _warn_of_known_text(path, test_set)
         options = choose(SearchOptions, "decode", search, translator and translator.options)
         facts = {
             "options": options,
-            "name": str(path),
+            "name": f"{path}{of}",
             "samples": request.samples,
             "progress": request.place["progress"],
         }
         return evaluate(translator or path, test_set, **facts, **request.measures)
 
-    return evaluated
+    names = [f" {test_set.source_language}-{test_set.language}" if len(tests) > 1 else "" for test_set in tests]
+    return {of: partial(evaluated, test_set, of) for of, test_set in zip(names, tests, strict=True)}
 
 
 def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
-    if not (train := RunFolder(run).split("train")).is_file():
-        return
-    sources = set(test.sources)
-    known = {source for source, _ in read_pairs(train) if source in sources}
+    data, sources = RunFolder(run).data, set(test.sources)
+    folders = direction_folders(data).values() if has_directions(data) else [data]
+    parts = chain.from_iterable(parts_of(folder, "train") for folder in folders)
+    pairs = chain.from_iterable(map(read_pairs, parts))
+    known = {source for source, _ in pairs if source in sources}
     if count := sum(source in known for source in test.sources):
         log.warning(
             "%s of %s sentences of %s are in the text that %s was trained on, so the score is too high",

@@ -1,14 +1,15 @@
 """Fine-tuning: the same loop from a finished model, with old data mixed in so that the model does not forget."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.config import check
-from dragoman.errors import ConfigError
+from dragoman.directions import SEVERAL
+from dragoman.errors import ConfigError, DecodeError
 from dragoman.evaluating.direction import (
     naming_for,
     prepared_languages,
@@ -17,11 +18,13 @@ from dragoman.evaluating.direction import (
 )
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.scores import read_evaluations, write_scores
-from dragoman.files import nearest
+from dragoman.files import REPORT, nearest
 from dragoman.formats.addresses import Address
 from dragoman.inference.translator import Translator
+from dragoman.languages import differing
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder, split_of
+from dragoman.runs.directed import test_set
 from dragoman.runs.forecast import Forecast, forecast
 from dragoman.runs.lookup import RunOptions, apply_overrides, name_of
 from dragoman.runs.recipe import Recipe, StartSettings
@@ -30,6 +33,7 @@ from dragoman.runs.train import train_run
 from dragoman.store.description import read_config
 from dragoman.store.folder import find_model
 from dragoman.text.inputs import open_inputs
+from dragoman.text.report import direction_folders
 from dragoman.text.settings import DataSettings
 from dragoman.training.distributed import join
 
@@ -84,14 +88,13 @@ def fine_tune(
     run = RunFolder(result.folder)
     if not world.is_first or (not result.evaluations and _is_scored(run.scores)):
         return FineTuneResult(result.folder, result.steps, (), ())
-    tests = {"new": run.split("test")} | ({"old": split_of(plan.old, "test")} if plan.old else {})
+    tests = [(side, *test) for side, data in (("new", run.data), ("old", plan.old)) if data for test in _tests(data)]
     starts = (plan.start, find_model(result.folder))
     place = {"device": options.device, "threads": options.threads, "progress": options.progress}
     translators = [Translator.load(folder, **place) for folder in starts]
     language = translators[1].options.target_language
-    translators[0] = translators[0].with_options(target_language=language)
     before, after = (
-        _score(translator, tests, word, options.progress)
+        _score(translator, tests, word, language, options.progress)
         for translator, word in zip(translators, (BEFORE, AFTER), strict=True)
     )
     write_scores(run.scores, [*before, *after])
@@ -160,17 +163,23 @@ def _text(model: Path, data: Address, options: RunOptions) -> DataSettings:
     data_overrides = [text for text in options.overrides if text.strip().startswith("data.")]
     settings = check(apply_overrides(data_overrides, {"data": {"path": data}}), "the command line", Recipe).data
     known = naming_for(model, settings.naming)
-    if isinstance(settings.path, str):
+    if isinstance(settings.path, str) and (Path(settings.path) / REPORT).is_file():
+        if len(direction_folders(settings.path)) > 1:
+            return check({"path": data, "temperature": settings.temperature}, "fine-tuning", DataSettings)
         refuse_other_languages(settings.path, prepared_languages(settings.path), known)
+    if SEVERAL in (known.expected or ()):
+        known = known._replace(expected=None)  # the text itself names its languages
     with open_inputs(settings, known) as inputs:
         train = inputs["train"]
         log.info("%s: %s to %s: %s", train.name, *train.languages, train.reasons["languages"])
-        translator = Translator.load(model, options.device, progress=silent, threads=options.threads)
-        for reading in inputs.values():
+        loaded = Translator.load(model, options.device, progress=silent, threads=options.threads)
+        if (translator := _toward(loaded, train.languages, loaded.options.target_language)) is None:
+            log.info("%s learns to translate %s to %s too", model, *train.languages)
+        for reading in inputs.values() if translator else ():
             pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
-            warn_of_exchanged_sides(translator, pairs, reading.name)
+            warn_of_exchanged_sides(translator or loaded, pairs, reading.name)
         columns = train.columns[:2]
-    chosen = {"path": data}
+    chosen: dict[str, Any] = {"path": data, "temperature": settings.temperature}
     for side, language, column in zip(("source", "target"), known.wanted_languages, columns, strict=True):
         if language is not None:
             chosen[f"{side}_language"] = language
@@ -192,12 +201,38 @@ def _start(model: Path, old: Path | None, mix_rate: float | None) -> StartSettin
     return check(facts, "fine-tuning", StartSettings)
 
 
-def _score(translator: Translator, tests: Mapping[str, Path], word: str, progress: Progress) -> tuple[Evaluation, ...]:
+def _tests(data: Path) -> list[tuple[tuple[str, str], Path]]:
+    """Return the test set of each direction of prepared data, with its languages."""
+    tests = [(languages, split_of(folder, "test")) for languages, folder in direction_folders(data).items()]
+    return [(languages, test) for languages, test in tests if test.is_file() and test.stat().st_size]
+
+
+def _score(
+    translator: Translator,
+    tests: Sequence[tuple[str, tuple[str, str], Path]],
+    word: str,
+    language: str | None,
+    progress: Progress,
+) -> tuple[Evaluation, ...]:
+    """Score a model on the test sets of directions that it has; `language` is its target language, if it may choose."""
+    toward = [(side, _toward(translator, languages, language), test) for side, languages, test in tests]
     return tuple(
-        evaluate(translator, test, name=f"{word}, {side} test", progress=progress)
-        for side, test in tests.items()
-        if test.is_file() and test.stat().st_size
+        evaluate(directed, test_set(directed, test), name=f"{word}, {side} test", progress=progress)
+        for side, directed, test in toward
+        if directed is not None
     )
+
+
+def _toward(translator: Translator, languages: tuple[str, str], language: str | None = None) -> Translator | None:
+    """Return a translator in the direction of a text; None if the model lacks it."""
+    if translator.directions is None:
+        is_other = differing(languages, translator.languages)
+        return None if is_other else translator.with_options(target_language=language)
+    source, target = languages
+    try:
+        return translator.with_options(source_language=source, target_language=target).directed()
+    except DecodeError:
+        return None
 
 
 def _is_scored(path: Path) -> bool:
@@ -209,7 +244,7 @@ def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
     """Return the prepared data that the model was trained on: `mix_data`, else that of the run that `model` is."""
     if mix_data is not None:
         train_split = split_of(Path(mix_data), "train")
-        if not train_split.is_file():
+        if not train_split.is_file() and not (Path(mix_data) / REPORT).is_file():
             if not Path(mix_data).exists():
                 raise ConfigError(f"{mix_data} does not exist{nearest(mix_data)}")
             raise ConfigError(
@@ -217,4 +252,4 @@ def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
             )
         return Path(mix_data)
     run = RunFolder(model)
-    return run.data if run.split("train").is_file() else None
+    return run.data if run.report.is_file() else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from dragoman.run_folder import RunFolder
 from dragoman.runs.recipe import LIMITS, SHARED_DATA_SETTINGS, Recipe, read_tables
 from dragoman.runs.status import read_facts_to_go_on
 from dragoman.text.guess import guess_task
+from dragoman.text.inputs import list_texts
+from dragoman.text.settings import DataSettings
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +61,9 @@ class RunOptions:
         return cls(overrides, progress=as_progress(progress), **keywords)
 
 
-SETTINGS = {"task": "task", "minutes": "train.minutes", "freeze": "tuning.freeze", "lora": "tuning.lora.rank"}
+SETTINGS = {"task": "task", "minutes": "train.minutes", "freeze": "tuning.freeze", "lora": "tuning.lora.rank"} | {
+    name: f"data.{name}" for name in ("directions", "both_directions")
+}
 """Settings that are keywords of `train`, `fine_tune` and the functions that call them."""
 ASKABLE = (*LIMITS, "learning_rate")
 """Settings of `[train]` that may be given with `--more`. The limit counts from the step at which the run finished."""
@@ -132,13 +137,11 @@ def name_of(data: Address) -> str:
 
 def _read(what: str | Path | Sequence[str | Path]) -> RecipeSource:
     if not isinstance(what, str | Path):
-        if len(what) != 2:
-            raise ConfigError(
-                f"train takes one recipe or data file, or two aligned files, but was given {len(what)}; many files "
-                "are named by a pattern in quotes, as in 'parts/*.tsv'"
-            )
         paths = [str(path) for path in what]
-        return RecipeSource({"data": {"path": paths}}, COMMAND_LINE, name_of((paths[0], paths[1])))
+        if alone := [path for path in what if Path(path).suffix == ".toml" or run_named(path)]:
+            raise ConfigError(f"{alone[0]} is no text; a recipe or a run is given alone")
+        names = dict.fromkeys(map(name_of, list_texts(DataSettings(), tuple(paths))))
+        return RecipeSource({"data": {"path": paths}}, COMMAND_LINE, "+".join(islice(names, 3)))
     path = Path(what)
     if path.suffix == ".toml":
         return RecipeSource(read_tables(path), str(path), path.stem)

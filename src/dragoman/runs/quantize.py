@@ -1,5 +1,6 @@
 """Quantization (`quantize`): a model's matrices in 8 bits."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -7,7 +8,6 @@ from dragoman.errors import ConfigError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.progress import Progress
-from dragoman.run_folder import RunFolder
 from dragoman.runs.compare import CompareResult, compare
 from dragoman.store.description import WEIGHTS, default_card
 from dragoman.store.folder import load_model
@@ -49,8 +49,9 @@ def quantize(
         read_references(test, naming=naming_for(model))  # a bad one is refused before anything is written
     card = default_card(stored.languages, stored.config, f"The matrices of {model}, rounded to 8 bits.")
     save_model(to, stored.model, stored.files._replace(card=card), quantised=True)
-    if test is None and stored.config.family == "encoder_decoder" and RunFolder(model).split("test").is_file():
-        test = own_test_set(model)
+    if test is None:
+        with suppress(ConfigError):  # the model has none
+            test = own_test_set(model)
     scores = None if test is None else compare([model, to], test, progress=progress)
     before = sum(weight.nbytes for weight in stored.weights.values())  # an adapter's folder holds only some of them
     return Quantized(before, (Path(to) / WEIGHTS).stat().st_size, scores)

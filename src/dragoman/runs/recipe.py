@@ -174,8 +174,8 @@ def _refuse_settings_of_pairs(recipe: Recipe) -> None:
     for address in (recipe.data.path, recipe.data.dev_path, recipe.data.test_path):
         if isinstance(address, tuple):
             raise ConfigError(
-                f"{task} reads one text, not two aligned files ({' and '.join(address)}); name one file, or several by "
-                "a pattern"
+                f"{task} reads one text, not two aligned files or several texts ({address[0]}, …); name one file, or "
+                "several by a pattern"
             )
     if useless := _given(recipe, "variation"):
         raise ConfigError(f"variation.{useless[0]} is about sentence pairs; {task} has none; leave it out")

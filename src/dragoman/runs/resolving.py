@@ -161,7 +161,7 @@ def _prepare(task: Task, anyway: bool, world: World) -> None:
         is_new = not task.run.data.exists()
         try:
             task.prepare()
-            for note in task.report.notes() if is_new else ():
+            for note in task.notes() if is_new else ():
                 log.info("%s", note)
         except DataError as error:
             _keep_data(task, error, anyway)

@@ -19,13 +19,14 @@ from dragoman import system
 from dragoman.compiled import kernels
 from dragoman.config import differences, flatten
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
-from dragoman.memory import memory_bytes
+from dragoman.memory import memory_bytes, report_memory
 from dragoman.model.adapters import merged
+from dragoman.model.shapes import count_weights
 from dragoman.model.transformer import AnyModel
 from dragoman.progress import Advance
 from dragoman.runs.metrics_log import MetricsLog
 from dragoman.runs.signals import stop_on_signals
-from dragoman.runs.starting import adapter_for, fresh_state
+from dragoman.runs.starting import adapter_for, fresh_state, training_memory
 from dragoman.runs.task import Task, Validated
 from dragoman.serialization import write_json
 from dragoman.store.description import Adapter, ModelFiles
@@ -39,6 +40,7 @@ from dragoman.training.settings import CHANGEABLE_ON_RESUME, TrainSettings
 log = logging.getLogger(__name__)
 
 MIB = 2**20
+ADVICE = "lower batches.batch_tokens, set train.gradient_checkpointing=true, or fine-tune with --lora or --freeze"
 
 
 class Session:
@@ -78,7 +80,9 @@ class Session:
         )
         checkpoint = world.share(lambda: newest_checkpoint(task.run.checkpoints))
         adapter = adapter_for(recipe)
-        model, state = fresh_state(recipe, task.device, resumed=checkpoint is not None)
+        if world.is_first and task.device == "cpu":
+            report_memory("training", {"the program": memory_bytes() or 0, **training_memory(recipe)}, ADVICE)
+        model, state = fresh_state(recipe, task.device, checkpoint is not None, task.corpora.tokenizers)
         session = cls(task, model, state, envelope, adapter, world, command)
         if recipe.start is not None:
             log.info("%s", count_trained(model))
@@ -245,8 +249,7 @@ class Session:
         save_model(folder, self.model, self._files(validated), self.state.weights, replace=True)
 
     def _files(self, validated: Validated | None) -> ModelFiles:
-        weights = sum(weight.numel() for weight in merged(self.model, self.state.weights).values())
-        files = self.task.files(weights, self.state.step, self.state.tokens, validated)
+        files = self.task.files(count_weights(self.recipe.model), self.state.step, self.state.tokens, validated)
         return files._replace(adapter=self.adapter)
 
 

@@ -1,7 +1,7 @@
 """Models before their first step, with fresh weights or those of a finished model."""
 
+import numpy as np
 import torch
-from torch import nn
 
 from dragoman.config import check
 from dragoman.errors import CheckpointError, ConfigError, OutOfMemory
@@ -13,11 +13,17 @@ from dragoman.runs.choices import Start
 from dragoman.runs.recipe import FAMILIES, LABELLING_TASKS, Recipe
 from dragoman.store.description import Adapter, StoredModel
 from dragoman.store.folder import describe_adapter, load_model
-from dragoman.store.tensors import named_weights, place_weights
+from dragoman.store.tensors import model_of
+from dragoman.store.weights import Weights
+from dragoman.tokenizing.growing import origins
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.checkpoint import TrainState
-from dragoman.training.freezing import tune
+from dragoman.training.freezing import count_trained, tune
+from dragoman.training.objective import recompute_blocks
 from dragoman.training.optimiser import MasterWeights
 
+ROWS = {"source_embedding.weight": 0, "target_embedding.weight": 1, "output": 1, "output_bias": 1}
+"""Weights with a row for each id, and the side of the ids: 0 for the source, 1 for the target."""
 SHARED = ("source_embedding", "encoder")
 """Parts that a translation model and an encoder alone have in common."""
 FAMILY_IN_WORDS = {
@@ -81,7 +87,32 @@ def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) ->
         )
 
 
-def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[AnyModel, TrainState]:
+def training_memory(recipe: Recipe) -> dict[str, int]:
+    """Estimate the memory of training on a processor, without the program itself, in bytes by its parts."""
+    model, train, tokens = recipe.model, recipe.train, recipe.batches.batch_tokens
+    with torch.device("meta"):
+        tune(outline := build_model(model, seed=None), recipe.tuning)
+    trained, weights = count_trained(outline)
+    output, width, bf16 = outline.output.numel(), model.d_model, train.precision == "bf16"
+    layer = 9 * width + 2 * model.d_ff  # numbers that a layer of an encoder keeps for each token
+    if train.gradient_checkpointing:
+        kept = 3 * layer + (model.encoder_layers + 5 * model.decoder_layers + 4) * width
+        effective = 8 * model.decoder_layers * width**2  # adapted keys and values of cross-attention, with gradients
+    else:
+        kept, effective = int((model.encoder_layers + 1.5 * model.decoder_layers) * layer), weights // 2
+    numbers = tokens * kept + effective * (recipe.lora is not None) + min(2**24, tokens * len(outline.output))
+    return {
+        "weights": 4 * weights + 2 * bf16 * (weights + trained),
+        "gradients": 4 * trained + 12 * output * outline.output.requires_grad,
+        "optimiser": 8 * trained,
+        "average": 4 * trained * bool(train.ema),
+        "activations": (2 if bf16 else 4) * numbers,
+    }
+
+
+def fresh_state(
+    recipe: Recipe, device: str, resumed: bool = False, tokenizers: Tokenizers | None = None
+) -> tuple[AnyModel, TrainState]:
     """Build a model before its first step, and its state. It has new weights, or those of the model that it starts
     from.
 
@@ -90,9 +121,19 @@ def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[Any
     """
     settings = recipe.train
     refuse_too_large(recipe.model, device, recipe.tuning is not None)
-    model = build_model(recipe.model, settings.seed)
-    if recipe.start is not None and (not resumed or recipe.lora is not None):
-        place_start(model, load_model(recipe.start.model))
+    starts = recipe.start is not None and (not resumed or recipe.lora is not None)
+    stored = load_model(recipe.start.model) if recipe.start is not None and starts else None
+    if stored is None or recipe.model.family == "encoder":
+        model = build_model(recipe.model, settings.seed)
+        if isinstance(model, EncoderModel) and stored is not None:
+            place_start(model, stored)
+    else:
+        weights = stored.weights
+        if tokenizers is not None and recipe.model.family == "encoder_decoder":
+            weights = with_new_rows(weights, stored.tokenizers, tokenizers)
+        model = model_of(recipe.model, weights).train()
+    if settings.gradient_checkpointing:
+        recompute_blocks(model)
     tune(model, recipe.tuning, settings.seed)
     model.to(device)
     precision = "bf16" if settings.precision == "bf16" else "float32"
@@ -113,12 +154,21 @@ def adapter_for(recipe: Recipe) -> Adapter | None:
         raise CheckpointError(f"{error}; an adapter is trained on that model, so put it back") from None
 
 
+def with_new_rows(weights: Weights, old: Tokenizers, new: Tokenizers) -> Weights:
+    """Return weights with rows for all ids of the `new` tokenizers. The row of an id that the `old` ones lack is the
+    mean of those that it comes from (`origins`).
+    """
+    rows = {name: side for name, side in ROWS.items() if name in weights and old[side].identity != new[side].identity}
+    ids = {side: origins(old[side], new[side]) for side in {*rows.values()}}
+    return {
+        **weights,
+        **{name: np.stack([weights[name][own].mean(0) for own in ids[side]]) for name, side in rows.items()},
+    }
+
+
 @torch.no_grad()
-def place_start(model: nn.Module, stored: StoredModel) -> None:
-    """Copy a finished model's weights; an encoder alone gets embedding and encoder, and all if both fill in words."""
-    if not isinstance(model, EncoderModel):
-        place_weights(model, named_weights(stored.model))
-        return
+def place_start(model: EncoderModel, stored: StoredModel) -> None:
+    """Copy a finished model's embedding and encoder, and all of it if both fill in words."""
     both_fill = isinstance(stored.model, EncoderModel) and stored.config.labels is None and model.config.labels is None
     for part in (*SHARED, "head") if both_fill else SHARED:
         start = stored.model.get_submodule(part)

@@ -5,7 +5,7 @@ The methods are in the order in which a run calls them. All processes of a run e
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -104,6 +104,10 @@ class Task(ABC):
     def report(self) -> Any:
         """Report on the prepared text."""
 
+    def notes(self) -> Iterator[str]:
+        """Yield what was found in the prepared text, in words."""
+        yield from self.report.notes()
+
     @abstractmethod
     def text_facts(self) -> TextFacts:
         """Return the amount of the training text."""
@@ -113,6 +117,10 @@ class Task(ABC):
     @abstractmethod
     def learn_tokenizers(self) -> Tokenizers:
         """Learn tokenizers from the training text."""
+
+    def grown(self, tokenizers: Tokenizers) -> Tokenizers:
+        """Return the tokenizers of the model that the run starts from, with what this text needs besides."""
+        return tokenizers
 
     @property
     @abstractmethod
@@ -138,7 +146,8 @@ class Task(ABC):
 
     def _warn_of_strange_text(self, train: EncodedCorpus, tokenizers: Tokenizers) -> None:
         target = None if train.labels_only else train.target
-        first = min(LOOKED_AT, len(train) - (train.facts.pool.rows if train.facts.pool else 0))
+        begin, pool = next(iter(train.facts.pools.items()), (len(train), None))
+        first = min(LOOKED_AT, begin or (pool.rows if pool else 0))
         for side, rows, tokenizer in zip(("source", "target"), (train.source, target), tokenizers, strict=True):
             if rows is None:
                 continue
@@ -199,7 +208,7 @@ class Task(ABC):
         if self.recipe.start is None:
             tokenizers = self.learn_tokenizers()
         else:
-            tokenizers = load_model(self.recipe.start.model).tokenizers
+            tokenizers = self.grown(load_model(self.recipe.start.model).tokenizers)
         if self.recipe.model.family == "encoder":
             tokenizers = Tokenizers(tokenizers.source, tokenizers.source)
         with new_folder(self.run.tokenizer) as aside:
@@ -267,7 +276,8 @@ class Task(ABC):
     @cached_property
     def _validated(self) -> AnyModel:
         """A second model, whose weights are those to be validated."""
-        return build_model(self.recipe.model, seed=None).to(self.device, self._dtype)
+        with torch.device("meta"):
+            return build_model(self.recipe.model, seed=None)
 
     @property
     def _dtype(self) -> torch.dtype:

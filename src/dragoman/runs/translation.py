@@ -3,16 +3,19 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import chain, islice
+from itertools import accumulate, chain, dropwhile, islice, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Self
 
 from dragoman.config import check
 from dragoman.data.corpus import EncodedCorpus, Pool
 from dragoman.data.encoding import encode_corpus
 from dragoman.data.variation import VariedBatches
+from dragoman.directions import SEVERAL, named
+from dragoman.errors import ConfigError
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.scores import write_scores
@@ -20,22 +23,28 @@ from dragoman.files import REPORT
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation, doubtful_below
 from dragoman.inference.translator import Translator
-from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
-from dragoman.runs.recipe import StartSettings
+from dragoman.runs.directed import DirectedText, RunText, Stretch, shares, test_set
 from dragoman.runs.task import Task, Validated
-from dragoman.store.description import Languages, ModelFiles, StoredModel, read_conventions
+from dragoman.store.description import Languages, ModelFiles, StoredModel, languages_of, read_conventions
 from dragoman.store.folder import find_model, load_model
-from dragoman.surface.conventions import PairConventions
-from dragoman.surface.learning import learn_pair_conventions, with_copies_counted
+from dragoman.surface.conventions import LanguageConventions, PairConventions, load_conventions
+from dragoman.surface.language_tags import LanguageTags, tagged
+from dragoman.surface.learning import (
+    learn_language_conventions,
+    learn_pair_conventions,
+    with_copies_counted,
+    with_languages,
+)
 from dragoman.surface.letters import Normaliser, Truecaser
 from dragoman.surface.protected import Names, shared_spans
 from dragoman.surface.sentences import split_sentences
-from dragoman.surface.target_language import TargetLanguages
 from dragoman.text.prepare import prepare_data
-from dragoman.text.prepared import evenly_spaced, evenly_spaced_from_first, read_split
-from dragoman.text.report import DataReport, read_report
+from dragoman.text.prepared import evenly_spaced, evenly_spaced_from_first
+from dragoman.text.report import DataReport, direction_folders, read_report
+from dragoman.tokenizing.growing import grow, spelled
+from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training.objective import mean_loss
@@ -46,8 +55,8 @@ SAMPLED_LINES = 2_000
 """Number of training lines that are checked for several sentences."""
 SAMPLED_PAIRS = 300_000
 """Number of training pairs from which conventions of the text are learned, spread over all of them."""
-TRANSLATED = 400
-"""Number of dev sentences that each validation translates, evenly spread over the dev set."""
+TRANSLATED, LEAST_TRANSLATED = 400, 100
+"""Number of dev sentences that each validation translates, evenly spread; the least of them in each direction."""
 SAMPLE = 1_000_000
 """Most pairs that a vocabulary is learned from, spread over all of the training text."""
 EPOCHS_OF_POOL, LARGEST_POOL = 40, 1_000_000
@@ -79,55 +88,96 @@ class TranslationTask(Task):
         path = self.recipe.data.path
         if not isinstance(path, str) or not (Path(path) / REPORT).is_file():
             return None
-        report = read_report(path)
+        folder, *others = direction_folders(path).values()
+        report = read_report(folder)
         rules = {
             key.removeprefix("checks."): value for key, value in report.settings.items() if key.startswith("checks.")
         }
         languages = {f"data.{side}_language": getattr(report, f"{side}_language") for side in ("source", "target")}
-        return {**languages, "data.checks": rules}
+        return {"data.checks": rules} if others else {**languages, "data.checks": rules}
 
     def prepare(self) -> None:
         prepare_data(self.recipe.data, self.run.data, self.progress)
 
     @cached_property
-    def report(self) -> DataReport:
-        return read_report(self.run.data)
+    def text(self) -> RunText:
+        """The text of the run in each direction."""
+        mix_data = self.recipe.start and self.recipe.start.mix_data
+        return RunText(self.run.data, Path(mix_data) if mix_data else None, self.start)
+
+    @property
+    def report(self) -> list[DataReport]:
+        """Reports on the text of each direction."""
+        return [text.report for text in self.text.new]
+
+    def notes(self) -> Iterator[str]:
+        return chain.from_iterable(report.notes() for report in self.report)
 
     def text_facts(self) -> TextFacts:
         """Return the number of pairs and the share of the first lines with several sentences. Warn of few pairs."""
-        pairs = self.report.splits["train"].pairs
+        pairs, first = self.text.count, SAMPLED_LINES // len(self.text.new)
         if 0 < pairs < FEW_PAIRS and self.recipe.start is None:
             log.warning(
                 "only %s pairs to train on: a model from scratch needs at least some ten thousand", f"{pairs:,}"
             )
-        lines = [source for source, _ in islice(read_split(self.run.data, "train"), SAMPLED_LINES)]
+        lines = [source for text in self.text.new for source, _ in islice(text.read("train"), first)]
         return TextFacts(pairs, sum(len(split_sentences(line)) > 1 for line in lines) / max(1, len(lines)))
 
     def encode(self) -> Self:
-        known, languages = self._languages_of_start, self.languages
-        if UNKNOWN_LANGUAGE not in known and languages != known:
-            log.warning("the model translates %s to %s, but the data is called %s to %s", *known, *languages)
         _ = self.conventions  # written by the first process, read by the others
         task = super().encode()
-        if self.recipe.start is not None and self.recipe.start.mix_data is not None:
-            train = task.corpora.train
-            pool, old = train.facts.pool, len(train) - self.report.splits["train"].pairs
-            which = f"different ones in each epoch, out of {old:,}" if pool else "the same ones in each epoch"
-            log.info("mixing in %s old pairs, %s", f"{pool.drawn if pool else old:,}", which)
+        if self.text.old:
+            train, new = task.corpora.train, self.text.count
+            pools, old = [pool for first, pool in train.facts.pools.items() if first >= new], len(train) - new
+            drawn = old + sum(pool.drawn - pool.rows for pool in pools)
+            is_part = any(pool.drawn < pool.rows for pool in pools)
+            which = f"different ones in each epoch, out of {old:,}" if is_part else "the same ones in each epoch"
+            log.info("mixing in %s old pairs, %s", f"{drawn:,}", which)
+        for line in task.coverage:
+            log.info("%s", line)
         return task
 
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
-        pairs: Iterator[tuple[str, str]] = iter(self.dev_pairs) if name == "dev" else read_split(self.run.data, name)
-        pool = None
-        if name == "train" and self.recipe.start is not None and self.recipe.start.mix_data is not None:
-            old, pool = _old_pairs(self.run.data, self.recipe.start)
-            pairs = chain(pairs, old)
-        pairs = self._normalised(pairs)
-        languages, wanted = TargetLanguages(tokenizers.source.target_languages), self.recipe.decode.target_language
-        if wanted is not None or languages.ids:
-            languages.warn_of_missing_tags([source for source, _ in self.dev_pairs], wanted)
-            pairs = ((languages.tagged([source], wanted)[0], target) for source, target in pairs)
-        return encode_corpus(pairs, tokenizers, folder, self.progress, pool, linked=self._is_linked(name))
+        if name == "dev":
+            parts, pools = ((text, iter(text.dev)) for text in self.text.new), []
+        else:
+            parts = ((text, evenly_spaced(text.read(name), text.count, rows)) for text, rows, _ in self.stretches)
+            drawn = dropwhile(lambda stretch: stretch.rows == stretch.drawn, self.stretches)
+            pools = [Pool(rows=stretch.rows, drawn=stretch.drawn) for stretch in drawn]
+        pairs = chain.from_iterable(self._as_read(text, pairs, tokenizers) for text, pairs in parts)
+        return encode_corpus(pairs, tokenizers, folder, self.progress, pools, linked=self._is_linked(name))
+
+    def _as_read(
+        self, text: DirectedText, pairs: Iterator[tuple[str, str]], tokenizers: Tokenizers
+    ) -> Iterator[tuple[str, str]]:
+        """Return pairs as the model reads and writes them, with the tags of their languages if it has several."""
+        pairs = self._normalised(text, pairs)
+        if self.text.directions is not None:  # what looks like a tag in a text of a known direction is text
+            source, target = text.languages
+            before = (source, target) if self.framing.target_prefix else (target, None)
+            return ((tagged(text, before[0]), tagged(translation, before[1])) for text, translation in pairs)
+        languages, wanted = LanguageTags(tokenizers.source.languages), self.recipe.decode.target_language
+        languages.warn_of_missing_tags([source for source, _ in text.dev], wanted)
+        return ((languages.tagged([source], wanted)[0], target) for source, target in pairs)
+
+    @cached_property
+    def stretches(self) -> list[Stretch]:
+        """The rows of the training corpus: new text of each direction, then old text of each.
+
+        Old text makes up the share `mix_rate` of an epoch, in characters: by pairs, old sentences would weigh too
+        little, because they are often shorter. With the same few pairs in every epoch, the model would memorise them
+        and forget the rest (docs/tuning.md).
+        """
+        start, new, old, temperature = self.recipe.start, self.text.new, self.text.old, self.recipe.data.temperature
+        drawn, counts = shares(new, self.text.count, temperature), [text.count for text in new]
+        stretches = list(map(Stretch, new, counts, drawn))
+        if old and start is not None:
+            counts, share = [text.count for text in old], _characters(new) / max(1, _characters(old))
+            share *= start.mix_rate / (1 - start.mix_rate)
+            drawn = shares(old, min(sum(counts), round(share * sum(counts))), temperature)
+            rows = (max(some, min(some * EPOCHS_OF_POOL, LARGEST_POOL)) for some in drawn)
+            stretches += map(Stretch, old, map(min, counts, rows), drawn)
+        return [stretch for stretch in stretches if stretch.drawn]
 
     def is_fit(self, name: str, corpus: EncodedCorpus) -> bool:
         return (corpus.links is not None) == self._is_linked(name)
@@ -138,26 +188,66 @@ class TranslationTask(Task):
 
     @property
     def has_dev(self) -> bool:
-        return bool(self.dev_pairs)
+        return any(text.dev for text in self.text.new)
 
     def learn_tokenizers(self) -> Tokenizers:
-        """Learn tokenizers from training pairs, from a sample of them if there are many."""
-        count, settings = self.report.splits["train"].pairs, self.recipe.tokenizer
+        """Learn tokenizers from training pairs, from a sample of them if there are many; of each direction, its share
+        of an epoch.
+        """
+        texts = self.text.new
+        wanted = shares(texts, min(SAMPLE, self.text.count), self.recipe.data.temperature)
 
         def pairs() -> Iterator[tuple[str, str]]:
-            return self._normalised(evenly_spaced(read_split(self.run.data, "train"), count, SAMPLE))
+            parts = (self._normalised(text, text.spread(some)) for text, some in zip(texts, wanted, strict=True))
+            return chain.from_iterable(parts)
 
-        return learn_tokenizers(pairs, settings, self.progress, self.languages)
+        source, target = (None if language == SEVERAL else language for language in self.languages)
+        return learn_tokenizers(pairs, self.recipe.tokenizer, self.progress, (source, target), self.text.symbols)
+
+    def grown(self, tokenizers: Tokenizers) -> Tokenizers:
+        """Return the tokenizers with symbols of all languages, and with pieces for the text of new ones."""
+        if not self.text.adds_directions:
+            return tokenizers
+        if self.recipe.lora is not None:
+            raise ConfigError("tuning.lora leaves the vocabulary as it is, so no direction can be added; leave it out")
+        known = [{*side} for side in zip(*self.text.known, strict=True)]
+
+        def grown(side: int) -> Tokenizer:
+            sides = (0, 1) if tokenizers.joint else (side,)
+            read = set().union(*(known[at] for at in sides))
+            new = [(text, at) for text in self.text.new for at in sides if text.languages[at] not in read]
+            lines = (pair[at] for text, at in new for pair in text.spread(min(text.count, SAMPLE // len(new))))
+            share = len({text.languages[at] for text, at in new}) / len(read)
+            return grow(tokenizers[side], self.text.symbols, lines if new else None, share)
+
+        source = grown(0)
+        return Tokenizers(source, source if tokenizers.source is tokenizers.target else grown(1))
 
     @cached_property
-    def conventions(self) -> PairConventions | None:
+    def coverage(self) -> list[str]:
+        """Sentences on how the vocabularies spell each language of several, judged by some lines."""
+        lines: dict[str, tuple[int, Sequence[str]]] = {}
+        for text in self.text.new if self.text.directions else ():
+            sides = zip(*islice(text.read("train"), SAMPLED_LINES), strict=True)
+            lines |= {
+                language: (side, some) for side, (language, some) in enumerate(zip(text.languages, sides, strict=True))
+            }
+        tokenizers = self.corpora.tokenizers
+        return [f"{language}: {spelled(tokenizers[side], some)}" for language, (side, some) in lines.items()]
+
+    @cached_property
+    def conventions(self) -> PairConventions | LanguageConventions | None:
         """Conventions of the training text, or of the model that the run starts from; stored in the run's folder."""
-        if (kept := PairConventions.load(self.run.path)) is not None:
+        if (kept := load_conventions(self.run.path)) is not None:
             return kept
+        conventions = None
         if self.recipe.start is None:
-            conventions = learn_conventions(self.run.data, self.report)
-        else:
-            conventions = read_conventions(find_model(self.recipe.start.model)) if self.start is not None else None
+            conventions = learn_conventions(self.text.new)
+        elif self.start is not None:
+            conventions = read_conventions(find_model(self.recipe.start.model))
+            if conventions is not None and self.text.adds_directions:
+                learned = learn_language_conventions(_readers(self.text.new))
+                conventions = with_languages(conventions, self.text.known[0], learned)
         if conventions is not None:
             conventions.save(self.run.path)
         return conventions
@@ -167,65 +257,87 @@ class TranslationTask(Task):
         batches, settings = super().batches_of(corpus, seed), self.recipe.variation.model_dump(exclude_none=True)
         if seed is None or not any(settings.get(kind) for kind in ("joined", "rough", "protected")):
             return batches
-        language, _ = self.languages
-        words = self.conventions.source.words if self.conventions else []
-        names = Names(Truecaser(words, language), language)
-        return VariedBatches(batches, self.corpora.tokenizers, partial(shared_spans, names=names), **settings)
+        texts = {0: self.text.new[0]}
+        if self.text.directions is not None:
+            begins = accumulate((stretch.rows for stretch in self.stretches), initial=0)
+            texts = dict(zip(begins, (stretch.text for stretch in self.stretches), strict=False))
+        copies = {begin: partial(shared_spans, names=self._names(*text.languages)) for begin, text in texts.items()}
+        return VariedBatches(batches, self.corpora.tokenizers, copies, **settings)
 
-    def _normalised(self, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    def _names(self, source: str, target: str) -> Names:
+        """Return the recogniser of names in the sources of a direction."""
+        words = self.conventions.of(source, target).source.words if self.conventions else []
+        return Names(Truecaser(words, source), source)
+
+    def _normalised(self, text: DirectedText, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         """Return the pairs in the characters that the model reads and writes."""
-        conventions = self.conventions
-        if conventions is None:
+        if self.conventions is None:
             return pairs
+        conventions = self.conventions.of(*text.languages)
         source, target = Normaliser(conventions.source).normalised, Normaliser(conventions.target).normalised
         return ((source(typed), target(translation)) for typed, translation in pairs)
 
-    @cached_property
-    def dev_pairs(self) -> list[tuple[str, str]]:
-        """The text of the dev set, without pairs that are empty on a side."""
-        if not self.report.splits["dev"].pairs:
-            return []
-        return [pair for pair in read_split(self.run.data, "dev") if pair[0].strip() and pair[1].strip()]
+    @property
+    def identity(self) -> dict[str, str]:
+        directions = self.text.directions
+        return super().identity | ({} if directions is None else {"directions": named(directions.pairs())})
 
     @property
     def languages(self) -> Languages:
         """Languages of the data; an unknown one is that of the model that the run starts from, if there is one."""
-        stated = self.report.source_language, self.report.target_language
-        both = zip(stated, self._languages_of_start, strict=True)
-        return Languages(*(language if language != UNKNOWN_LANGUAGE else known for language, known in both))
-
-    @property
-    def _languages_of_start(self) -> Languages:
-        return (self.start and self.start.languages) or Languages()
+        return languages_of(self.text.directions) if self.text.directions else self.text.new[0].languages
 
     @cached_property
-    def _dev_batches(self) -> list[Any]:
-        batches = self.batches_of(self.dev)
-        return [batches.batch(indices).to(self.device) for indices in batches.epoch(0)]
-
-    @cached_property
-    def _translated_pairs(self) -> list[tuple[str, str]]:
-        return evenly_spaced_from_first(self.dev_pairs, TRANSLATED)
+    def _dev_batches(self) -> list[list[Any]]:
+        """The batches of the dev set, by direction."""
+        batches, ends = self.batches_of(self.dev), [*accumulate((len(text.dev) for text in self.text.new), initial=0)]
+        whole = list(batches.epoch(0))
+        parts = (
+            [indices[(first <= indices) & (indices < last)] for indices in whole] for first, last in pairwise(ends)
+        )
+        return [[batches.batch(indices).to(self.device) for indices in part if len(indices)] for part in parts]
 
     def measure(self, model: Any) -> Validated:
-        loss, pairs = mean_loss(model, self._dev_batches), self._translated_pairs
         stored = StoredModel(model, model.config, self.model_files._replace(generation={}), Path("validation"))
         translator = Translator(stored, self.device, self.recipe.train.precision, progress=silent)
-        options = check(BRIEF, "validation", SearchOptions).but(target_language=self.recipe.decode.target_language)
-        translations = translator.translate([source for source, _ in pairs], options, silent)
-        references = [[target] for _, target in pairs]
-        scores = bleu_and_chrf([translation.text for translation in translations], references, self.languages.target)
-        facts = {"dev_loss": loss, "dev_bleu": scores["bleu"], "dev_chrf": scores["chrf"], **_shares(translations)}
+        measured, samples, translations = dict[str, dict[str, float]](), list[str](), list[Translation]()
+        for text, batches in zip(self.text.new, self._dev_batches, strict=True):
+            if not text.dev:
+                continue
+            pairs = evenly_spaced_from_first(text.dev, max(LEAST_TRANSLATED, TRANSLATED // len(self.text.new)))
+            options = check(BRIEF, "validation", SearchOptions).but(**self._search(text))
+            written = translator.translate([source for source, _ in pairs], options, silent)
+            references = [[target] for _, target in pairs]
+            scores = bleu_and_chrf([translation.text for translation in written], references, text.languages.target)
+            facts = {"dev_loss": mean_loss(model, batches), "dev_bleu": scores["bleu"], "dev_chrf": scores["chrf"]}
+            measured[text.name] = {**facts, **_shares(written)}
+            samples.append(_samples(pairs, written))
+            translations += written
+        facts = {name: fmean(values[name] for values in measured.values()) for name in next(iter(measured.values()))}
+        loss, bleu, chrf = (facts[f"dev_{name}"] for name in ("loss", "bleu", "chrf"))
+        means, worst = "", min(measured, key=lambda name: measured[name]["dev_chrf"])
+        by_direction = {
+            f"{metric}_{name}": values[metric]
+            for name, values in measured.items()
+            for metric in ("dev_loss", "dev_bleu", "dev_chrf")
+        }
+        if len(measured) > 1:
+            means = f"; means of {len(measured)} directions, worst {worst}: chrF {measured[worst]['dev_chrf']:.1f}"
         return Validated(
-            score=scores["chrf"],
-            facts=facts,
-            summary=f"loss {loss:.3f}, BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f} "
-            f"(greedy, {len(pairs)} sentences)",
-            brief=f"{loss:.2f} BLEU {scores['bleu']:.1f} chrF {scores['chrf']:.1f}",
-            samples=_samples(pairs, translations),
-            quality=_quality(facts),
+            score=chrf,
+            facts=facts | (by_direction if means else {}),
+            summary=f"loss {loss:.3f}, BLEU {bleu:.1f}, chrF {chrf:.1f} (greedy, {len(translations)} sentences{means})",
+            brief=f"{loss:.2f} BLEU {bleu:.1f} chrF {chrf:.1f}",
+            samples="\n".join(samples),
+            quality=_quality(facts, measured),
             generation={} if (least := doubtful_below(translations)) is None else {"doubtful_below": least},
         )
+
+    def _search(self, text: DirectedText) -> dict[str, str | None]:
+        """Return the search options by which the model translates in the direction of a text."""
+        if self.text.directions is None:
+            return {"target_language": self.recipe.decode.target_language}
+        return {"source_language": text.languages.source, "target_language": text.languages.target}
 
     @property
     def model_files(self) -> ModelFiles:
@@ -235,27 +347,35 @@ class TranslationTask(Task):
         if conventions is not None and self.recipe.variation.protected and self.recipe.start is None:
             has_placeholders = all(tokenizer.placeholders for tokenizer in tokenizers)
             conventions = conventions.model_copy(update={"placeholders": has_placeholders})
-        return ModelFiles(tokenizers, self.languages, options, framing=self.framing, conventions=conventions)
+        files = ModelFiles(tokenizers, self.languages, options, framing=self.framing, conventions=conventions)
+        return files._replace(directions=self.text.directions)
 
     def card(self, weights: int, training: str, quality: str) -> str:
-        source, target = self.languages
-        model, text = self.recipe.model, self.text_name(self.report.inputs["train"].name)
+        model, texts = self.recipe.model, self.text.new
+        names, example = ", ".join(" to ".join(text.languages) for text in texts), "FOLDER"
+        amounts = [f"{text.count:,} pairs of {self.text_name(text.report.inputs['train'].name)}" for text in texts]
+        if len(texts) > 1:
+            amounts = [f"{amount} ({text.name})" for amount, text in zip(amounts, texts, strict=True)]
+        if self.text.directions is not None:
+            example += " --source-language {} --target-language {}".format(*texts[0].languages)
+            quality = "\n".join([quality, *(f"- {line}" for line in self.coverage), ""])
         layers = f"{model.encoder_layers} + {model.decoder_layers}"
         return (
-            f"# Translation, {source} to {target}\n\n"
+            f"# Translation, {names}\n\n"
             f"{self.made_with('A Transformer', layers, weights)}\n\n"
-            f"Trained on {self.report.splits['train'].pairs:,} pairs of {text}, {training}.\n\n"
+            f"Trained on {', '.join(amounts)}, {training}.\n\n"
             f"{quality}\n"
-            f'    dragoman translate FOLDER "…"\n'
+            f'    dragoman translate {example} "…"\n'
         )
 
     def score(self) -> tuple[Evaluation, ...]:
-        tests = [path for path in sorted(self.run.data.glob("*.jsonl")) if path.stem not in ("train", "dev")]
         translator = Translator.load(self.run.best, self.device, progress=self.progress)
         evaluations = tuple(
-            evaluate(translator, test, name=str(self.run.best), progress=self.progress)
-            for test in tests
-            if test.stat().st_size
+            evaluate(directed, test_set(directed, test), name=str(self.run.best), progress=self.progress)
+            for text in self.text.new
+            for directed in [translator.with_options(**self._search(text)).directed()]
+            for test in sorted(text.folder.glob("*.jsonl"))
+            if test.stem not in ("train", "dev") and test.stat().st_size
         )
         write_scores(self.run.scores, evaluations)
         return evaluations
@@ -270,13 +390,15 @@ class TranslationTask(Task):
     def _advice(self, minutes: float) -> str:
         """Return advice for a model that learned next to nothing in this many minutes."""
         if self.recipe.start is not None:
-            base = None if self.start is None else load_model(self.recipe.start.model).model
+            base = (
+                None if self.start is None or self.text.adds_directions else load_model(self.recipe.start.model).model
+            )
             if base and (signs := signs_of_nothing(self.measure(base.to(self.device)).facts)):
                 return (
                     f"the model that it started from was as weak ({signs}); train that one longer, or take a better one"
                 )
             return "check that the text is in the model's languages and direction, or lower train.learning_rate"
-        pairs = self.report.splits["train"].pairs
+        pairs = self.text.count
         if pairs < FEW_PAIRS:
             advice = "give it more text, or fine-tune a finished model"
             return f"{pairs:,} pairs are too few for a model from scratch: {advice}"
@@ -287,39 +409,24 @@ class TranslationTask(Task):
         return advice
 
 
-def learn_conventions(data: Path, report: DataReport) -> PairConventions:
-    """Learn the conventions of the training text in a folder of prepared data."""
-
-    def pairs() -> Iterator[tuple[str, str]]:
-        return evenly_spaced(read_split(data, "train"), report.splits["train"].pairs, SAMPLED_PAIRS)
-
-    return with_copies_counted(learn_pair_conventions(pairs()), pairs(), report.source_language)
-
-
-def _old_pairs(data: Path, start: StartSettings) -> tuple[Iterator[tuple[str, str]], Pool | None]:
-    """Return the old pairs that are mixed in, and the pool from which each epoch draws some of them.
-
-    Old text makes up the share `mix_rate` of an epoch, in characters: by pairs, old sentences would weigh too little,
-    because they are often shorter. With the same few pairs in every epoch, the model would memorise them and forget the
-    rest (docs/tuning.md).
-    """
-    assert start.mix_data is not None, "old pairs are mixed in"
-    _, new_characters = _pairs_and_characters(data)
-    old_pairs, old_characters = _pairs_and_characters(start.mix_data)
-    share = new_characters * start.mix_rate / (1 - start.mix_rate) / max(1, old_characters)
-    drawn = min(old_pairs, round(share * old_pairs))
-    rows = min(old_pairs, max(drawn, min(drawn * EPOCHS_OF_POOL, LARGEST_POOL)))
-    pool = Pool(rows=rows, drawn=drawn) if 0 < drawn < rows else None
-    return evenly_spaced(read_split(start.mix_data, "train"), old_pairs, rows), pool
+def learn_conventions(texts: Sequence[DirectedText]) -> PairConventions | LanguageConventions:
+    """Learn the conventions of the training text."""
+    readers = _readers(texts)
+    if len(readers) > 1:
+        return learn_language_conventions(readers)
+    (((source, _), pairs),) = readers.items()
+    return with_copies_counted(learn_pair_conventions(pairs()), pairs(), source)
 
 
-def _pairs_and_characters(data: Path | str) -> tuple[int, int]:
-    """Return the amount of training text in a folder of prepared data, on both sides together."""
-    pairs = characters = 0
-    for source, target in read_split(data, "train"):
-        pairs += 1
-        characters += len(source) + len(target)
-    return pairs, characters
+def _readers(texts: Sequence[DirectedText]) -> dict[tuple[str, str], Callable[[], Iterator[tuple[str, str]]]]:
+    """Return functions that read the pairs of each direction from which conventions are learned."""
+    most = SAMPLED_PAIRS // len(texts)
+    return {text.languages: partial(text.spread, min(text.count, most)) for text in texts}
+
+
+def _characters(texts: Sequence[DirectedText]) -> int:
+    """Return the amount of training text, on both sides together."""
+    return sum(len(source) + len(target) for text in texts for source, target in text.read("train"))
 
 
 def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
@@ -346,11 +453,14 @@ def _samples(pairs: Sequence[tuple[str, str]], translations: Sequence[Translatio
     )
 
 
-def _quality(facts: Mapping[str, float]) -> str:
+def _quality(facts: Mapping[str, float], measured: Mapping[str, Mapping[str, float]]) -> str:
     quality = (
         f"On the dev set, greedy: BLEU {facts['dev_bleu']:.1f}, chrF {facts['dev_chrf']:.1f} (sacreBLEU), "
         f"{facts['dev_loss']:.3f} nats a token.\n"
     )
+    if len(measured) > 1:
+        scores = (f"{name} {values['dev_bleu']:.1f} and {values['dev_chrf']:.1f}" for name, values in measured.items())
+        quality += f"These are means; BLEU and chrF of each direction: {', '.join(scores)}.\n"
     signs = signs_of_nothing(facts)
     return quality + (f"**It has learned next to nothing**: {signs}.\n" if signs else "")
 

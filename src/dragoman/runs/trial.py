@@ -32,7 +32,7 @@ class Trial:
 
     def __init__(self, task: Task, world: World = ALONE) -> None:
         self.task, self.recipe, self.world = task, task.recipe, world
-        self.model, self.state = fresh_state(task.recipe, task.device)
+        self.model, self.state = fresh_state(task.recipe, task.device, tokenizers=task.corpora.tokenizers)
         self.batches, self.order = task.batches, task.batches.epoch(0)
         self.trainer = Trainer(self.model, task.objective, self.recipe.train, self.state, world)
         self.at_once = STRETCH if is_asynchronous(self.state.masters.flat.device) else 1

@@ -6,14 +6,17 @@ next token, an encoder alone the labels of texts or words, or masked words.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch
 from dragoman.data.bins import BinnedBatch
 from dragoman.model.attention import WatchedHead
+from dragoman.model.blocks import CrossBlock, SelfBlock
 from dragoman.model.dropout import StepKey
 from dragoman.model.packing import Packing
 from dragoman.model.transformer import EncoderDecoder
@@ -95,6 +98,15 @@ def add_gradient(
     (loss.minimised / target_tokens).backward()
     masters.collect_gradients()
     return torch.stack([loss.smoothed.detach(), loss.plain])
+
+
+def recompute_blocks(model: nn.Module) -> None:
+    """Keep only the inputs of each layer for the backward pass, which runs the layer again (Chen et al. 2016). That is
+    exact, because dropout has no state.
+    """
+    for block in model.modules():
+        if isinstance(block, SelfBlock | CrossBlock):
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False)
 
 
 def mean_loss(model: nn.Module, batches: Iterable[Batch | LabelledBatch]) -> float:

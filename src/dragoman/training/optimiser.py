@@ -38,7 +38,7 @@ class MasterWeights:
     """The trainable weights of a model in float32, laid end to end as one tensor, and the optimisers that move it.
 
     The norm of the gradient, a step, and a sum over processes then take one call each, not one for every matrix. The
-    masters begin as copies of the model's weights; `attach` makes the model compute with them.
+    masters begin as copies of the model's weights, except frozen ones; `attach` makes the model compute with them.
 
     Attributes:
         flat, gradient: all trainable weights laid end to end, and the gradient of the step so far.
@@ -65,7 +65,7 @@ class MasterWeights:
         self.flat = torch.cat([_exact(training[name]).flatten() for name in ordered])
         self.gradient = torch.zeros_like(self.flat)
         self.trained = self.views(self.flat)
-        self.weights = {name: self.trained.get(name, _exact(weight)) for name, weight in named.items()}
+        self.weights = {name: self.trained[name] if name in ranks else _exact(named[name]) for name in named}
         self._parameters: dict[str, nn.Parameter] = {}
         """The model's own parameters; empty until `attach`."""
         self._copies: Tensor | None = None
@@ -179,8 +179,8 @@ class MasterWeights:
 
 
 def _exact(weight: Tensor) -> Tensor:
-    """Return a copy in float32, or in float64 if the weight is float64."""
-    return weight.detach().to(torch.promote_types(weight.dtype, torch.float32), copy=True)
+    """Return the weight in float32 or float64, without copying it if it is."""
+    return weight.detach().to(torch.promote_types(weight.dtype, torch.float32))
 
 
 def _rank(role: Role, shape: torch.Size, kind: Optimiser) -> tuple[int, tuple[int, ...]]:

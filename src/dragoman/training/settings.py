@@ -99,6 +99,9 @@ class TrainSettings(Settings):
     """Batches in a step. The step equals one on a single large batch, but takes less memory. Several processes share
     the batches out.
     """
+    gradient_checkpointing: bool = False
+    """Keep only the input of each layer for the backward pass, which computes the layer again: a third more time, a
+    fraction of the memory, and the same result."""
     ema: float = pydantic.Field(default=0.0, ge=0, le=1)
     """Validate and save a moving average of the weights that remembers about this share of the steps so far; 0 turns it
     off."""
@@ -141,7 +144,7 @@ class TrainSettings(Settings):
         return learning_rate(self.schedule, step, self.learning_rate, *rise_and_fall)
 
 
-CHANGEABLE_ON_RESUME = frozenset({"save_minutes", "save_every", "keep_checkpoints"})
+CHANGEABLE_ON_RESUME = frozenset({"save_minutes", "save_every", "keep_checkpoints", "gradient_checkpointing"})
 """Settings of `[train]` that a resumed run may change."""
 
 
