@@ -109,11 +109,19 @@ def new_model(sizes: list[int], padding: int, separate: bool, **given: Any) -> A
     model = transformers.MarianMTModel(
         transformers.MarianConfig(vocab_size=sizes[0], decoder_vocab_size=sizes[-1], **symbols, **config)
     )
+    return randomise(model)
+
+
+def randomise(model: Any, seed: int | None = None) -> Any:
+    """Return the model with weights that matter, biases and norms included."""
+    if seed is not None:
+        torch.manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 1:
                 weight.add_(torch.randn_like(weight) / 4)
             elif "embed" not in name and "shared" not in name:
                 weight.normal_(0, 0.3)
-        model.final_logits_bias.normal_()
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_()
     return model.eval()

@@ -38,8 +38,8 @@ from dragoman.runs.recipe import list_settings as list_settings
 from dragoman.runs.status import list_runs as list_runs
 from dragoman.runs.train import train as train
 from dragoman.runs.train import train_seeds as train_seeds
+from dragoman.store.convert import convert as convert
 from dragoman.store.folder import load_model as load_model
-from dragoman.store.marian import convert as convert
 from dragoman.store.merging import average as average
 from dragoman.store.merging import merge as merge
 from dragoman.text.prepare import prepare_data as prepare_data

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from small_hub import COMMIT, hub_of
 from small_marian import ENGLISH, ITALIAN, write_marian
+from small_multilingual import write_multilingual
 
 import dragoman
 from dragoman.cli.main import main
@@ -32,9 +33,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (one / "tokenizer_config.json").unlink()
     (one / "tf_model.h5").write_bytes(b"much that nobody needs")
     write_marian(folder / "Helsinki-NLP" / "opus-mt-en-roa", tags=(">>ita<<", ">>fra<<"))
-    other = folder / "facebook" / "m2m100"
+    small = write_multilingual(folder / "alirezamsh" / "small100", "small", pickled=True)
+    (small / "tokenizer_config.json").unlink()
+    (small / "tokenization_small100.py").write_text("raise SystemExit")
+    other = folder / "facebook" / "nllb-moe"
     other.mkdir(parents=True)
-    (other / "config.json").write_text(json.dumps({"model_type": "m2m_100"}))
+    (other / "config.json").write_text(json.dumps({"model_type": "nllb-moe"}))
     (other / "pytorch_model.bin").write_bytes(b"gigabytes")
     return folder
 
@@ -92,7 +96,18 @@ def test_several_languages_are_listed(asked: list[str], caplog: pytest.LogCaptur
     told = " ".join(caplog.messages)
     assert "it translates into ita, fra; begin each text with a tag such as >>ita<<" in told
     assert "licence: not stated; ask its authors" in told
-    assert list(translator.target_languages.ids) == ["ita", "fra"]
+    assert list(translator.tags.ids) == ["ita", "fra"]
+
+
+def test_each_family_has_its_files(asked: list[str], tmp_path: Path) -> None:
+    """SMaLL-100 is known by a program, which is fetched but never run."""
+    conversion = dragoman.convert("hub:alirezamsh/small100", tmp_path / "small", ["en", "de"])
+    assert (
+        conversion.what.startswith("a model folder, between 2 languages")
+        and not load_model(tmp_path / "small").files.framing.target_prefix
+    )
+    wanted = ("sentencepiece.bpe.model", "vocab.json", "tokenization_small100.py", "pytorch_model.bin")
+    assert all(any(path.endswith(name) for path in asked) for name in wanted)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +118,11 @@ def test_several_languages_are_listed(asked: list[str], caplog: pytest.LogCaptur
             CheckpointError,
             "hub:Helsinki-NLP/none could not be fetched: RepositoryNotFoundError",
         ),
-        ("hub:facebook/m2m100", CheckpointError, "model_type 'm2m_100'; only 'marian' is read"),
+        (
+            "hub:facebook/nllb-moe",
+            CheckpointError,
+            "model_type 'nllb-moe'; only 'marian', 'm2m_100', 'mbart' are read",
+        ),
         ("hub:opus-mt-en-it", ConfigError, "named hub:OWNER/NAME or hub:OWNER/NAME@REVISION, not hub:opus-mt-en-it"),
         ("hub:a/b:en-it", ConfigError, "named hub:OWNER/NAME"),
         ("hub:../../etc", ConfigError, "named hub:OWNER/NAME"),

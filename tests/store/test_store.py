@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from safetensors.numpy import load, save
 from small import random_batch, small_config
 from torch import Tensor
 
@@ -23,7 +25,7 @@ from dragoman.store.folder import find_model, load_model
 from dragoman.store.manifest import write_manifest
 from dragoman.store.saving import save_model
 from dragoman.store.tensors import named_weights
-from dragoman.store.weights import read_weights, write_weights
+from dragoman.store.weights import SCALE, read_weights, write_weights
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
@@ -181,7 +183,7 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda facts: facts.update(format=5), r"has format 5, newer than this version reads \(4\); upgrade dragoman"),
+        (lambda facts: facts.update(format=6), r"has format 6, newer than this version reads \(5\); upgrade dragoman"),
         (lambda facts: facts.pop("format"), "config.json is not Dragoman's: it has no format number"),
         (lambda facts: facts.update(format="1"), "it has no format number"),
         (lambda facts: facts.update(format=True), "it has no format number"),
@@ -213,7 +215,7 @@ def test_a_config_that_does_not_fit_is_refused(change: Callable[[dict], object],
 
 def test_a_folder_of_an_older_format_is_refused(folder: Path) -> None:
     facts = json.loads((folder / "config.json").read_text())
-    with pytest.raises(CheckpointError, match=r"config.json has format 3, older than this version reads \(4\)"):
+    with pytest.raises(CheckpointError, match=r"config.json has format 3, older than this version reads \(5\)"):
         load_model(rewritten(folder, "config.json", {**facts, "format": 3}))
 
 
@@ -362,6 +364,26 @@ def test_weights_whose_sum_alone_is_not_finite_are_read(tmp_path: Path) -> None:
     write_weights(tmp_path / "a.safetensors", {"large": large, "none": torch.empty(0)})
     found = read_weights(tmp_path / "a.safetensors", {"large": (2,), "none": (0,)})
     assert (found["large"] == large.numpy()).all()
+
+
+def test_the_file_is_the_one_that_safetensors_writes(tmp_path: Path) -> None:
+    weights = {"b": torch.randn(2, 3), "empty": torch.empty(0), "step": torch.tensor(3.0), "ä": torch.randn(5)}
+    write_weights(tmp_path / "plain", weights)
+    assert (tmp_path / "plain").read_bytes() == save({name: weight.numpy() for name, weight in weights.items()})
+    write_weights(tmp_path / "small", weights, quantised=True)
+    numbers = load((tmp_path / "small").read_bytes())
+    assert numbers.keys() == {*weights, "b" + SCALE} and numbers["b"].dtype == np.int8
+    assert (tmp_path / "small").read_bytes() == save(numbers)
+
+
+def test_weights_that_changed_after_they_were_checked_are_not_used(folder: Path) -> None:
+    stored = load_model(folder)
+    os.utime(folder / WEIGHTS, (1, 1))
+    with pytest.raises(CheckpointError, match="was changed while it was in use; load the model again"):
+        dict(stored.weights)
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(CheckpointError, match="was changed while it was in use"):
+        stored.model  # noqa: B018
 
 
 class Harmful:

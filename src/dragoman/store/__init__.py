@@ -15,5 +15,6 @@ unchanged, and no tokenizer. Its `config.json` names that model by folder and SH
 The names and shapes of the weights must match `config.json` before anything is built. A newer format is refused.
 
 Read `description`, then `weights`, `tensors`, `adapters`, `saving` and `folder`; `merging` makes one model of several,
-and `marian` converts those of transformers, also from the `hub`.
+and `convert` makes one of those of transformers, also from the `hub`: `foreign` has what their families share, which
+are `marian`, `m2m100` and `mbart`.
 """

@@ -5,18 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic
+from numpy.typing import NDArray
 
 from dragoman.config import Settings, read_json_as
+from dragoman.directions import SEVERAL, Directions
 from dragoman.errors import CheckpointError
 from dragoman.files import CONFIG, MANIFEST, REPORT, nearest
-from dragoman.languages import LanguageTag
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.serialization import read_object
 from dragoman.store.hub import describe_foreign
 from dragoman.store.manifest import listed_hash, verify_manifest
-from dragoman.store.weights import Weights
-from dragoman.surface.conventions import PairConventions
+from dragoman.store.weights import Weights, restored
+from dragoman.surface.conventions import LanguageConventions, PairConventions, load_conventions
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -24,8 +25,8 @@ from dragoman.tokenizing.tokenizers import Tokenizers
 if TYPE_CHECKING:
     from torch import nn
 
-FORMAT, ADAPTER_FORMAT = 4, 1
-"""Format numbers of `config.json`, of a model and of an adapter."""
+FORMAT, SEVERAL_LANGUAGES, ADAPTER_FORMAT = 4, 5, 1
+"""Format numbers of `config.json`: of a model, of one with several languages or an offset, and of an adapter."""
 WEIGHTS, GENERATION, CARD = "model.safetensors", "generation_config.json", "README.md"
 ADAPTER = "adapter.safetensors"
 
@@ -38,22 +39,17 @@ USES = {
 
 
 class Languages(NamedTuple):
-    """The languages that a model translates from and to, as BCP 47 tags; `und` if unknown."""
+    """The languages that a model translates from and to: BCP 47 tags; `und` if unknown, `mul` if there are several."""
 
     source: str = "und"
     target: str = "und"
-
-
-class _LanguageLists(Settings):
-    source: tuple[LanguageTag]
-    target: tuple[LanguageTag]
 
 
 class _Config(Settings):
     """`config.json`."""
 
     format: int
-    languages: _LanguageLists | None = None
+    languages: Directions | None = None
     framing: Framing | None = None
     quantised: bool = False
     model: ModelConfig
@@ -93,6 +89,8 @@ class Description(NamedTuple):
     model: ModelConfig
     quantised: bool
     """True if the matrices are stored as 8-bit integers."""
+    directions: Directions | None
+    """None for a model with one direction."""
 
 
 class ModelFiles(NamedTuple):
@@ -112,8 +110,10 @@ class ModelFiles(NamedTuple):
     """None for a model that predicts no labels."""
     adapter: Adapter | None = None
     """Description of an adapter; None for a whole model."""
-    conventions: PairConventions | None = None
-    """Conventions of the training text; None if they are unknown, or if the text is not in two languages."""
+    conventions: PairConventions | LanguageConventions | None = None
+    """Conventions of the training text; None if they are unknown, or if the text is in one language."""
+    directions: Directions | None = None
+    """Directions of a model with several, whose `languages` are then those of `languages_of`."""
 
 
 class StoredModel:
@@ -128,7 +128,7 @@ class StoredModel:
         config: ModelConfig,
         files: ModelFiles,
         folder: Path,
-        weights: Weights | None = None,
+        weights: Mapping[str, NDArray[Any]] | None = None,
         quantised: bool = False,
     ) -> None:
         """Take a model, or the weights of one that is built on first use. The weights may be `quantised`."""
@@ -142,12 +142,17 @@ class StoredModel:
             from dragoman.store.tensors import model_of
 
             assert self._weights is not None, "a model or its weights are given"
-            self._model = model_of(self.config, self._weights)
+            self._model = model_of(self.config, self.weights)
         return self._model
 
     @property
     def weights(self) -> Weights:
-        """Every weight by its name, as a pass uses it."""
+        """Every weight by its name, as a pass uses it, in float32."""
+        return restored(self.tensors) if self._model is None and self.quantised else self.tensors
+
+    @property
+    def tensors(self) -> Mapping[str, NDArray[Any]]:
+        """Every weight as it is stored: quantised ones as integers with scales. Those of a file are read one by one."""
         if self._model is None and self._weights is not None:
             return self._weights  # nobody can have changed them
         from dragoman.store.tensors import effective_weights
@@ -170,7 +175,7 @@ class StoredModel:
 
     @property
     def languages(self) -> Languages:
-        """The languages of a translation model; `und` for any other."""
+        """The languages of a translation model, `mul` on a side with several; `und` for any other model."""
         return self.files.languages or Languages()
 
 
@@ -206,11 +211,13 @@ def read_config(folder: Path) -> Description:
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
     path = folder / CONFIG
-    config = read_json_as(path, _Config, FORMAT)
+    number = FORMAT if read_object(path).get("format") == FORMAT else SEVERAL_LANGUAGES
+    config = read_json_as(path, _Config, number)
     if config.languages is None and config.model.family == "encoder_decoder":
         raise CheckpointError(f"{path}: languages must be given")
-    languages = config.languages and Languages(*config.languages.source, *config.languages.target)
-    return Description(languages, config.framing or DEFAULT_FRAMING, config.model, config.quantised)
+    languages = config.languages and languages_of(config.languages)
+    directions = config.languages if SEVERAL in (languages or ()) else None
+    return Description(languages, config.framing or DEFAULT_FRAMING, config.model, config.quantised, directions)
 
 
 def read_adapter(folder: Path) -> Adapter | None:
@@ -220,11 +227,16 @@ def read_adapter(folder: Path) -> Adapter | None:
     return read_json_as(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter
 
 
-def read_conventions(folder: Path) -> PairConventions | None:
+def languages_of(directions: Directions) -> Languages:
+    """Return the languages of each side in one word: that language, or `mul` if there are several."""
+    return Languages(*(side[0] if len(side) == 1 else SEVERAL for side in (directions.source, directions.target)))
+
+
+def read_conventions(folder: Path) -> PairConventions | LanguageConventions | None:
     """Read the conventions of a model's training text, of its base for an adapter; None if the folder has none."""
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
-    return PairConventions.load(folder)
+    return load_conventions(folder)
 
 
 def find_base(folder: Path, adapter: Adapter) -> Path:

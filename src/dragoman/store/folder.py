@@ -27,7 +27,7 @@ from dragoman.store.description import (
 from dragoman.store.hub import hub_address
 from dragoman.store.manifest import listed_hash
 from dragoman.store.weights import read_weights
-from dragoman.surface.conventions import PairConventions
+from dragoman.surface.conventions import load_conventions
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -48,7 +48,7 @@ def _hub_model(address: str) -> Path:
         raise CheckpointError(f"there is no cache for {address}; convert it: dragoman convert {address} --to FOLDER")
     kept = cache / "models" / address.removeprefix(HUB).replace("/", "--")
     if not kept.is_dir():
-        from dragoman.store.marian import convert  # here, because it loads torch
+        from dragoman.store.convert import convert  # here, because it loads torch
 
         try:
             result = convert(address, kept)
@@ -101,15 +101,23 @@ def load_model(path: Path | str, adapter: Path | str | None = None) -> StoredMod
 
 
 def _load_whole(folder: Path) -> StoredModel:
-    languages, framing, config, quantised = read_config(folder)
+    languages, framing, config, quantised, directions = read_config(folder)
     try:
         expected = weight_shapes(config)
     except ConfigError as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     tokenizers, labels = _load_tokenizers(folder, config), _load_labels(folder, config)
     weights = read_weights(folder / WEIGHTS, expected, quantised=quantised)
-    generation, conventions = read_object(folder / GENERATION), PairConventions.load(folder)
-    files = ModelFiles(tokenizers, languages, generation, framing=framing, labels=labels, conventions=conventions)
+    generation, conventions = read_object(folder / GENERATION), load_conventions(folder)
+    files = ModelFiles(
+        tokenizers,
+        languages,
+        generation,
+        framing=framing,
+        labels=labels,
+        conventions=conventions,
+        directions=directions,
+    )
     return StoredModel(None, config, files, folder, weights, quantised)
 
 

@@ -15,7 +15,11 @@ from dragoman.serialization import read_object
 
 log = logging.getLogger(__name__)
 
-SMALL = ("*.json", "*.spm", "README.md")
+SMALL100 = "tokenization_small100.py"
+"""Program of SMaLL-100's tokenizer. It is never run; its name says which model it is."""
+FAMILIES = {"marian": "Marian", "m2m_100": "M2M-100", "mbart": "mBART-50"}
+"""Models of transformers that are read, by their `model_type`; SMaLL-100 and NLLB-200 are of the second."""
+SMALL = ("*.json", "*.spm", "*.model", "README.md", SMALL100)
 """Files of a model that are fetched before its weights."""
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """Files that hold the weights; the first existing one counts."""
@@ -58,7 +62,7 @@ def fetch(address: str) -> Path:
     name, _, revision = address.removeprefix(HUB).partition("@")
     try:
         folder = Path(snapshot_download(name, revision=revision or None, allow_patterns=list(SMALL)))
-        if not is_marian(folder):
+        if kind_of(folder) not in FAMILIES:
             return folder  # its weights would be fetched for nothing
         try:
             hf_hub_download(name, WEIGHTS[0], revision=folder.name)
@@ -78,20 +82,20 @@ def describe_foreign(path: Path) -> str | None:
         return "an archive; unpack it" if path.suffix in _ARCHIVES else "a file, but a model is a folder; name that"
     if snapshots := sorted(path.glob("snapshots/*/config.json")):
         return f"the hub's cache of a model; take {snapshots[-1].parent}"
-    kind = read_object(path / CONFIG).get("model_type") if (path / CONFIG).is_file() else None
-    if kind == "marian":
-        return f"a Marian model of transformers; convert it first: dragoman convert {path} --to FOLDER"
+    if (kind := kind_of(path)) in FAMILIES:
+        return f"a model of transformers ({FAMILIES[kind]}); convert it first: dragoman convert {path} --to FOLDER"
     if kind is not None:
-        return f"a model of transformers with model_type {str(kind)[:40]!r}; only 'marian' is read"
+        return f"a model of transformers with model_type {kind[:40]!r}; only {', '.join(map(repr, FAMILIES))} are read"
     for patterns, what in _KINDS.items():
         if all(any(path.glob(pattern)) for pattern in patterns):
             return what
     return None
 
 
-def is_marian(folder: Path) -> bool:
-    """Return True if a folder looks like a Marian model of transformers."""
-    return (folder / CONFIG).is_file() and read_object(folder / CONFIG).get("model_type") == "marian"
+def kind_of(folder: Path) -> str | None:
+    """Return the `model_type` of a folder of transformers; None for any other folder."""
+    kind = read_object(folder / CONFIG).get("model_type") if (folder / CONFIG).is_file() else None
+    return None if kind is None else str(kind)
 
 
 def is_pointer(path: Path) -> bool:

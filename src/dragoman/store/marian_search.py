@@ -29,6 +29,8 @@ class GenerationSettings(Settings, extra="ignore"):
     forced_eos_token_id: int | None = None
     eos_token_id: int | None = None
     decoder_start_token_id: int | None = None
+    forced_bos_token_id: int | None = None
+    """Symbol of a language with which every translation begins."""
     renormalize_logits: bool = False
 
     do_sample: Literal[False] = False
@@ -39,7 +41,6 @@ class GenerationSettings(Settings, extra="ignore"):
     guidance_scale: float = pydantic.Field(default=1.0, ge=1, le=1)
     penalty_alpha: float = pydantic.Field(default=0.0, ge=0, le=0)
     encoder_no_repeat_ngram_size: Literal[0] = 0
-    forced_bos_token_id: None = None
     forced_decoder_ids: None = None
     suppress_tokens: tuple[()] = ()
     begin_suppress_tokens: tuple[()] = ()
@@ -65,6 +66,10 @@ class Symbols(NamedTuple):
     unknown: int
     padding: int
     end: int
+    start: int
+    """Symbol from which the decoder starts."""
+    languages: Mapping[str, int] = {}
+    """Symbols of languages, with which translations begin."""
 
 
 def options_from(
@@ -81,11 +86,15 @@ def options_from(
     one_id = {
         "eos_token_id": symbols.end,
         "forced_eos_token_id": symbols.end,
-        "decoder_start_token_id": symbols.padding,
+        "decoder_start_token_id": symbols.start,
     }
     for key, wanted in one_id.items():
         if (value := getattr(theirs, key)) not in (None, wanted):
             raise CheckpointError(f"{name}: {key} must be {wanted}, as in config.json, but is {value}")
+    forced = theirs.forced_bos_token_id
+    language = next((tag for tag, symbol in symbols.languages.items() if symbol == forced), None)
+    if forced is not None and language is None:
+        raise CheckpointError(f"{name}: forced_bos_token_id must be the symbol of a language, but is {forced}")
     options: dict[str, Any] = {
         "beam_size": theirs.num_beams,
         "length_penalty": theirs.length_penalty,
@@ -101,6 +110,8 @@ def options_from(
         options["no_repeat_ngram"] = theirs.no_repeat_ngram_size
     if theirs.min_new_tokens:
         options["minimum_length"] = theirs.min_new_tokens
+    if language is not None:
+        options["target_language"] = language
     return options, _differences(theirs)
 
 

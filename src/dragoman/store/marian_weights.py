@@ -1,4 +1,5 @@
-"""Weights of a Marian model, mapped to ours and back: pure functions of names and tensors.
+"""Weights of a Marian model, mapped to ours and back: pure functions of names and tensors. M2M-100 and mBART have the
+same names, and some more.
 
 Both models compute the same, but Marian's sinusoids are ordered in halves, all sines first, where ours alternate
 (Vaswani et al. 2017, section 3.5). Nothing else in the model depends on the order of the features of the residual path.
@@ -24,7 +25,10 @@ token a share of the loss, stays finite.
 """
 BIAS = "final_logits_bias"
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
-"""Sinusoids, which some folders hold; transformers computes them again."""
+SINUSOIDS = (*POSITIONS, *(f"{name}s" for name in POSITIONS))
+"""Names of sinusoids, which some folders hold; transformers computes them again."""
+OMITTED_POSITIONS = 2
+"""Learned positions of mBART that are never used; the first token has the next one."""
 _SHARED, _SOURCE = "model.shared.weight", "model.encoder.embed_tokens.weight"
 _TARGET, _OUTPUT = "model.decoder.embed_tokens.weight", "lm_head.weight"
 _READ = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "inner": "fc1"}
@@ -53,22 +57,26 @@ class Twin(NamedTuple):
     names: tuple[str, ...]
     """Names of one tensor; the first is written."""
     axes: tuple[str, ...]
-    """Content of each axis: residual `features`, rows of the `source` or `target` vocabulary, or something else."""
+    """Content of each axis: residual `features`, rows of the `source` or `target` vocabulary, learned `positions`, or
+    something else.
+    """
 
 
 def twins(config: ModelConfig) -> dict[str, Twin]:
     """Return the twin of every weight of our model."""
-    return {name: _tables(config).get(name) or _inside(name) for name in weight_shapes(config)}
+    tables = _tables(config)
+    return {name: tables.get(name) or _inside(name) for name in weight_shapes(config)}
 
 
 def from_marian(
-    theirs: Mapping[str, Tensor], config: ModelConfig, vocabularies: Vocabularies
+    theirs: dict[str, Tensor], config: ModelConfig, vocabularies: Vocabularies
 ) -> dict[str, Float[Tensor, "..."]]:
-    """Return our weights, in float32."""
+    """Return our weights, in float32. Each tensor is taken out of `theirs`, so that memory never holds all twice."""
     places = {"features": _order(config.d_model), **{side: _places(rows) for side, rows in _sides(vocabularies)}}
+    places["positions"] = torch.arange(config.max_positions or 0) + OMITTED_POSITIONS
     ours: dict[str, Tensor] = {}
     for name, twin in twins(config).items():
-        weight = theirs[twin.names[0]].float()
+        weight = theirs.pop(twin.names[0]).float()
         ours[name] = _reorder(weight.flatten() if twin.names == (BIAS,) else weight, twin, places)
     return ours
 
@@ -113,12 +121,18 @@ def _order(width: int) -> Int[Tensor, "D"]:
 
 
 def _tables(config: ModelConfig) -> dict[str, Twin]:
-    """Return the Marian counterparts of embeddings, output and its bias; a tied matrix has its first name."""
+    """Return the counterparts of everything outside the layers; a tied matrix has its first name."""
     source, target = ("source", "features"), ("target", "features")
-    bias = {"output_bias": Twin((BIAS,), ("target",))}
+    tables = {"output_bias": Twin((BIAS,), ("target",))}
+    for side, stack, name in zip(Vocabularies._fields, ("encoder", "decoder"), POSITIONS, strict=True):
+        tables[f"{side}_embedding.positions.weight"] = Twin((name,), ("positions", "features"))
+        for kind in ("weight", "bias"):
+            norms = (f"model.{stack}.layernorm_embedding.{kind}",), (f"model.{stack}.layer_norm.{kind}",)
+            tables[f"{side}_embedding.norm.{kind}"] = Twin(norms[0], ("features",))
+            tables[f"{stack}.final_norm.{kind}"] = Twin(norms[1], ("features",))
     if config.tied == "all":
-        return bias | {"output": Twin((_SHARED, _SOURCE, _TARGET, _OUTPUT), target)}
-    tables = bias | {"source_embedding.weight": Twin((_SOURCE,), source)}
+        return tables | {"output": Twin((_SHARED, _SOURCE, _TARGET, _OUTPUT), target)}
+    tables |= {"source_embedding.weight": Twin((_SOURCE,), source)}
     if config.tied == "none":
         return tables | {"output": Twin((_OUTPUT,), target), "target_embedding.weight": Twin((_TARGET,), target)}
     return tables | {"output": Twin((_TARGET, _OUTPUT), target)}

@@ -10,7 +10,16 @@ from dragoman.errors import DataError
 from dragoman.files import check_new_folder, model_around, new_folder, write_file
 from dragoman.model.config import ModelConfig
 from dragoman.serialization import write_json
-from dragoman.store.description import CARD, CONFIG, FORMAT, GENERATION, WEIGHTS, ModelFiles, default_card
+from dragoman.store.description import (
+    CARD,
+    CONFIG,
+    FORMAT,
+    GENERATION,
+    SEVERAL_LANGUAGES,
+    WEIGHTS,
+    ModelFiles,
+    default_card,
+)
 from dragoman.store.manifest import write_manifest
 from dragoman.store.weights import write_weights
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
@@ -61,14 +70,19 @@ def write_model(
         write_adapter(folder, model, files, files.adapter, weights)
         return
     config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
-    content: Content = {"format": FORMAT}
+    several = files.directions is not None
+    content: Content = {"format": SEVERAL_LANGUAGES if several or config.position_offset else FORMAT}
     if quantised:
         content["quantised"] = True
-    if files.languages is not None:
+    if files.directions is not None:
+        content["languages"] = files.directions.model_dump(mode="json", exclude_none=True)
+    elif files.languages is not None:
         content["languages"] = {side: [tag] for side, tag in files.languages._asdict().items()}
     if files.framing != DEFAULT_FRAMING:
-        content["framing"] = asdict(files.framing)
-    content["model"] = config.model_dump(mode="json", exclude_none=True)
+        framing = asdict(files.framing)
+        content["framing"] = {key: value for key, value in framing.items() if key != "target_prefix" or value}
+    settings = config.model_dump(mode="json", exclude_none=True)
+    content["model"] = {key: value for key, value in settings.items() if key != "position_offset" or value}
     write_json(folder / CONFIG, content)
     write_weights(folder / WEIGHTS, weights, quantised)
     if files.tokenizers is not None:

@@ -1,6 +1,7 @@
 """Weight files: safetensors that are compared, by name, shape and type, with what the configuration requires."""
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from dragoman.errors import CheckpointError
-from dragoman.files import write_file
+from dragoman.files import new_file
 from dragoman.model.shapes import Shape
 from dragoman.serialization import parse_json
 
@@ -36,7 +37,11 @@ def write_weights(path: Path, weights: "Mapping[str, Tensor]", quantised: bool =
     if quantised:
         for name in [name for name, weight in plain.items() if weight.ndim == 2]:
             plain[name], plain[name + SCALE] = quantise(plain[name])
-    write_file(path, safetensors.numpy.save(plain))
+    with new_file(path) as file:
+        try:
+            safetensors.numpy.save_file(plain, file.name)  # makes no copy of all weights
+        except SafetensorError:
+            file.write(safetensors.numpy.save(plain))  # raises the system's own error
 
 
 def quantise(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -50,27 +55,51 @@ def quantise(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.
     return np.rint(matrix / scale[:, None]).astype(np.int8), scale
 
 
+class StoredTensors(Mapping[str, NDArray[Any]]):
+    """The tensors of a safetensors file, each of which is read when it is asked for."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any], first: int) -> None:
+        """Take a file, its header, and the position of the first tensor."""
+        self._path, self._header, self._first, self._written = path, header, first, path.stat().st_mtime_ns
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        facts = self._header[name]
+        place = {"count": math.prod(facts["shape"]), "offset": self._first + facts["data_offsets"][0]}
+        if not self._path.exists() or self._path.stat().st_mtime_ns != self._written:
+            raise CheckpointError(f"{self._path} was changed while it was in use; load the model again")
+        return np.fromfile(self._path, {"F32": "<f4", "I8": "i1"}[facts["dtype"]], **place).reshape(facts["shape"])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._header)
+
+    def __len__(self) -> int:
+        return len(self._header)
+
+
 def read_weights(
     path: Path, expected: Mapping[str, Shape], whole: bool = True, quantised: bool = False
-) -> dict[str, NDArray[np.float32]]:
-    """Read safetensors with the `expected` names, shapes and types, or raise `CheckpointError`. Tensors may be missing
-    if not `whole`. Matrices that were `quantised` are multiplied by their scales.
+) -> StoredTensors:
+    """Open safetensors with the `expected` names, shapes and types, or raise `CheckpointError`. Tensors may be missing
+    if not `whole`. Matrices that were `quantised` are integers, and have scales (see `restored`).
     """
     kinds = _quantised(expected) if quantised else {name: ("F32", shape) for name, shape in expected.items()}
     try:
-        _compare(path, _header(path, kinds), kinds, whole)
-        with safe_open(path, framework="np") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        header, first = _header(path, kinds)
+        _compare(path, header, kinds, whole)
+        with safe_open(path, framework="np"):  # checks the places of all tensors
+            tensors = StoredTensors(path, header, first)
     except (SafetensorError, ValueError, OSError) as error:
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from None
-    for name, tensor in tensors.items():
-        if not _is_finite(tensor):
+    for name in header:
+        if kinds[name][0] == "F32" and not _is_finite(tensors[name]):
             raise CheckpointError(f"{path}: {name} holds numbers that are not finite")
-    for name in [name for name in kinds if name.endswith(SCALE)] if quantised else ():
-        scale = tensors.pop(name)
-        matrix = name.removesuffix(SCALE)
-        tensors[matrix] = tensors[matrix] * scale[:, None]
     return tensors
+
+
+def restored(tensors: Mapping[str, NDArray[Any]]) -> Weights:
+    """Return quantised weights in float32."""
+    names = [name for name in tensors if not name.endswith(SCALE)]
+    return {n: tensors[n] * tensors[n + SCALE][:, None] if n + SCALE in tensors else tensors[n] for n in names}
 
 
 def _quantised(expected: Mapping[str, Shape]) -> dict[str, tuple[str, Shape]]:
@@ -90,8 +119,10 @@ def _is_finite(tensor: NDArray[np.float32]) -> bool:
         return bool(np.isfinite(tensor.sum())) or bool(np.isfinite(tensor).all())
 
 
-def _header(path: Path, expected: Collection[str]) -> dict[str, Any]:
-    """Read dtype and shape of each tensor by name. An unexpected header of the file is a `ValueError`."""
+def _header(path: Path, expected: Collection[str]) -> tuple[dict[str, Any], int]:
+    """Read dtype, shape and place of each tensor by name, and the position of the first. An unexpected header of the
+    file is a `ValueError`.
+    """
     longest = _HEADER_BYTES + sum(_HEADER_BYTES_A_TENSOR + len(name) for name in expected)
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")
@@ -103,7 +134,7 @@ def _header(path: Path, expected: Collection[str]) -> dict[str, Any]:
     header.pop("__metadata__", None)
     if not all(isinstance(facts, dict) and {"dtype", "shape"} <= facts.keys() for facts in header.values()):
         raise ValueError("its header does not give every tensor a type and a shape")
-    return header
+    return header, 8 + size
 
 
 def _compare(path: Path, header: Mapping[str, Any], expected: Mapping[str, tuple[str, Shape]], whole: bool) -> None:
