@@ -23,7 +23,6 @@ WRONG = [
     ("train pairs.tsv --name ../elsewhere", "--name takes a plain name, without folders", 2),
     (f"train {'long' * 100}", f"{('long' * 100)[:100]}: File name too long", 2),
     (f"translate {'long' * 100} text", "File name too long", 2),
-    ("convert RUN --to new --languages en", "Option '--languages' requires 2 arguments", 2),
     ("export RUN huggingface --out new", "cannot be exported to transformers: model.", 2),
     ("translate RUN text --input pairs.tsv", "TEXT and --input were given; translate takes one of", 2),
     ("translate RUN one two --item 1", "TEXT and --item were given; translate takes one of", 2),
@@ -57,8 +56,8 @@ WRONG = [
     ("merge MODELS/adapter --to new --base MODELS/classifier", "put back the model that it was trained on", 4),
     ("average MODELS/classifier MODELS/others --to new --share 0.5", "have different labels", 2),
     ("export MODELS/classifier --out new ctranslate2", "does not translate, and only translation models can", 2),
-    ("convert MODELS/bert --to new", "with model_type 'bert'; only 'marian' is read", 4),
-    ("convert pairs.tsv --to new", "convert takes a Marian folder of transformers", 4),
+    ("convert MODELS/bert --to new", "with model_type 'bert'; only 'marian', 'm2m_100', 'mbart' are read", 4),
+    ("convert pairs.tsv --to new", "convert takes a folder of transformers", 4),
 ]
 
 

@@ -95,7 +95,7 @@ def test_of_models_with_one_direction_the_first_answers(tmp_path: Path):
     service = Service([FINISHED, tmp_path / "missing", FINISHED], Limits(texts=3))
     service.load()
     assert not service.is_ready
-    assert "missing" in service.models[1].failed and service.models[1].source == ""
+    assert "missing" in service.models[1].failed and not service.models[1].directions
     assert service.directions == {("en", "it"): service.models[0]}
     with pytest.raises(Refused, match="loading") as caught, service.job():
         pass
@@ -105,21 +105,21 @@ def test_of_models_with_one_direction_the_first_answers(tmp_path: Path):
 
 def test_languages_go_by_any_of_their_codes(service: Service):
     for source, target in [("en", "it"), ("EN", "IT"), ("eng", "ita"), ("en-GB", "it-IT"), ("en", None)]:
-        assert service.model(source, target) == (service.models[0], "it")
+        assert service.model(source, target) == (service.models[0], "en", "it", None)
     for source, target in [("it", "en"), ("en", "ja"), ("xx", None)]:
         with pytest.raises(Refused, match="no model here translates .* there is en to it"):
             service.model(source, target)
 
 
-def test_of_models_of_one_language_the_one_of_its_region_answers(monkeypatch: pytest.MonkeyPatch):
+def test_of_models_of_one_language_the_one_of_its_region_answers() -> None:
     models = {
         (source, target): ServedModel(f"{source}-{target}") for source in ("en", "en-GB") for target in ("pt", "pt-BR")
     }
-    monkeypatch.setattr(Service, "directions", models)
     service = Service([])
+    service.directions.update(models)
     for pair, model in models.items():
-        assert service.model(*pair) == (model, pair[1])
-    assert service.model("en-US", "PT-br") == (models["en", "pt-BR"], "pt-BR")
+        assert service.model(*pair) == (model, *pair, None)
+    assert service.model("en-US", "PT-br") == (models["en", "pt-BR"], "en", "pt-BR", None)
 
 
 def test_terms_of_the_server_hold_unless_a_request_has_its_own():
@@ -164,11 +164,10 @@ def test_a_document_has_more_time_for_each_of_its_texts(service: Service, tmp_pa
         assert job.deadline == pytest.approx(before + 3 * SECONDS_A_TEXT)
 
 
-def test_a_refused_direction_is_followed_by_at_most_ten_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_direction_is_followed_by_at_most_ten_others() -> None:
     service = Service([])
     for count, end in ((10, "en to x10"), (13, "en to x10 and 3 more")):
-        directions = {("en", f"x{number}"): ServedModel("a") for number in range(1, count + 1)}
-        monkeypatch.setattr(Service, "directions", directions)
+        service.directions.update({("en", f"x{number}"): ServedModel("a") for number in range(1, count + 1)})
         with pytest.raises(Refused) as caught:
             service.model("xx", None)
         assert str(caught.value).endswith(end) and str(caught.value).count(" to ") == 10

@@ -22,10 +22,12 @@ from dragoman.cli.options import (
     Format,
     LengthPenalty,
     Model,
+    Pivot,
     Precision,
     Quiet,
     Ray,
     Set,
+    SourceLanguage,
     TargetLanguage,
     Threads,
     Verbose,
@@ -75,7 +77,9 @@ def evaluate(
     threads: Threads = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
+    source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
+    pivot: Pivot = None,
     overrides: Set = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
@@ -234,6 +238,7 @@ def score(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write to this file, whole or not at all.")] = None,
     length_penalty: LengthPenalty = None,
+    source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     settings: Set = None,
     adapter: Adapter = None,
@@ -249,7 +254,7 @@ def score(
     progress = open_screen(quiet)
     reading_settings, overrides = reading_overrides(settings or ())
     how_to_read = choose(ReadingSettings, "data", reading_settings)
-    chosen = {"length_penalty": length_penalty, "target_language": target_language}
+    chosen = {"source_language": source_language, "target_language": target_language, "length_penalty": length_penalty}
     search = {name: value for name, value in chosen.items() if value is not None}
     line_of = partial(line_if_kept, at_least=at_least, output_format=output_format)
     if ray is not None:

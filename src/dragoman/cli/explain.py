@@ -10,7 +10,7 @@ import typer
 
 import dragoman
 from dragoman.cli.console import as_json, note, open_screen, write, write_result, write_table, write_text
-from dragoman.cli.options import Format, Model, Quiet, TargetLanguage, Threads
+from dragoman.cli.options import Format, Model, Quiet, SourceLanguage, TargetLanguage, Threads
 from dragoman.errors import ConfigError
 from dragoman.explaining import RecordFormat
 from dragoman.files import check_output
@@ -66,6 +66,7 @@ def explain(
             show_default="our own of English and Italian",
         ),
     ] = None,
+    source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     threads: Threads = None,
     quiet: Quiet = False,
@@ -73,7 +74,7 @@ def explain(
     """Show what a model did with a text, on one page: from its pieces to the search, with every number."""
     open_screen(quiet)
     text = read_text(texts or [])
-    reading = {"target_language": target_language, "threads": threads}
+    reading = {"source_language": source_language, "target_language": target_language, "threads": threads}
     if instead is not None:
         of_page = {"output": output, "weights": weights, "head": head, "aligned": aligned}
         print_choice(model, text, instead, target, form, of_page, reading)

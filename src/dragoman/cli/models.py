@@ -1,6 +1,7 @@
 """Commands that make a model folder from others: `merge`, `average`, `quantize`, `convert`, `export`."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -81,17 +82,30 @@ def convert(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="A Marian folder of transformers, as OPUS-MT has it, or hub:OWNER/NAME.", show_default=False
+            help="A folder of transformers, or hub:OWNER/NAME: OPUS-MT, M2M-100, SMaLL-100, NLLB-200, mBART-50.",
+            show_default=False,
         ),
     ],
     to: To,
     languages: Annotated[
-        tuple[str, str] | None,
-        typer.Option(help="Source and target of a Marian model whose folder does not state them.", show_default=False),
+        str | None,
+        typer.Option(
+            help="Languages to keep of a model of several, as in en,it,de; pieces of other scripts are left out. Of a "
+            "Marian model: source and target, if its folder does not state them.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(help="Text in these languages: keep only the pieces that it has.", show_default=False),
     ] = None,
 ) -> None:
-    """Convert a Marian model of transformers into a model folder."""
-    result = dragoman.convert(folder, to, languages)
+    """Convert a model of transformers into a model folder."""
+    from dragoman.formats.lines import read_lines
+
+    open_screen()
+    texts = None if text is None else chain.from_iterable(map(read_lines, text))
+    result = dragoman.convert(folder, to, None if languages is None else languages.split(","), texts)
     write(f"{result.folder} is {result.what}")
     write_notes(result.notes)
 

@@ -117,7 +117,9 @@ SEARCH, GENERATION = "dragoman.inference.options:SearchOptions", "dragoman.infer
 OWN_DEFAULT = "the model's own, usually {}"
 BeamSize = Annotated[Any, Setting(SEARCH, "beam_size", OWN_DEFAULT)]
 LengthPenalty = Annotated[Any, Setting(SEARCH, "length_penalty", OWN_DEFAULT)]
+SourceLanguage = Annotated[Any, Setting(SEARCH, "source_language", "the only one")]
 TargetLanguage = Annotated[Any, Setting(SEARCH, "target_language", "as each text's tag says")]
+Pivot = Annotated[Any, Setting(SEARCH, "pivot", "none")]
 Raw = Annotated[Any, Setting(SEARCH, "raw", note="Markup is translated too.")]
 Protect = Annotated[Any, Setting(SEARCH, "protect", note="A translation keeps what they match.")]
 NBest = Annotated[Any, Setting(SEARCH, "n_best", OWN_DEFAULT, "With text output: line, rank, score, text.")]
@@ -180,6 +182,11 @@ def on_workers(
 def typed(path: Path | str | None) -> str:
     """Return a path as it was typed; pathlib removes one slash of `s3://…`."""
     return re.sub(r"^([a-z][a-z0-9+]+):/(?!/)", r"\1://", str(path))
+
+
+def one_or_more(data: list[str]) -> str | list[str]:
+    """Return the address of one text, or of several."""
+    return data[0] if len(data) == 1 else data
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:

@@ -56,6 +56,9 @@ def serve(
     url_prefix: Annotated[
         str, typer.Option(help="The path under which a proxy publishes the server, as /translate.", show_default="none")
     ] = "",
+    directions: Annotated[
+        str | None, typer.Option(help="Offer only these directions, as en-it,it-en.", show_default="all of the models")
+    ] = None,
     terms: Annotated[
         Path | None, typer.Option(help="Words with a fixed translation, as translate takes them.", show_default=False)
     ] = None,
@@ -100,7 +103,8 @@ def serve(
     if suggestions:
         check_output(suggestions)
     limits = choose(Limits, "serve", settings or (), requests_a_minute=requests_a_minute)
-    service = Service(models, limits, device, precision, threads, read_terms(terms) if terms else ())
+    offered = [name.strip() for name in directions.split(",")] if directions else ()
+    service = Service(models, limits, device, precision, threads, read_terms(terms) if terms else (), offered)
     lists = (tuple(names or ()) for names in (allow_origin, allow_host, trusted_proxy))
     app = create_app(service, ServerSettings(host, keys, suggestions, *lists, store=store, url_prefix=url_prefix))
     with lock(app.state.server.store) if app.state.server.store else nullcontext():

@@ -29,6 +29,7 @@ from dragoman.cli.options import (
     Threads,
     Verbose,
     keywords,
+    one_or_more,
     one_or_two,
     typed,
 )
@@ -64,6 +65,8 @@ USES = {
 """Advice after a finished run, by its task."""
 
 DATA, START = "dragoman.text.settings:DataSettings", "dragoman.runs.recipe:StartSettings"
+Directions = Annotated[Any, Setting(DATA, "directions", "all that the text names")]
+BothDirections = Annotated[Any, Setting(DATA, "both_directions")]
 TOKENIZER, TRAINING = "dragoman.tokenizing.settings:TokenizerSettings", "dragoman.training.settings:TrainSettings"
 """Schemas of options."""
 ONLY_ADAPTERS = "Trains only adapters, into an adapter folder."
@@ -93,6 +96,8 @@ def prepare_data(
     folder: Folder,
     source_language: Annotated[Any, Setting(DATA, "source_language", "from the names")] = None,
     target_language: Annotated[Any, Setting(DATA, "target_language", "from the names")] = None,
+    directions: Directions = None,
+    both_directions: BothDirections = None,
     encoding_errors: Annotated[Any, Setting(DATA, "encoding_errors")] = None,
     overrides: Set = None,
     ray: Ray = None,
@@ -101,7 +106,7 @@ def prepare_data(
 ) -> None:
     """Check parallel text, split it without leaks, and report what was dropped and why."""
     from dragoman.config import choose
-    from dragoman.text.report import report_rows
+    from dragoman.text.report import DataReport, direction_rows, report_rows
     from dragoman.text.settings import DataSettings
 
     progress = open_screen(quiet)
@@ -109,7 +114,9 @@ def prepare_data(
         DataSettings,
         "data",
         overrides or (),
-        path=one_or_two(data),
+        path=one_or_more(data),
+        directions=directions,
+        both_directions=both_directions,
         source_language=source_language,
         target_language=target_language,
         encoding_errors=encoding_errors,
@@ -118,8 +125,10 @@ def prepare_data(
         report = dragoman.prepare_data(settings, folder, progress)
     else:
         report = dragoman.prepare_shards(settings, typed(folder), ray, progress)
-    facts = report.model_dump(mode="json")
-    write_result(output_format, facts, lambda: write_table(["", "", "why or where"], report_rows(report)))
+    head, rows = ["", "", "why or where"], list(report_rows(report)) if isinstance(report, DataReport) else []
+    if not rows:
+        head, rows = ["direction", "train", "dev", "test", "dropped", "warnings"], list(direction_rows(folder))
+    write_result(output_format, report.model_dump(mode="json"), lambda: write_table(head, rows))
     note(f"the data is in {typed(folder)}; train on it with: dragoman train {typed(folder)}")
 
 
@@ -159,11 +168,13 @@ def train(
     device: Device = "auto",
     threads: Threads = None,
     minutes: Annotated[Any, Setting(TRAINING, "minutes", "30; of labelled text 20 epochs")] = None,
+    directions: Directions = None,
+    both_directions: BothDirections = None,
     what: Annotated[
         list[str] | None,
         typer.Argument(
             help="A recipe (a .toml file or a built-in one's name), text (a file, two aligned files, a folder, "
-            "hub:NAME:CONFIG), or a run to resume.",
+            "hub:NAME:CONFIG, or several of these), or a run to resume.",
             show_default="phrasebook",
         ),
     ] = None,

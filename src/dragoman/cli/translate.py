@@ -20,12 +20,14 @@ from dragoman.cli.options import (
     LengthPenalty,
     Model,
     NBest,
+    Pivot,
     Precision,
     Protect,
     Quiet,
     Raw,
     Ray,
     Set,
+    SourceLanguage,
     TargetLanguage,
     Texts,
     Threads,
@@ -64,7 +66,9 @@ def translate(
     threads: Threads = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
+    source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
+    pivot: Pivot = None,
     settings: Set = None,
     text: Texts = None,
     input_file: Annotated[
@@ -146,7 +150,9 @@ def translate(
     changes = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
+        "source_language": source_language,
         "target_language": target_language,
+        "pivot": pivot,
         "raw": raw,
         "protect": protect,
         "n_best": n_best,
@@ -215,9 +221,10 @@ class Setup:
     as_json: bool
     progress: "Progress"
 
-    def load(self) -> "tuple[dragoman.Translator, dragoman.SearchOptions]":
-        """Load the model, and report its languages, device and number of workers."""
+    def load(self, tags: bool = False) -> "tuple[dragoman.Translator, dragoman.SearchOptions]":
+        """Load the model, and report direction, device and number of workers. `tags` may name the target language."""
         from dragoman.config import choose
+        from dragoman.directions import SEVERAL
 
         device, precision, threads = self.place
         translator = dragoman.Translator.load(
@@ -226,7 +233,9 @@ class Setup:
         options = choose(dragoman.SearchOptions, "decode", self.overrides, translator.options, **self.changes)
         count = translator.search.workers(options)
         workers = "1 worker" if count == 1 else f"up to {count} workers"
-        source, target = translator.languages[0], options.target_language or translator.languages[1]
+        translator = translator.bound(options) if tags else translator.directed(options)
+        source, target = options.source_language or translator.languages[0], translator.languages[1]
+        target = target.replace(SEVERAL, "as tags say")
         note(f"{source} → {target}, {translator.device}, {translator.precision}, {workers}")
         return translator, options
 
@@ -249,7 +258,8 @@ def show_test_sentence(setup: Setup, item: int) -> "dragoman.Summary":
     """Show a sentence of the run's test set, counted from 1, with its reference and translation."""
     from dragoman.evaluating.references import own_test_pairs
 
-    pairs = own_test_pairs(setup.model)
+    languages = {side: setup.changes[side] for side in ("source_language", "target_language")}
+    pairs = own_test_pairs(setup.model, dragoman.SearchOptions(**languages))
     if item > len(pairs):
         raise ConfigError(f"--item must be from 1 to {len(pairs):,}, the size of the test set, but is {item:,}")
     translator, options = setup.load()
@@ -319,7 +329,7 @@ def translate_file(setup: Setup, input_file: Path, output: Path | None, fresh: b
 
     resumes = output is not None and can_resume(input_file, output)
     total = count_lines(input_file, raw)
-    translator, options = setup.load()
+    translator, options = setup.load(tags=True)
     lines = read(input_file)
     if output is None or not resumes:
         return write_translations(translator, lines, options, output, setup.as_json, setup.progress, total)
@@ -345,7 +355,7 @@ def translate_texts(setup: Setup, text: Sequence[str] | None, output: Path | Non
     """Translate the texts on the command line, or the lines of standard input."""
     if output is not None:
         check_output(output)
-    translator, options = setup.load()
+    translator, options = setup.load(tags=True)
     if output is None and (len(text) == 1 if text else sys.stdin.isatty()):
         return converse(translator, text or standard_input(), options, setup.as_json)
     return write_translations(translator, text or standard_input(), options, output, setup.as_json, setup.progress)

@@ -170,12 +170,14 @@ def evaluate(
         if not isinstance(test, ReferenceSet):
             known = Naming(expected=translator.languages) if translator is system else naming_for(str(system))
             test = read_references(test, references, known)
+        options = (options or translator.options).but(**settings)
+        if isinstance(translator, Translator):
+            translator = translator.bound(options, (test.source_language, test.language))
         # by its names, which may be wrong, and by its text
         warn_of_other_languages((test.source_language, test.language), translator.languages, test.name)
         if isinstance(translator, PairScorer):
             pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
             warn_of_exchanged_sides(translator, pairs, test.name)
-        options = (options or translator.options).but(**settings)
         translations = translator.translate(test.sources, options, as_progress(progress))
         hypotheses = tuple(translation.text for translation in translations)
         flags = Counter(flag for translation in translations for flag in translation.flags)

@@ -81,6 +81,7 @@ def score(
     total = sum(1 for _ in pairs) if isinstance(pairs, Reading) and pairs.files else None
     translator = Translator.load(model, device, precision, progress, adapter, threads=threads)
     options = choose(SearchOptions, "decode", decode_overrides, translator.options.but(**settings))
+    translator = translator.bound(options, *([pairs.languages] if isinstance(pairs, Reading) else []))
     return _scored(translator, pairs, options, total, as_progress(progress))
 
 
@@ -105,7 +106,7 @@ def _scored(
 
 def score_pairs(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
     """Score a chunk of pairs as one batch."""
-    languages = translator.target_languages
+    languages = translator.tags
     languages.warn_of_missing_tags([pair.source for pair in chunk], options.target_language)
     problems = [_problem(translator, pair, options) for pair in chunk]
     whole = [pair for pair, problem in zip(chunk, problems, strict=True) if not problem]
@@ -125,10 +126,10 @@ def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:
     if pair.fault:
         return pair.fault
     tokenizers, symbols = translator.tokenizers, translator.framing
-    (source,) = translator.target_languages.tagged([pair.source], options.target_language)
+    (source,) = translator.tags.tagged([pair.source], options.target_language)
     sides = (
         ("source", source, tokenizers.source, symbols.source_symbols),
-        ("target", pair.target, tokenizers.target, symbols.target_symbols),
+        ("target", pair.target, tokenizers.target, symbols.target_symbols + symbols.target_prefix),
     )
     for side, text, tokenizer, around in sides:
         positions = translator.requests.positions

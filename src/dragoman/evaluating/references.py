@@ -16,20 +16,25 @@ from functools import cached_property
 from pathlib import Path
 
 from dragoman.brief import brief
+from dragoman.directions import Directions, named
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
+from dragoman.files import REPORT
 from dragoman.formats.lines import EncodingErrors, read_lines, without_packing
 from dragoman.formats.plain import side_lines
 from dragoman.formats.registry import Format
 from dragoman.formats.rows import refuse_markup
+from dragoman.inference.options import SearchOptions
 from dragoman.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
 from dragoman.run_folder import RunFolder
+from dragoman.serialization import read_object
 from dragoman.store.description import USES, read_config
 from dragoman.store.folder import find_model
 from dragoman.text.checks import has_tag
 from dragoman.text.columns import Naming
 from dragoman.text.prepared import read_pairs
 from dragoman.text.readers import open_pairs
+from dragoman.text.report import direction_folders
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"
@@ -89,7 +94,10 @@ def read_references(
     if path.name == PREPARED:
         named = prepared_languages(path.parent)
         refuse_other_languages(path, named, naming)
-        return _with_languages(_gather(path, read_pairs(path), keep_empty=True), named, naming)
+        test_set = _gather(path, read_pairs(path), keep_empty=True)
+        if has_directions(path.parent.parent):
+            test_set = replace(test_set, name=f"{path.stem}.{path.parent.name}{path.suffix}")
+        return _with_languages(test_set, named, naming)
     if without_packing(path).name.endswith(MULTIREF):
         named = languages_in(path.name) or (None, None)
         refuse_other_languages(path, named, naming)
@@ -121,7 +129,7 @@ def read_references(
 
 
 def own_test_set(run: Path | str) -> Path:
-    """Return the path of a run's test set, in its data.
+    """Return the path of a run's test set, in its data; the folder of the data if that has several directions.
 
     Raises:
         CheckpointError: there is no model.
@@ -131,16 +139,33 @@ def own_test_set(run: Path | str) -> Path:
     if family != "encoder_decoder":
         raise ConfigError(f"{run} has no test pairs, because its model {USES[family]}")
     folder = RunFolder(run)
-    path = folder.split("test")
-    if not path.is_file():
+    path = folder.data if has_directions(folder.data) else folder.split("test")
+    if not path.exists():
         reason = "its data has no test pairs" if folder.is_run else "it is not a run folder"
         raise ConfigError(f"{run} has no test set, because {reason}; name a file")
     return path
 
 
-def own_test_pairs(run: Path | str) -> list[tuple[str, str]]:
-    """Return the pairs of a run's test set."""
-    return list(read_pairs(own_test_set(run)))
+def own_test_pairs(run: Path | str, options: SearchOptions | None = None) -> list[tuple[str, str]]:
+    """Return the pairs of a run's test sets, or of that in the direction that the options name."""
+    return [pair for path in sets_in(own_test_set(run), options) for pair in read_pairs(path)]
+
+
+def sets_in(path: Path, options: SearchOptions | None = None) -> list[Path]:
+    """Return the test sets of prepared data, or that in the direction of the options. Any other path is alone."""
+    if not has_directions(path):
+        return [path]
+    folders = {pair: folder for pair, folder in direction_folders(path).items() if (folder / PREPARED).is_file()}
+    languages = (options.source_language, options.target_language) if options else (None, None)
+    chosen = [Directions.of(folders).choose(*languages)] if any(languages) else [*folders]
+    if chosen[0] not in folders:
+        raise ConfigError(f"{path} has no test set {'-'.join(chosen[0])}, only {named(folders)}")
+    return [folders[direction] / PREPARED for direction in chosen]
+
+
+def has_directions(folder: Path) -> bool:
+    """Return True if a folder holds prepared data in several directions."""
+    return (folder / REPORT).is_file() and read_object(folder / REPORT).get("task") == "directions"
 
 
 def _with_languages(test_set: ReferenceSet, named: tuple[str | None, str | None], naming: Naming) -> ReferenceSet:

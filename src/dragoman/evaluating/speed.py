@@ -178,7 +178,7 @@ def benchmark(
         check_output(output, texts if isinstance(texts, str | Path) else None)
     searches = list(dict.fromkeys(choose(SearchOptions, "decode", overrides, search) for search in SEARCHES))
     if texts is None and models:
-        texts = [source for source, _ in own_test_pairs(models[0])]
+        texts = [source for source, _ in own_test_pairs(models[0], searches[0])]
     lines = read_lines(Path(texts)) if isinstance(texts, Path | str) else texts or ()
     chosen = [text for text in islice(lines, sentences) if text.strip()]
     names = [str(model) for model in models]

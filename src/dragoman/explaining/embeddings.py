@@ -83,7 +83,7 @@ class EmbeddingSpace:
         self.table, self.tokenizer, self.title = table.detach().float(), tokenizer, title
         self.unit = F.normalize(self.table, dim=-1)
         self.shown = tokenizer.tokens(range(tokenizer.size))
-        first_piece = tokenizer.size - len(tokenizer.vocabulary.pieces)
+        first_piece = tokenizer.size - len(tokenizer.vocabulary.languages) - len(tokenizer.vocabulary.pieces)
         texts = (id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_)))
         self.entries = [id_ for id_ in texts if id_ not in tokenizer.placeholders.values()]
         self.unused = self._unused(framing.unused_id)

@@ -36,6 +36,7 @@ from dragoman.inference.alignment import (
 )
 from dragoman.inference.teacher_forcing import ForcedText, cross_weights
 from dragoman.inference.translator import Translator
+from dragoman.languages import language_of
 from dragoman.shapes import Float
 from dragoman.surface.segment import Link, Links
 
@@ -139,7 +140,7 @@ def own_gold(source: str = "en", target: str = "it") -> list[AlignedPair]:
     >>> own_gold()[4].source, own_gold("it", "en")[4].target
     ("The children's shoes are wet because it rained.", "The children's shoes are wet because it rained.")
     """
-    languages = (source.partition("-")[0], target.partition("-")[0])
+    languages = tuple(language_of(name.partition("-")[0]) for name in (source, target))
     if set(languages) != {"en", "it"}:
         return []
     lines = (files("dragoman.explaining") / _OWN).read_text(encoding="utf-8").splitlines()
@@ -213,7 +214,9 @@ def pair_weights(
     translator: Translator, pairs: Sequence[AlignedPair]
 ) -> Iterator[tuple[Float[np.ndarray, "L H T S"], list[Word], list[Word]]]:
     """Yield the cross-attention weights of all layers, and the words of source and target in them, for each pair."""
-    before, positions = len(translator.framing.source_before), translator.requests.positions
+    positions = translator.requests.positions
+    before, certain = len(translator.framing.source_before), len(translator.requests.before)
+    before += translator.tags.target is not None  # its symbol, or that of the source language
     for first in range(0, len(pairs), _AT_ONCE):
         some = pairs[first : first + _AT_ONCE]
         forced = _force(translator, some)
@@ -225,10 +228,12 @@ def pair_weights(
                 )
         for pair, weights in zip(some, cross_weights(translator.model, forced), strict=True):
             source = words_in_tokens(translator.tokenizers.source, pair.source, pair.source_words, before)
-            yield weights, source, words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words)
+            target = words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words, certain)
+            yield weights, source, target
 
 
 def _force(translator: Translator, pairs: Sequence[AlignedPair]) -> list[ForcedText]:
-    sources = translator.tokenizers.source.encode_batch([pair.source for pair in pairs])
-    targets = translator.tokenizers.target.encode_batch([pair.target for pair in pairs])
+    tags = translator.tags
+    sources = translator.tokenizers.source.encode_batch(tags.tagged([pair.source for pair in pairs], None))
+    targets = translator.tokenizers.target.encode_batch([tags.tagged_target(pair.target) for pair in pairs])
     return [ForcedText.of(translator.framing, *ids) for ids in zip(sources, targets, strict=True)]

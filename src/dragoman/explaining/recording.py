@@ -4,6 +4,7 @@ The record is of the float32 translation on a processor, with attention computed
 widths run concurrently, and each finds what it would find alone. Then one pass over the winner shows every tensor.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -50,6 +51,7 @@ def record(
     *,
     weights: str | None = None,
     aligned: Path | str | None = None,
+    source_language: str | None = None,
     target_language: str | None = None,
     threads: int | None = None,
 ) -> Record:
@@ -58,7 +60,7 @@ def record(
     `model` is a model folder or a run folder. A language model reads `source`, and the record holds the tokens that it
     expected next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned`
     is a file of aligned pairs (`explaining.gold_alignment`) that the alignment is measured on; between English and
-    Italian, our own are used. `target_language` is for a model that has several. `threads` counts for this call alone.
+    Italian, our own are used. The languages are for a model that has several. `threads` counts for this call alone.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -68,8 +70,9 @@ def record(
     """
     pairs = read_gold(aligned) if aligned is not None else None
     with use_threads(threads):
-        recorder = Recorder(load_model(model), pairs)
-        return recorder.record(recorder.tagged(source, target_language), target, weights=weights)
+        languages = {"source_language": source_language, "target_language": target_language}
+        recorder = Recorder(load_model(model), pairs).directed(source, **languages)
+        return recorder.record(source, target, weights=weights)
 
 
 def explain_choice(
@@ -79,6 +82,7 @@ def explain_choice(
     alternative: str,
     target: str | None = None,
     *,
+    source_language: str | None = None,
     target_language: str | None = None,
     threads: int | None = None,
 ) -> Why:
@@ -91,8 +95,9 @@ def explain_choice(
         DecodeError: a text that is blank, too long or of several sentences, or a target for a language model.
     """
     with use_threads(threads):
-        recorder = Recorder(load_model(model))
-        return recorder.why(recorder.tagged(source, target_language), word, alternative, target)
+        languages = {"source_language": source_language, "target_language": target_language}
+        recorder = Recorder(load_model(model)).directed(source, **languages)
+        return recorder.why(source, word, alternative, target)
 
 
 class Searched(NamedTuple):
@@ -123,12 +128,16 @@ class Recorder:
             raise DecodeError("a language model has no words to align; it takes no aligned pairs")
         self.aligned = aligned
 
-    def tagged(self, text: str, language: str | None) -> str:
-        """Return a text with the tag of its target language, for a model that has several."""
-        if self.translator is None:
-            return text
-        language = language or self.translator.options.target_language
-        return self.translator.target_languages.tagged([text], language)[0]
+    def directed(self, text: str = "", **languages: str | None) -> "Recorder":
+        """Return this recorder in one direction of a model with several: that of options, or of the tag of a text."""
+        asked = {side: name for side, name in languages.items() if name}
+        translator = self.translator and self.translator.directed(self.translator.options.but(**asked), text)
+        if translator is self.translator:
+            return self
+        recorder = copy.copy(self)
+        recorder.translator = translator
+        recorder.__dict__.pop("_alignment", None)  # which was measured in another direction
+        return recorder
 
     @torch.inference_mode()
     def record(self, source: str, target: str | None = None, *, weights: str | None = None) -> Record:
@@ -257,6 +266,7 @@ class Recorder:
         hidden, _ = teacher_force(self.model, [forced], seen)
         tokens, written = read_written(tokenizers.target, forced)
         steps = read_steps(self.model.project(hidden), tokens, tokenizers.target)
+        certain = len(self.translator.requests.before) if self.translator else 0
         stacks = [read_stack("decoder", seen, tokenizers.target, forced.target)]
         if forced.source is not None:
             stacks.insert(0, read_stack("encoder", seen, tokenizers.source, forced.source))
@@ -266,7 +276,7 @@ class Recorder:
             stacks=tuple(stacks),
             steps=steps,
             written=written,
-            log_prob=sum(step.log_prob for step in steps),
+            log_prob=sum(step.log_prob for step in steps[certain:]),
             searches=tuple(searches[width].search for width in sorted(searches)),
             matrices=read_matrices(self.model, weights, seen) if weights else (),
         )
@@ -303,7 +313,7 @@ class Recorder:
         return Record(
             model=str(self.stored.folder),
             family=config.family,
-            languages=self.stored.files.languages,
+            languages=self.translator and self.translator.languages,
             settings=config.model_dump(mode="json", exclude_none=True),
             weight_count=sum(weight.numel() for weight in self.model.parameters()),
             version=dragoman.__version__,

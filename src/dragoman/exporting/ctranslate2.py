@@ -128,7 +128,9 @@ class _Layers:
 def _sinusoids(positions: int, config: ModelConfig) -> NDArray[np.float32]:
     """Return the sinusoids of Vaswani et al. (2017, section 3.5), sines and cosines interleaved."""
     exponent = np.arange(0, config.d_model, 2) / config.d_model
-    angle = (np.arange(positions)[:, None] / config.position_base**exponent).astype(np.float32)
+    angle = ((np.arange(positions) + config.position_offset)[:, None] / config.position_base**exponent).astype(
+        np.float32
+    )
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(positions, -1)
 
 

@@ -58,7 +58,7 @@ def export(
     texts = own_texts(model) if texts is None else texts
     with new_folder(out) as aside:
         # what is needed without Dragoman: a README, a script that translates, and its placeholders
-        conventions, here = stored.files.conventions or UNKNOWN_CONVENTIONS, Path(__file__)
+        conventions, here = (stored.files.conventions or UNKNOWN_CONVENTIONS).of(*stored.languages), Path(__file__)
         write_file(aside / "placeholders.txt", conventions.learned_placeholders)
         write_file(aside / "translate.py", here.with_name("translate_script.py").read_text("utf-8"))
         guide = here.with_name("guide.md").read_text("utf-8")

@@ -22,20 +22,9 @@ from dragoman.files import write_file
 from dragoman.inference.options import DRAWS, SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.serialization import write_json
-from dragoman.store.description import StoredModel
-from dragoman.store.marian import (
-    ACTIVATIONS,
-    CONFIG,
-    END,
-    GENERATION,
-    MODELS,
-    PADDING,
-    TARGET_VOCABULARY,
-    TOKENIZER,
-    UNKNOWN,
-    VOCABULARY,
-    WEIGHTS,
-)
+from dragoman.store.description import CONFIG, GENERATION, WEIGHTS, StoredModel
+from dragoman.store.foreign import ACTIVATIONS, END, PADDING, TOKENIZER, UNKNOWN
+from dragoman.store.marian import MODELS, TARGET_VOCABULARY, VOCABULARY
 from dragoman.store.marian_search import MAX_LENGTH, Symbols, length_penalty_notes
 from dragoman.store.marian_weights import Vocabularies, to_marian
 from dragoman.store.tensors import named_weights
@@ -89,6 +78,7 @@ def obstacles(config: ModelConfig) -> Iterator[str]:
     required: dict[str, Any] = {
         "positions": "sinusoidal",
         "position_base": 10_000.0,
+        "position_offset": 0,
         "norm": "layer",
         "norm_position": "post",
         "norm_epsilon": 1e-5,
@@ -190,7 +180,7 @@ def marian_layout(stored: StoredModel, options: SearchOptions) -> FolderLayout:
         for tokenizer, table in zip(tokenizers, ids, strict=True)
     ]
     end = ids[1][END]
-    generation, notes = generation_for(options, Symbols(ids[1][UNKNOWN], padding, end))
+    generation, notes = generation_for(options, Symbols(ids[1][UNKNOWN], padding, end, padding))
 
     def write_tokenizers(folder: Path) -> None:
         separate = stored.config.tied != "all" and not stored.tokenizers.joint

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import tokenizers
 from tokenizers import AddedToken, decoders, models, processors
 
+from dragoman.directions import listed
 from dragoman.store.description import StoredModel
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING, SYMBOLS, Framing
@@ -28,6 +29,8 @@ def came_from_marian(stored: StoredModel) -> bool:
 
 def tokenizer_obstacles(stored: StoredModel) -> Iterator[str]:
     """Yield the reason, for each side, why its tokenizer cannot be converted."""
+    if languages := stored.tokenizers.source.vocabulary.languages:
+        yield f"its symbols of languages ({listed(languages)}) come after the pieces of its vocabulary"
     sides = {} if came_from_marian(stored) else stored.tokenizers._asdict()
     for side, tokenizer in sides.items():
         if isinstance(tokenizer, SentencePieceTokenizer):

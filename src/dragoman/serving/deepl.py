@@ -228,9 +228,10 @@ async def document_result(request: Request, document_id: str) -> FileResponse:
 
 def _check(request: Request, fields: DeepLOptions, unsupported: dict[str, Any]) -> None:
     """Refuse languages of no model, and options that this server does not have, if they have a value (400)."""
-    pairs = server_of(request).service.pairs()
+    service = server_of(request).service
+    service.check_ready()
     for name, code, side in (("target_lang", fields.target_lang, 1), ("source_lang", fields.source_lang, 0)):
-        if code and base_language(code) not in {base_language(pair[side]) for pair in pairs}:
+        if code and base_language(code) not in service.languages[side]:
             what = "into" if side else "from"
             raise Refused(400, f"Value for '{name}' not supported: no model here translates {what} {code}")
     if fields.source_lang and base_language(fields.source_lang) == base_language(fields.target_lang):

@@ -151,13 +151,11 @@ async def spec(request: Request) -> dict[str, Any]:
 @routes.get("/languages")
 async def languages(request: Request) -> list[Language]:
     """List the languages with their target languages."""
-    pairs = server_of(request).service.pairs()
-    return [
-        Language(
-            code=code, name=english_name(code), targets=sorted(target for source, target in pairs if source == code)
-        )
-        for code in sorted({code for pair in pairs for code in pair})
-    ]
+    targets: dict[str, list[str]] = {}
+    for source, target in server_of(request).service.pairs():
+        targets.setdefault(source, []).append(target)
+        targets.setdefault(target, [])
+    return [Language(code=code, name=english_name(code), targets=sorted(targets[code])) for code in sorted(targets)]
 
 
 @routes.get("/frontend/settings", response_model_exclude_none=True)
@@ -221,7 +219,7 @@ def _append(path: Path, suggestion: dict[str, Any]) -> None:
 
 def check_languages(service: Service, source: str, target: str) -> None:
     """Refuse a language of no model (400), in LibreTranslate's words, which clients look for."""
-    known = {base_language(code) for pair in service.directions for code in pair}
+    known = set[str]().union(*service.languages)
     for code in (source, target):
         if base_language(code) not in known and code != "auto":
             raise Refused(400, f"{code} is not supported")

@@ -103,9 +103,9 @@ async def models(request: Request) -> dict[str, Any]:
     server = server_of(request)
     service = server.service
     directions = [
-        {"name": model.name, "source": model.source, "target": target, "ready": model.translator is not None}
+        {"name": model.name, "source": source, "target": target, "ready": model.translator is not None}
         for model in service.models
-        for target in model.targets or [""]
+        for source, target in (list(model.directions) if model.translator else [("", "")])
     ]
     return {
         "ready": service.is_ready,
@@ -150,10 +150,10 @@ def prepared(
     service: Service, fields: LanguageFields, text: str, job: Job, **settings: Any
 ) -> tuple[Translator, SearchOptions, TextAnswer]:
     """Return the translator and options for one text, and the answer without its translation, or refuse it."""
-    model, target, detected = service.route(text, fields.source, fields.target)
-    options = service.options(model, target, **settings)
+    route = service.route(text, fields.source, fields.target)
+    options = service.options(route, **settings)
     service.limits.check([text], settings.get("alternatives", 0), options.beam_size, compiled(options.terms))
-    return service.translator(model, job), options, TextAnswer(Translation(text), model.source, target, detected)
+    return service.translator(route, job), options, TextAnswer(Translation(text), *route[1:])
 
 
 def translated(service: Service, fields: TranslateFields, job: Job) -> list[dict[str, Any]]:
@@ -261,15 +261,17 @@ def explained(service: Service, fields: ExplainFields, job: Job) -> str:
     from dragoman.explaining.writing import render  # imports torch, which takes more memory than the server
 
     service.limits.check([fields.text], 0, 1)
-    model, target, _ = service.route(fields.text, fields.source, fields.target)
+    route = service.route(fields.text, fields.source, fields.target)
+    model, options = route.model, service.options(route)
     assert model.translator is not None
     job.charge(len(fields.text))
     with refusing():
-        (line,) = model.translator.read([fields.text], service.options(model, target))
+        (line,) = model.translator.directed(options).read([fields.text], options)
         tokens = sum(len(segment.ids) for segment in line.parts)
         if tokens > MOST_EXPLAINED:
             raise DecodeError(f"at most {MOST_EXPLAINED} tokens can be explained, but this text has {tokens}")
         with _EXPLAINING, use_threads(model.translator.threads):
             job.check()
-            record = model.recorder.record(model.recorder.tagged(fields.text, model.targets[target]))
+            recorder = model.recorder.directed(**model.directions[route.source, route.target])
+            record = recorder.record(fields.text)
     return render(replace(record, model=model.name), "html").decode()  # without the model's path

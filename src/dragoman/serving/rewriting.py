@@ -186,7 +186,7 @@ class _TranslatedLine:
         if written is None:
             raise DecodeError(f"{text[-100:]!r} has another form than its source, so the model cannot continue it")
         tokenizer = self._translator.tokenizers.target
-        ids = tokenizer.encode(written) if written else []
+        ids = [*self._translator.requests.before, *(tokenizer.encode(written) if written else ())]
         if tokenizer.unknown in ids and not self._options.allow_unknown:
             words = ", ".join(tokenizer.unknown_words(written))
             raise DecodeError(f"{words} is not in the vocabulary, so the model cannot continue it")

@@ -13,13 +13,14 @@ import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dragoman.errors import Error
+from dragoman.directions import Directions, named
+from dragoman.errors import ConfigError, Error
 from dragoman.formats.cancelling import cancellable
 from dragoman.formats.foreign import refuse_document
 from dragoman.formats.lines import open_bytes
@@ -32,7 +33,8 @@ from dragoman.inference.translator import Translator
 from dragoman.languages import base_language, english_name, language_of
 from dragoman.serving.limits import SECONDS_A_TEXT, Limits, Refused
 from dragoman.serving.shared_search import Job, JobSearch, SharedSearch, stopping
-from dragoman.store.folder import load_model
+from dragoman.store.description import Languages, read_config
+from dragoman.store.folder import find_model, load_model
 from dragoman.surface.terms import compiled
 from dragoman.text.detection import Guess, LanguageDetector
 
@@ -72,6 +74,8 @@ class ServedModel:
     path: str
     translator: Translator | None = None
     search: SharedSearch | None = None
+    directions: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict[tuple[str, str], dict[str, str]])
+    """The languages of each direction that is offered, with the settings of the search for it."""
     failed: str = ""
     """Error message if it cannot be loaded."""
 
@@ -80,25 +84,24 @@ class ServedModel:
         """The recorder for explanations, with a copy of the model that is loaded on first use."""
         from dragoman.explaining.recording import Recorder
 
-        return Recorder(load_model(self.path))
+        recorder = Recorder(load_model(self.path))
+        if recorder.translator is not None:
+            recorder.translator.is_fixed = True
+        return recorder
 
     @property
     def name(self) -> str:
         """The last part of its path."""
         return Path(self.path).name or self.path
 
-    @property
-    def source(self) -> str:
-        """The source language; empty until it is loaded."""
-        return "" if self.translator is None else self.translator.languages.source
 
-    @property
-    def targets(self) -> dict[str, str | None]:
-        """The target languages, each with its name in the model's tags, or None if the model has no tags."""
-        if self.translator is None:
-            return {}
-        names = self.translator.target_languages.ids
-        return {language_of(name) or name: name for name in names} or {self.translator.languages.target: None}
+class Route(NamedTuple):
+    """Model and languages for a text, and the language that was detected, if the client did not name it."""
+
+    model: ServedModel
+    source: str
+    target: str
+    detected: Guess | None = None
 
 
 class Service:
@@ -106,6 +109,8 @@ class Service:
 
     Attributes:
         models: in order of priority, if several have the same direction.
+        directions: the model of each source and target language.
+        languages: the source languages and the target languages, without regions.
         limits: limits of a request.
         terms: default terms of a request.
     """
@@ -118,11 +123,18 @@ class Service:
         precision: str = "auto",
         threads: int | None = None,
         terms: Sequence[tuple[str, ...]] = (),
+        directions: Collection[str] = (),
     ) -> None:
+        """Offer all directions of the models or some, as in `en-it`; raise `ConfigError` for one that no model has."""
         self.models = [ServedModel(str(path)) for path in models]
         self.limits = limits or Limits()
         self._runtime = device, precision, threads
         self.terms = tuple(terms)
+        self._offered = _known(directions, self.models) if directions else None
+        self.directions: dict[tuple[str, str], ServedModel] = {}
+        self.languages: tuple[set[str], set[str]] = set(), set()
+        self.model = lru_cache(maxsize=4_096)(self._model)
+        self._detector = lru_cache(maxsize=4_096)(self._build_detector)
         self._jobs: set[Job] = set()
         self._changed = Condition()
         self.is_stopping = self._aligns = False
@@ -135,8 +147,15 @@ class Service:
             try:
                 translator = Translator.load(model.path, device, precision, progress=False, threads=threads)
                 translator = translator.with_options(terms=self.terms)
-                target = next(iter(translator.target_languages.ids), None)
-                translator.translate(["Hello, world."], progress=False, target_language=target)
+                directions = _directions(translator.languages, translator.directions, translator.tags.ids)
+                for pair, settings in directions.items():
+                    if self._offered is None or pair in self._offered:
+                        model.directions[pair] = settings
+                        self.directions.setdefault(pair, model)
+                        self.languages[0].add(base_language(pair[0]))
+                        self.languages[1].add(base_language(pair[1]))
+                direction = translator.options.but(**next(iter(directions.values())))
+                translator.translate(["Hello, world."], direction, progress=False)
                 model.search = _shared(translator)
                 model.translator = translator
             except Error as error:
@@ -153,9 +172,9 @@ class Service:
 
     def _align_once(self) -> None:
         for model in self.models:
-            with suppress(Error), self.job() as job:
-                target = next(iter(model.targets.values()))
-                self.translator(model, job).translate(["Hello."], progress=False, align=True, target_language=target)
+            for pair in [*model.directions][:1]:
+                with suppress(Error), self.job() as job:
+                    self.translator(Route(model, *pair), job).translate(["Hello."], progress=False, align=True)
 
     @property
     def is_ready(self) -> bool:
@@ -168,15 +187,6 @@ class Service:
             raise stopping()
         if not self.is_ready:
             raise Refused(503, "the models are loading; try again in a moment", 5)
-
-    @property
-    def directions(self) -> dict[tuple[str, str], ServedModel]:
-        """The model of each source and target language."""
-        directions: dict[tuple[str, str], ServedModel] = {}
-        for model in self.models:
-            for target in model.targets:
-                directions.setdefault((model.source, target), model)
-        return directions
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the source and target languages of all models; refuse while they load or the server stops (503)."""
@@ -213,8 +223,8 @@ class Service:
             if model.search is not None:
                 model.search.stop()
 
-    def model(self, source: str, target: str | None) -> tuple[ServedModel, str]:
-        """Return the model for a direction, or refuse it (400), and its target language, by default the first one.
+    def _model(self, source: str, target: str | None) -> Route:
+        """Return the model for a direction, or refuse it (400); the target is by default the first one.
 
         Languages may be named by any of their codes: a model of `pt` answers for `pt-BR` and `POR` too.
         """
@@ -226,16 +236,20 @@ class Service:
         ]
         exact = source.lower(), target and target.lower()
         for pair in sorted(matching, key=lambda pair: (pair[0].lower() != exact[0], pair[1].lower() != exact[1])):
-            return directions[pair], pair[1]
+            return Route(directions[pair], *pair)
         known = ", ".join(f"{source} to {target}" for source, target in list(directions)[:10])
         known += f" and {len(directions) - 10} more" * (len(directions) > 10)
         requested = f"{source} to {target}" if target else source
         raise Refused(400, f"no model here translates {requested[:100]}; there is {known}")
 
-    def translator(self, model: ServedModel, job: Job) -> Translator:
-        """Return a translator for one job that uses the model's shared search."""
+    def translator(self, route: Route, job: Job) -> Translator:
+        """Return a translator for one job that uses the model's shared search, in one direction."""
+        model = route.model
         assert model.translator is not None and model.search is not None, "jobs start when all models are loaded"
-        return model.translator.sharing(JobSearch(model.search, job))
+        translator = model.translator.sharing(JobSearch(model.search, job))
+        translator.is_fixed = True  # texts are a client's, whose tags may name a direction that is not offered
+        settings = model.directions[route.source, route.target]
+        return translator.directed(translator.options.model_copy(update=settings))
 
     def translate(
         self,
@@ -264,7 +278,7 @@ class Service:
         limits = limits or self.limits
         limits.check(list(texts), alternatives, beam_size or 1)
         answers: dict[int, TextAnswer] = {}
-        routes: dict[int, tuple[ServedModel, str, Guess | None]] = {}
+        routes: dict[int, Route] = {}
         for number, text in enumerate(texts):
             try:
                 routes[number] = self.route(_TAG.sub(" ", text) if is_html else text, source, target)
@@ -275,27 +289,26 @@ class Service:
                     _same_language(answer.source, answer.target) for answer in answers.values()
                 ):
                     raise
-        for model, model_target in dict.fromkeys(route[:2] for route in routes.values()):
-            numbers = [number for number, route in routes.items() if route[:2] == (model, model_target)]
-            translator = self.translator(model, job)
-            options = self.options(model, model_target, alternatives, beam_size, **settings)
+        for way in dict.fromkeys(route[:3] for route in routes.values()):
+            numbers, route = [number for number, route in routes.items() if route[:3] == way], Route(*way)
+            translator = self.translator(route, job)
+            options = self.options(route, alternatives, beam_size, **settings)
             limits.check(list(texts), alternatives, options.beam_size, compiled(options.terms))
             with refusing(), cancellable(job.check):
                 chosen = [texts[number] for number in numbers]
                 job.charge(sum(map(len, chosen)))
                 written = translate_texts(translator, chosen, options, is_html, kept_tags)
             for number, translation in zip(numbers, written, strict=True):
-                answers[number] = TextAnswer(translation, model.source, model_target, routes[number][2])
+                answers[number] = TextAnswer(translation, *routes[number][1:])
         return [answers[number] for number in range(len(texts))]
 
     def options(
-        self, model: ServedModel, target: str, alternatives: int = 0, beam_size: int | None = None, **settings: Any
+        self, route: Route, alternatives: int = 0, beam_size: int | None = None, **settings: Any
     ) -> SearchOptions:
         """Return the model's search options, changed for a request; refuse an invalid setting (400)."""
-        assert model.translator is not None
-        default = model.translator.options
-        if name := model.targets[target]:
-            settings["target_language"] = name
+        assert route.model.translator is not None
+        default = route.model.translator.options
+        settings |= route.model.directions[route.source, route.target]
         if alternatives:
             settings["n_best"] = alternatives + 1
         if beam_size or alternatives:
@@ -325,11 +338,11 @@ class Service:
             read = partial(read_document, path, document_format=kind, settings=self.limits.document_settings)
             if source == "auto":
                 beginning = "\n".join(read(("und", target or "und")).texts[:TEXTS_AT_ONCE])[:10_000]
-                source = self.route(beginning, source, target)[0].source
-            model, model_target = self.model(source, target)
-            document = read((model.source, model_target))
-            translator = self.translator(model, job)
-            options = self.options(model, model_target, **settings_for(document.texts))
+                source = self.route(beginning, source, target).source
+            route = self.model(source, target)
+            document = read((route.source, route.target))
+            translator = self.translator(route, job)
+            options = self.options(route, **settings_for(document.texts))
             job.charge(sum(map(len, document.texts)))
             job.deadline += min(SECONDS_A_TEXT * len(document.texts), self.limits.document_seconds)
             job.is_document = True
@@ -344,10 +357,10 @@ class Service:
         detector = self._detector(None)
         return [] if detector.other(text) else detector.guesses(text)
 
-    def route(self, text: str, source: str, target: str | None) -> tuple[ServedModel, str, Guess | None]:
-        """Return model and target of a text, and the language detected for `auto`; refuse a lacking direction (400)."""
+    def route(self, text: str, source: str, target: str | None) -> Route:
+        """Return the model and the languages of a text; refuse a lacking direction (400)."""
         if source != "auto":
-            return *self.model(source, target), None
+            return self.model(source, target)
         detector = self._detector(target)
         if unknown := detector.other(text):
             name = english_name(unknown)
@@ -361,10 +374,10 @@ class Service:
             raise error
         guesses = detector.guesses(text) or [Guess(language, 0.0) for language in detector.languages]
         if not guesses:
-            return *self.model(source, target), None  # refused, because no model has this target
-        return *self.model(guesses[0].language, target), guesses[0]
+            return self.model(source, target)  # refused, because no model has this target
+        return self.model(guesses[0].language, target)._replace(detected=guesses[0])
 
-    def _detector(self, target: str | None) -> LanguageDetector:
+    def _build_detector(self, target: str | None) -> LanguageDetector:
         """Return a detector of the source languages that can be translated into this target, or into any."""
         sources = (
             known_source
@@ -372,6 +385,32 @@ class Service:
             if target is None or _same_language(known_target, target)
         )
         return LanguageDetector(dict.fromkeys(sources))
+
+
+def _directions(
+    languages: Languages, several: Directions | None, tags: Iterable[str]
+) -> dict[tuple[str, str], dict[str, str]]:
+    """Return the languages of each direction, by their codes, with the settings of the search for it."""
+    pairs = several.pairs() if several else ((languages.source, name) for name in tags)
+    directions = {_codes(pair): {"source_language": pair[0], "target_language": pair[1]} for pair in pairs}
+    return directions or {languages: {}}
+
+
+def _codes(pair: tuple[str, str]) -> tuple[str, str]:
+    return language_of(pair[0]) or pair[0], language_of(pair[1]) or pair[1]
+
+
+def _known(names: Collection[str], models: Sequence[ServedModel]) -> set[tuple[str, str]]:
+    """Return the directions with these names; raise `ConfigError` for one that no model has."""
+    pairs: list[tuple[str, str]] = []
+    for model in models:
+        languages, _, _, _, several = read_config(find_model(model.path))
+        tags = () if several else load_model(model.path).tokenizers.source.languages  # of Marian's models
+        pairs += _directions(languages or Languages(), several, tags)
+    known = {"-".join(pair): pair for pair in pairs}
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"no model has the direction {unknown[0]!r}; there are {named(pairs)}")
+    return {known[name] for name in names}
 
 
 def _shared(translator: Translator) -> SharedSearch:

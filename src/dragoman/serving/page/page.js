@@ -202,7 +202,9 @@ function showCount() {
 
 function fill(select, codes, wanted) {
   const name = (code) => (code === "auto" ? words().auto : nameOf(code, language));
-  select.replaceChildren(...[...new Set(codes)].map((code) => make("option", { value: code }, name(code))));
+  const order = (a, b) => (b === "auto") - (a === "auto") || name(a).localeCompare(name(b), language);
+  const shown = [...new Set(codes)].sort(order);
+  select.replaceChildren(...shown.map((code) => make("option", { value: code }, name(code))));
   select.value = codes.find((code) => code.toLowerCase() === wanted?.toLowerCase()) ?? codes[0];
 }
 
