@@ -13,7 +13,6 @@ from pydantic import Field
 
 from dragoman.config import Settings
 from dragoman.formats.lines import CARRIAGE_RETURNS
-from dragoman.surface.tags import without_tags
 
 EMPTY = "empty side"
 CONTROL = "control characters"
@@ -126,7 +125,11 @@ def has_entity(text: str) -> bool:
 
 def has_tag(text: str) -> bool:
     """Return True if a text holds a tag of HTML or XML, as `translate` takes them out."""
-    return "<" in text and any(pair.tags[0].startswith("<") for pair in without_tags(text).pairs)
+    if "<" not in text:
+        return False
+    from dragoman.surface.tags import without_tags  # here, because help reads settings without tokenizers
+
+    return any(pair.tags[0].startswith("<") for pair in without_tags(text).pairs)
 
 
 _OTHER_ENCODINGS = ("cp1252", "latin-1", "mac_roman", "cp850", "cp437")
