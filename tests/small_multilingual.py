@@ -66,7 +66,7 @@ def write_multilingual(folder: Path, family: str, seed: int = 3, pickled: bool =
     kind = "unigram" if family == "mbart" else "bpe"
     model = spm(lines, vocab_size=600, model_type=kind, character_coverage=1.0, normalization_rule_name="nmt_nfkc")
     (folder / MODEL).write_bytes(model)
-    pieces = library_pieces(model)
+    pieces = pieces_of_model(model)
     codes = CODES[family]
     if family in ("m2m", "small"):
         random.Random(seed).shuffle(pieces)
@@ -95,7 +95,7 @@ def write_multilingual(folder: Path, family: str, seed: int = 3, pickled: bool =
     return folder
 
 
-def library_pieces(model: bytes) -> list[str]:
+def pieces_of_model(model: bytes) -> list[str]:
     """Return the pieces of a SentencePiece model that are no symbols."""
     import sentencepiece
 

@@ -15,8 +15,8 @@ from small_multilingual import (
     FAMILIES,
     MODEL,
     code_of,
-    library_pieces,
     lines_of,
+    pieces_of_model,
     transformers,
     write_multilingual,
 )
@@ -190,7 +190,7 @@ def test_a_trimmed_model_translates_as_the_whole_one_without_the_other_pieces(
 def test_words_of_text_are_cut_as_by_the_library_itself(folders: Path) -> None:
     """The library's own restriction (`SetVocabulary`) leaves single characters: they are then unknown by our table."""
     model = (folders / "mbart" / MODEL).read_bytes()
-    names = library_pieces(model)
+    names = pieces_of_model(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=keep_pieces(model, set(names[::2])))
     unused = [name for i, name in enumerate(names, 3) if processor.is_unused(i)]
     assert unused == names[1::2] and processor.id_to_piece(0) == "<unk>" and not processor.is_unused(0)

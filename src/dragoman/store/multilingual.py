@@ -41,7 +41,7 @@ class MultilingualArchitecture(foreign.Architecture):
 
 def fairseq_table(folder: Path) -> dict[str, int]:
     """Return the ids of NLLB-200 and mBART-50: those of the SentencePiece model plus one, after the special symbols."""
-    names = foreign.tokenizer_of(folder / MODEL, ()).library_pieces
+    names = foreign.tokenizer_of(folder / MODEL, ()).pieces_of_model
     if names[:3] != ["<unk>", "<s>", "</s>"]:
         raise TokenizerError(f"{folder / MODEL} should begin with <unk>, <s> and </s>, as that of NLLB-200 or mBART-50")
     return SYMBOLS | {piece: id_ for id_, piece in enumerate(names[3:], len(SYMBOLS))}

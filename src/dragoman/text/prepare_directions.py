@@ -192,15 +192,14 @@ def _parts(settings: DataSettings, wanted: Sequence[Direction], stack: ExitStack
 
 
 def _by_one_name(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts; a language that they name with and without a region, as en-US and en, has the shorter name."""
-    names, renamed = {language for part in parts for language in part.direction}, list[Part]()
-    short = {name: base_language(name) for name in names}
+    """Return the parts with one name for each language: if they use en and one variant such as en-US, it is en."""
+    variants: dict[str, set[str]] = {}
+    for name in {name for part in parts for name in part.direction}:
+        variants.setdefault(base_language(name), set()).add(name)
+    names = {name: base for base, same in variants.items() if base in same and len(same) == 2 for name in same}
+    renamed = list[Part]()
     for part in parts:
-        variants = [{name for name in names if short[name] == short[language]} for language in part.direction]
-        source, target = (
-            short[language] if alike == {language, short[language]} else language
-            for language, alike in zip(part.direction, variants, strict=True)
-        )
+        source, target = (names.get(name, name) for name in part.direction)
         sets = {name: replace(reading, languages=(source, target)) for name, reading in part.sets.items()}
         renamed.append(Part((source, target), part.path, sets))
     return renamed

@@ -131,7 +131,7 @@ class SentencePieceTokenizer(Tokenizer):
         ]
 
     @property
-    def library_pieces(self) -> list[str]:
+    def pieces_of_model(self) -> list[str]:
         """The pieces of the library's model in the order of ids there, symbols included."""
         return [self._processor.id_to_piece(id_) for id_ in range(self._processor.get_piece_size())]
 
