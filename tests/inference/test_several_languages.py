@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from small_translators import GERMAN, SOURCES, TARGETS, asked, make_several, save_several, several
 
 import dragoman
@@ -201,3 +202,15 @@ def test_ensembles_translate_in_a_direction(translator: Translator) -> None:
     second = several(translator.framing.target_prefix, directions=Directions.of([("en", "it"), ("en", "de")]))
     with pytest.raises(dragoman.Error, match="can't join the ensemble"):
         Translator(model, "cpu", "float32", ensemble=[second])
+
+
+@pytest.mark.parametrize("target_prefix", [False, True])
+def test_a_symbol_that_the_model_prefers_is_not_written_in_a_translation(target_prefix: bool) -> None:
+    stored = several(target_prefix)
+    symbols = [*stored.tokenizers.target.languages.values()]
+    with torch.no_grad():
+        stored.model.get_parameter("output")[symbols] *= 50
+    translator = Translator(stored, "cpu", "float32").directed(options())
+    requests = translator.requests.of(translator.read([SOURCE], options()), options())[0]
+    for hypotheses in translator.search.hypotheses(requests, options()):
+        assert [token for token in hypotheses[0].tokens if token in symbols] == symbols[1:2] * target_prefix

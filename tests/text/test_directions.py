@@ -410,3 +410,15 @@ def test_a_run_is_named_for_its_texts(tmp_path: Path):
     assert find_recipe([*sides, str(tmp_path / "en-de.tmx")]).name == "a+en-de"
     with pytest.raises(ConfigError, match=r"recipe.toml is no text; a recipe or a run is given alone"):
         find_recipe([sides[0], "recipe.toml"])
+
+
+def test_equal_texts_in_two_languages_are_two_sentences(tmp_path: Path) -> None:
+    for source, target in (("en", "it"), ("de", "fr")):
+        rows = "".join(f"Radio {number} Berlin.\t{target} {number} {source}.\n" for number in range(80))
+        (tmp_path / f"{source}-{target}.tsv").write_text(f"{source}\t{target}\n{rows}", "utf-8")
+    paths = [str(tmp_path / name) for name in ("en-it.tsv", "de-fr.tsv")]
+    prepare_data(paths, tmp_path / "data", silent, dev_size=20, test_size=20)
+    english, german = (
+        {source for source, _ in read_split(part, "dev")} for part in direction_folders(tmp_path / "data").values()
+    )
+    assert len(english) == len(german) == 20 and english != german
