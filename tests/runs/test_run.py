@@ -379,7 +379,7 @@ def test_whoever_trains_hands_on_every_option_of_train() -> None:
         ),
         ("phrasebok", "phrasebok does not exist.*phrasebook"),
         ("nothing.toml", "nothing.toml does not exist"),
-        (["a", "b", "c"], "one recipe or data file, or two aligned files, but was given 3"),
+        (["a", "b", "c"], "c is one side of a text; name the file that is aligned with it next to it"),
     ],
 )
 def test_what_is_not_there_is_said_before_anything_is_made(what: Any, message: str, tmp_path: Path) -> None:
