@@ -16,6 +16,8 @@ Direction = tuple[str, str]
 
 _NAME = r"([A-Za-z]{2,}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*)"
 _DIRECTION = re.compile(rf"\s*{_NAME}\s*[-_>:→]+\s*{_NAME}\s*")
+TAG = re.compile(r"\s*>>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
+"""A tag before a text, such as >>de<<, that names the language to translate into."""
 LISTED = 40
 """Languages that a message lists."""
 
@@ -83,9 +85,10 @@ def direction_in(text: str) -> Direction | None:
     import langcodes
 
     match = _DIRECTION.fullmatch(text)
-    source, target = (langcodes.standardize_tag(side) for side in match.groups()) if match else ("", "")
-    is_one = source != target and all(map(langcodes.tag_is_valid, (source, target)))
-    return (source, target) if is_one else None
+    if not match or not all(map(langcodes.tag_is_valid, match.groups())):
+        return None
+    source, target = map(langcodes.standardize_tag, match.groups())
+    return (source, target) if source != target else None
 
 
 def named(directions: Iterable[tuple[str, str]]) -> str:

@@ -14,6 +14,7 @@ from dragoman.cli.main import app
 from dragoman.config import check
 from dragoman.directions import direction_in
 from dragoman.errors import ConfigError, DataError
+from dragoman.languages import base_language
 from dragoman.progress import silent
 from dragoman.runs.lookup import find_recipe
 from dragoman.text.alignment import EXCHANGED
@@ -35,6 +36,10 @@ SETS = ("train", "dev", "test")
 
 def lines(language: str, rows: range, word: str = "red") -> list[str]:
     return [NAMES[language].format(word, row) for row in rows]
+
+
+def pairs_between(source: str, target: str) -> list[tuple[str, str]]:
+    return [*zip(lines(source, range(200)), lines(target, range(200)), strict=True)]
 
 
 def write_sides(folder: Path, name: str, *languages: str, rows: range = range(200), word: str = "red") -> list[str]:
@@ -109,6 +114,87 @@ def test_several_texts_are_several_directions_and_share_one_split(tmp_path: Path
         {pair[0].split()[-3] for pair in read_split(tmp_path / "data" / name, "dev")} for name in ("en-de", "en-fr")
     ]
     assert held_out[0] == held_out[1]  # the same sentences in all directions
+
+
+def write_rows(path: Path, names: list[str], *ways: str, bad: str = "") -> str:
+    """Write a table that names the direction of each row by `{0}` and `{1}` in the names of its first columns."""
+    header = [name.partition("=")[0] for name in names]
+    rows = [
+        [
+            *(name.partition("=")[2].format(*way.split("-")) for name in names),
+            *(lines(code, range(n, n + 1))[0] for code in way.split("-")),
+        ]
+        for n in range(200)
+        for way in ways
+    ]
+    path.write_text("".join(",".join(row) + "\n" for row in ([*header, "source", "target"], *rows)) + bad, "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["source_lang={0}", "target_lang={1}"],
+        ["TargetLanguage={1}", "SourceLanguage={0}"],
+        ["src_lang={0}_XX", "trg_lang={1}"],
+        ["langs={0}-{1}"],
+        ["id=7", "direction={0} > {1}"],
+    ],
+)
+def test_rows_name_their_directions_in_columns(names: list[str], tmp_path: Path):
+    rows = write_rows(tmp_path / "rows.csv", names, "en-de", "en-fr", "de-en")
+    report = prepared(rows, tmp_path / "data")
+    assert {base_language(code) for way in report.directions for code in way} == {"en", "de", "fr"}
+    assert len(report.directions) == 3
+    for part in direction_folders(tmp_path / "data").values():
+        assert [read_report(part).splits[name].pairs for name in SETS] == [180, 10, 10]
+    alone = prepare_data(rows, tmp_path / "alone", silent, source_language="de", target_language="en")
+    assert isinstance(alone, DataReport) and alone.rows == 200 and alone.source_language == "de"
+    assert {*pairs_of(tmp_path / "alone")} == {*pairs_between("de", "en")}
+
+
+def test_rows_that_name_no_direction_are_left_out_and_counted(tmp_path: Path):
+    names = ["source_lang={0}", "target_lang={1}"]
+    rows = write_rows(tmp_path / "rows.csv", names, "en-de", bad="en,,Bad.,Böse.\nde,de,Bad.,Böse.\n")
+    report = prepare_data(rows, tmp_path / "data", silent)
+    assert isinstance(report, DataReport) and (report.source_language, report.target_language) == ("en", "de")
+    assert report.rows == 200 and "Bad." not in {source for source, _ in pairs_of(tmp_path / "data")}
+    (warning,) = report.warnings
+    assert "2 of 202 rows name no direction by 'source_lang' and 'target_lang' (first at rows.csv:202)" in warning
+
+
+def test_columns_named_for_languages_may_hold_the_text(tmp_path: Path):
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "".join(",".join(row) + "\n" for row in [("Source language", "Target language"), *pairs_between("en", "it")]),
+        "utf-8",
+    )
+    report = prepare_data(
+        str(table), tmp_path / "data", silent, source_language="en", target_language="it", header=True
+    )
+    assert isinstance(report, DataReport) and report.rows == 200
+
+
+def test_pairs_of_one_text_in_both_directions_are_not_lost_without_a_word(tmp_path: Path, caplog):
+    rows = write_rows(tmp_path / "rows.csv", ["langs={0}-{1}"], "en-de", "de-en", "en-fr")
+    prepared(rows, tmp_path / "data", directions="en-de,en-fr")
+    assert directions_of(tmp_path / "data") == ["en-de", "en-fr"]
+    assert "rows.csv: its pairs in de-en are left out" in caplog.text
+
+
+def test_tags_are_directions_if_these_are_named(tmp_path: Path, caplog):
+    texts = [(code, *sides) for code in ("de", "fr", "it") for sides in pairs_between("en", code)]
+    sources, targets = tmp_path / "train.src", tmp_path / "train.tgt"
+    sources.write_text("".join(f">>{code}<< {source}\n" for code, source, _ in texts) + "No tag.\n", "utf-8")
+    targets.write_text("".join(f"{target}\n" for *_, target in texts) + "Kein.\n", "utf-8")
+    report = prepared([str(sources), str(targets)], tmp_path / "data", directions="en-de,en-fr", source_language="en")
+    assert report.directions == (("en", "de"), ("en", "fr"))
+    assert all("1 of 601 rows name no direction by tags" in warning for warning in report.warnings)
+    assert "train.tgt: its pairs in en-it are left out" in caplog.text
+    french = {*pairs_of(tmp_path / "data" / "en-fr")}
+    assert french == {*pairs_between("en", "fr")}
+    plain = prepare_data([str(sources), str(targets)], tmp_path / "plain", silent, source_language="en")
+    assert isinstance(plain, DataReport) and plain.rows == 601  # text of a model that has its own tags
 
 
 def test_texts_of_one_direction_are_joined_into_it(tmp_path: Path):
@@ -324,6 +410,7 @@ def test_directions_are_two_languages(directions, message):
 
 
 def test_directions_are_found_in_names():
+    assert direction_in("English-Italian") is None
     assert direction_in("pt-BR-en") == ("pt-BR", "en") and direction_in("en>pt_BR") == ("en", "pt-BR")
     assert check({"directions": ["en-it", "en-de", "en-it"]}, "here", DataSettings).wanted == [
         ("en", "it"),
@@ -337,9 +424,15 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path):
     nameless.write_text("".join(f"Word {n}.\tParola {n}.\n" for n in range(100)), encoding="utf-8")
     same = write_table(tmp_path / "same.tsv", "en", "de", rows=range(2))
     sides = write_sides(tmp_path, "c", "en", "de", "fr")
+    rows = write_rows(tmp_path / "rows.csv", ["langs={0}-{1}"], "en-de", "de-en")
     for data, settings, message in (
         ([english, str(nameless)], {}, "nameless.tsv: no name gives the language"),
         (english, {"directions": "en-it,en-fr"}, "no text goes from en to fr; there are en-it"),
+        (
+            rows,
+            {"source_language": "en", "target_language": "fr"},
+            "no row is en-fr by 'langs'; there are en-de, de-en",
+        ),
         (sides, {}, "c.fr is one side of a text; name the file that is aligned"),
         ([english, str(tmp_path / "missing.tmx")], {}, "missing.tmx does not exist"),
         (write_table(tmp_path / "d.tsv", "en", "de", "it"), {}, "or train in several directions, as in --directions"),
@@ -392,7 +485,7 @@ def test_reports_in_one_direction_and_several_are_told_apart(tmp_path: Path):
 def test_text_in_a_direction_that_is_not_wanted_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     texts = [write_table(tmp_path / "a.tsv", "en", "it"), write_table(tmp_path / "b.tsv", "en", "de")]
     prepare_data(texts, tmp_path / "data", silent, directions="en-it")
-    assert "b.tsv is left out: its direction is en-de" in caplog.text
+    assert "b.tsv: its pairs in en-de are left out" in caplog.text
 
 
 def test_only_preparing_on_one_machine_reads_several_texts(tmp_path: Path):

@@ -32,6 +32,7 @@ _NAMES = {
 }
 """Names of the sides of a pair, and of text on either side."""
 _ROLE_OF_WORD = {name: role for role, names in _NAMES.items() for name in names.split()}
+_OF_LANGUAGES = re.compile("(?<![a-z])(?:lang(?:uage)?s?|locale|direction|code|pair)(?![a-z])|(?<=[a-z])lang(?![a-z])")
 
 
 def role_of(name: str) -> str | None:
@@ -62,6 +63,16 @@ def meaning_of(name: str) -> str | None:
     ['source', 'it', None]
     """
     return role_of(name) or language_of(name)
+
+
+def holds_language_of(name: str) -> str | None:
+    """Return the side whose language a column of codes would hold by its name; `text` if it is both.
+
+    >>> [holds_language_of(name) for name in ("src_lang", "TargetLanguage", "languages", "lang_pair", "source")]
+    ['source', 'target', 'text', 'text', None]
+    """
+    side, count = _OF_LANGUAGES.subn("", " ".join(_words(name)))
+    return None if not count else _ROLE_OF_WORD.get(side.strip()) if side.strip() else TEXT
 
 
 def names_columns(cells: Sequence[str]) -> bool:

@@ -5,17 +5,14 @@ begins the source, or the target if the framing says so (`Framing.target_prefix`
 """
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
-from dragoman.directions import find, listed
+from dragoman.directions import TAG, find, listed
 from dragoman.errors import DecodeError
 from dragoman.surface.segment import Context, Segment, Step
 
 log = logging.getLogger(__name__)
-
-_TAG = re.compile(r"\s*>>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 
 
 class LanguageTags(Step):
@@ -52,7 +49,7 @@ class LanguageTags(Step):
         Raises:
             DecodeError: the model has no such language.
         """
-        tag = _TAG.match(text) if self.ids else None
+        tag = TAG.match(text) if self.ids else None
         if tag is None:
             return text, self.target if wanted is None else self.find(wanted)
         try:
@@ -65,7 +62,7 @@ class LanguageTags(Step):
 
     def of(self, text: str) -> str | None:
         """Return the name in the tag of a text; None if it has none."""
-        return self.named(text, None)[1] if self.ids and _TAG.match(text) else None
+        return self.named(text, None)[1] if self.ids and TAG.match(text) else None
 
     def tagged(self, texts: Sequence[str], wanted: str | None) -> list[str]:
         """Return each text with the tag of the language whose symbol begins the source; a blank one stays blank."""

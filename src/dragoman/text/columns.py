@@ -41,6 +41,8 @@ class Naming(NamedTuple):
     """The columns of the text that the model was trained on, which are taken if both exist."""
     roles: tuple[str, str] = (SOURCE, TARGET)
     """The contents of the two columns."""
+    tags: bool = False
+    """True if a tag such as >>de<< before a source is the target language of its pair, and no text."""
 
     @property
     def columns(self) -> tuple[str | None, str | None]:

@@ -23,7 +23,7 @@ from dragoman.progress import Progress
 from dragoman.serialization import write_json
 from dragoman.text.inputs import list_texts, open_inputs
 from dragoman.text.prepare_pairs import PairSplit, PairText
-from dragoman.text.readers import Reading, join, turned
+from dragoman.text.readers import Reading, SeveralDirections, join, turned
 from dragoman.text.report import DataReport, DirectionsReport, direction_folders, read_pairs_report
 from dragoman.text.settings import DataSettings
 from dragoman.text.split import assign, in_language
@@ -106,8 +106,12 @@ def open_text(settings: DataSettings, progress: Progress) -> Iterator[PairText |
         texts = list(_texts(settings, settings.path))
         are_alone = all(len(list_texts(settings, path)) <= 1 for path in separate.values())
         if len(texts) == 1 and are_alone and not (settings.directions or both):
-            yield PairText(settings, stack.enter_context(open_inputs(settings)), progress)
-            return
+            inputs = None
+            with suppress(SeveralDirections):
+                inputs = stack.enter_context(open_inputs(settings))
+            if inputs is not None:
+                yield PairText(settings, inputs, progress)
+                return
         parts = [part for text in texts for part in _parts(text, settings.wanted, stack)]
         if not settings.wanted and not any(text.source_language for text in texts):
             parts = _by_one_name(parts)
@@ -118,12 +122,13 @@ def open_text(settings: DataSettings, progress: Progress) -> Iterator[PairText |
             if path is not None
         }
         is_single = len({*wanted}) == 1 and not (settings.directions or both)
-        prepared: dict[Direction, PairText] = {}
+        prepared, used = dict[Direction, PairText](), set[Direction]()
         for direction in dict.fromkeys(way for own in wanted for way in (own, _back(own))[: 1 + both]):
             chosen = _among(parts, direction, both)
             if not chosen or direction[0] == direction[1]:
                 held = named(dict.fromkeys(part.direction for part in parts))
                 raise DataError(f"no text goes from {direction[0]} to {direction[1]}; there are {held}")
+            used |= {part.direction for part in chosen}
             names = dict.fromkeys(name for part in chosen for name in (*part.sets, *other_sets))
             sets = {name: [part.sets[name] for part in chosen if name in part.sets] for name in names}
             for name, others in other_sets.items():
@@ -133,8 +138,8 @@ def open_text(settings: DataSettings, progress: Progress) -> Iterator[PairText |
             directed = _directed(settings, direction).but(path=path, directions=None, both_directions=False)
             prepared[direction] = PairText(settings if is_single else directed, inputs, progress)
         for part in (*parts, *(part for others in other_sets.values() for part in others)):
-            if prepared.keys().isdisjoint((part.direction, _back(part.direction))):
-                log.warning("%s is left out: its direction is %s", part.path, "-".join(part.direction))
+            if part.direction not in used:
+                log.warning("%s: its pairs in %s are left out", part.sets["train"].name, "-".join(part.direction))
         yield DirectionsText(prepared) if len(prepared) > 1 else next(iter(prepared.values()))
 
 
@@ -162,7 +167,7 @@ def _parts(settings: DataSettings, wanted: Sequence[Direction], stack: ExitStack
     """Yield one text in its own direction, and in those that are wanted of its languages."""
     refusal, held = None, set[Direction]()
     try:
-        sets = stack.enter_context(open_inputs(settings))
+        sets = stack.enter_context(open_inputs(settings, settings.naming._replace(tags=bool(wanted))))
         train = sets["train"]
         if UNKNOWN_LANGUAGE in train.languages:
             raise DataError(
@@ -178,6 +183,11 @@ def _parts(settings: DataSettings, wanted: Sequence[Direction], stack: ExitStack
         own = next((at for at in wanted if not differing(train.languages, at)), train.languages)
         held.add(own)
         yield Part(own, settings.path, {name: replace(reading, languages=own) for name, reading in sets.items()})
+    except SeveralDirections as error:
+        for direction in error.directions:
+            naming = _directed(settings, direction).naming._replace(tags=bool(wanted))
+            yield Part(direction, settings.path, stack.enter_context(open_inputs(settings, naming)))
+        return
     except DataError as error:  # perhaps because it has several languages
         refusal = error
     for direction in (way for either in wanted for way in (either, _back(either))):

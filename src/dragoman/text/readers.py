@@ -8,13 +8,16 @@ not fit are counted, and too many of them are an error.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+from dragoman.directions import TAG, Direction, direction_in
+from dragoman.directions import named as named_directions
 from dragoman.errors import DataError
 from dragoman.formats.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
+from dragoman.formats.column_names import SOURCE, TARGET, TEXT, holds_language_of
 from dragoman.formats.foreign import texts_in
 from dragoman.formats.hub import open_hub
 from dragoman.formats.json_files import ONE_OBJECT
@@ -22,7 +25,7 @@ from dragoman.formats.lines import EncodingErrors, stored_in, without_packing
 from dragoman.formats.plain import side_lines
 from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX, DATA_FORMATS, Format
 from dragoman.formats.rows import UNTRANSLATED, Table, Untranslated, refuse_markup
-from dragoman.languages import differing, language_of
+from dragoman.languages import UNKNOWN_LANGUAGE, differing, language_of
 from dragoman.text.columns import Columns, Naming, listed
 from dragoman.text.header import judge_header
 from dragoman.text.pair_columns import check_languages, choose_columns, languages_of
@@ -48,6 +51,8 @@ class Pair(NamedTuple):
     origin: str
     fault: str = ""
     """The reason if a row gave no pair; then both sides are empty."""
+    direction: Direction | None = None
+    """The languages that the row itself names."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,14 @@ class Reading:
     def __iter__(self) -> Iterator[Pair]:
         self.repairs.clear()
         return self.pairs(self.repairs)
+
+
+class SeveralDirections(DataError):
+    """The rows of a table name several `directions`, and none is chosen."""
+
+    def __init__(self, message: str, directions: Sequence[Direction]) -> None:
+        super().__init__(message)
+        self.directions = directions
 
 
 class _Options(NamedTuple):
@@ -261,8 +274,11 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
         if header.is_header and naming.header is None:
             reason += "; --set data.header=false says that it is a pair"
         columns = columns._replace(reason=f"{columns.reason}; {reason}")
-    pairs = partial(_pairs, named, columns.positions)
+    of_languages = _columns_of_languages(named)
+    pairs = partial(_pairs, named, (*columns.positions, *of_languages))
     reading = _reading(table, naming, columns, names, hint, pairs, [cell for row in named.sample for cell in row])
+    if of_languages:
+        reading = _in_one_direction(reading, naming, " and ".join(repr(names[at]) for at in of_languages))
     if not header.doubt:
         return reading
     doubt = (
@@ -270,6 +286,83 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
         "--set data.header=true if it is a header, data.header=false if it is not"
     )
     return replace(reading, doubts=(*reading.doubts, doubt))
+
+
+def _columns_of_languages(named: NamedTable) -> tuple[int, ...]:
+    """Return the positions of the columns, two or one, in which most rows name their languages; empty if none do."""
+    at_side = {side: at for at, name in enumerate(named.names) if (side := holds_language_of(name))}
+    for sides in ((SOURCE, TARGET), (TEXT,)):
+        if all(side in at_side for side in sides):
+            positions = tuple(at_side[side] for side in sides)
+            directions = [_direction_of(*(row[at] for at in positions)) for row in named.sample]
+            if 2 * directions.count(None) < len(directions):
+                return positions
+    return ()
+
+
+@lru_cache(maxsize=10_000)
+def _direction_of(*names: str) -> Direction | None:
+    """Return the languages that the cells of a row name: two codes or names, or one direction."""
+    named = direction_in(">".join(names))
+    if named is None and len(names) == 2:
+        source, target = map(language_of, names)
+        named = (source, target) if source and target and source != target else None
+    return named
+
+
+def _by_tags(reading: Reading) -> Reading | None:
+    """Return the pairs with the directions that tags before most of them name, and without the tags."""
+    source, pairs = reading.languages[0], reading.pairs
+    tags = [TAG.match(pair.source) for pair in islice(reading, ROWS)]
+    if source == UNKNOWN_LANGUAGE or 2 * tags.count(None) >= len(tags):
+        return None
+
+    def directed(repairs: Counter[str]) -> Iterator[Pair]:
+        for pair in pairs(repairs):
+            tag = TAG.match(pair.source)
+            direction = _direction_of(source, tag[1]) if tag else None
+            yield pair._replace(source=TAG.sub("", pair.source).lstrip(), direction=direction)
+
+    return replace(reading, pairs=directed, repairs=Counter())
+
+
+def _in_one_direction(reading: Reading, naming: Naming, where: str) -> Reading:
+    """Return the pairs in the direction that is wanted, if each row names one; `where`, in words.
+
+    Raises:
+        DataError: there are none.
+        SeveralDirections: it is not clear which are wanted.
+    """
+    counts, nowhere, first = Counter[Direction](), 0, ""
+    for pair in reading:
+        if pair.direction is not None:
+            counts[pair.direction] += 1
+        elif not pair.fault:
+            nowhere, first = nowhere + 1, first or pair.origin
+    wanted = naming.wanted_languages
+    fitting = [direction for direction in counts if not differing(direction, wanted)]
+    if not fitting:
+        chosen = "-".join(code or "any" for code in wanted)
+        raise DataError(f"{reading.name}: no row is {chosen} by {where}; there are {named_directions(counts)}")
+    if len(fitting) > 1 and not all(wanted):
+        raise SeveralDirections(
+            f"{reading.name} has rows in several directions, {named_directions(fitting)}, by {where}; choose one with "
+            "--set data.source_language=CODE --set data.target_language=CODE; prepare-data and train take all",
+            fitting,
+        )
+    languages = (wanted[0] or fitting[0][0], wanted[1] or fitting[0][1])
+    kept, pairs = {languages} if languages in fitting else {*fitting}, reading.pairs
+    rows = nowhere + counts.total()
+    doubt = f"{nowhere:,} of {rows:,} rows name no direction by {where} (first at {first}) and are left out"
+    return replace(
+        reading,
+        languages=languages,
+        reasons={**reading.reasons, "languages": f"{sum(counts[at] for at in kept):,} rows name them by {where}"},
+        named=languages,
+        doubts=(*reading.doubts, *([doubt] if nowhere else [])),
+        pairs=lambda repairs: (pair for pair in pairs(repairs) if pair.fault or pair.direction in kept),
+        repairs=Counter(),
+    )
 
 
 def _reading(
@@ -294,7 +387,7 @@ def _reading(
             f"the text of {table.name} is already split into subwords, as {mark!r} shows, and translations would be "
             "too; Dragoman splits words itself, so give the original text"
         )
-    return Reading(
+    reading = Reading(
         name=table.name,
         files=tuple(dict.fromkeys(map(stored_in, table.files))),
         format=table.format,
@@ -305,6 +398,8 @@ def _reading(
         doubts=tuple(doubts),
         pairs=pairs,
     )
+    tagged = _by_tags(reading) if naming.tags else None
+    return reading if tagged is None else _in_one_direction(tagged, naming, "tags such as >>de<<")
 
 
 def subword_mark(texts: Sequence[str]) -> str | None:
@@ -332,8 +427,10 @@ def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, re
         yield Pair(source, target, f"{name}:{number}")
 
 
-def _pairs(named: NamedTable, positions: tuple[int, int], repairs: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs of a table; refuse one in which too many rows give none, because it is read wrongly."""
+def _pairs(named: NamedTable, positions: Sequence[int], repairs: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of a table, from the columns of the sides, and perhaps of languages; refuse one in which too many
+    rows give none, because it is read wrongly.
+    """
     table, complaints = named.table, list[str]()
     name, fault = stored_in(Path(table.name)).name, KEYLESS if table.has_records else RAGGED
     rows = broken = 0
@@ -344,11 +441,12 @@ def _pairs(named: NamedTable, positions: tuple[int, int], repairs: Counter[str])
             complaints += [row] * (broken <= 3)
             yield Pair("", "", f"{name}:{number}", fault)
             continue
-        source, target = row or ("", "")
+        source, target, *languages = row or ("", "")
         if table.format == "xlsx" and not (source.strip() and target.strip()):
             repairs[UNTRANSLATED] += 1
             continue
-        yield Pair(source, target, f"{name}:{number}")
+        direction = _direction_of(*languages) if languages else None
+        yield Pair(source, target, f"{name}:{number}", direction=direction)
     if broken > MOST_BROKEN * rows:
         share = f"{broken:,} of {rows:,} rows" if broken > 1 else f"1 of {rows:,} rows"
         quotes = ", and --set data.quoted=true" * (table.format == "tsv")
