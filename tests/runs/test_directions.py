@@ -11,6 +11,7 @@ import torch
 from small_directions import sentences, write_direction, write_directions
 from small_runs import SETTINGS, AtSteps, terminate, weights
 
+from dragoman.cli.train import options_of_direction, show_run
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, Pool
 from dragoman.data.variation import VariedBatches
@@ -26,7 +27,7 @@ from dragoman.runs.quantize import quantize
 from dragoman.runs.recipe import read_recipe
 from dragoman.runs.starting import with_new_rows
 from dragoman.runs.status import list_runs
-from dragoman.runs.train import train
+from dragoman.runs.train import RunResult, train
 from dragoman.runs.translation import TranslationTask
 from dragoman.store.description import Languages, read_config
 from dragoman.store.folder import load_model
@@ -139,6 +140,14 @@ def test_each_direction_is_measured_scored_and_listed(run: Path) -> None:
         "of each direction",
     ):
         assert part in card
+
+
+def test_scores_and_advice_name_the_direction(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show_run(RunResult(run, 1, ()))
+    out = capsys.readouterr().out
+    assert [out.count(f"test.{name}.jsonl") > 1 for name in ("en-it", "en-de", "de-it")] == [True] * 3
+    assert "test set" in out
+    assert options_of_direction(run) == " --source-language en --target-language it"
 
 
 def test_prepared_directions_keep_their_rules_and_are_copied(run: Path) -> None:

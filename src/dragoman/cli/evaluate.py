@@ -167,16 +167,21 @@ def show(result: "CompareResult") -> None:
 
 
 def show_scores(evaluations: "Sequence[AnyEvaluation]") -> None:
-    """Write scores as a table, and below it how they were obtained. Signatures are details."""
+    """Write scores as a table, and below it how they were obtained. Signatures are details, and so are the names of
+    test sets if each system has one.
+    """
+    from dragoman.evaluating.meaning import test_name
     from dragoman.evaluating.scores import HEADINGS, score_rows
 
     columns = len(HEADINGS) if is_verbose() else -1
+    systems = [(evaluation.system, test_name(evaluation)) for evaluation in evaluations]
+    names = ["system", "test set"][: 1 + (len({*systems}) > len({name for name, _ in systems}))]
     rows = [
-        (evaluation.system, *row[:columns])
-        for evaluation in evaluations
+        (*system[: len(names)], *row[:columns])
+        for system, evaluation in zip(systems, evaluations, strict=True)
         for row in score_rows(evaluation.scores.values())
     ]
-    write_table(["system", *HEADINGS[:columns]], rows)
+    write_table([*names, *HEADINGS[:columns]], rows)
     for evaluation in evaluations:
         counts = ", ".join(f"{number:,} {name}" for name, number in evaluation.counts.items())
         names = dict.fromkeys([evaluation.system, str(evaluation.test)])  # both may have the same name

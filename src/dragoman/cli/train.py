@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 USES = {
     "translation": (
-        'translate with it: dragoman translate {run} "..."',
-        "score it on other text: dragoman evaluate {run} SOURCE REFERENCE",
+        'translate with it: dragoman translate {run}{direction} "..."',
+        "score it on other text: dragoman evaluate {run}{direction} SOURCE REFERENCE",
     ),
     "language_model": ('continue a text with it: dragoman generate {run} "..."',),
     "classify": (
@@ -219,8 +219,18 @@ def show_run(result: "RunResult") -> None:
     else:
         show_stored_scores(result.folder)
     for use in USES[result.task]:
-        note(use.format(run=result.folder))
+        note(use.format(run=result.folder, direction=options_of_direction(result.folder)))
     note(f"train it further: dragoman train {result.folder} --more --minutes 30")
+
+
+def options_of_direction(run: Path) -> str:
+    """Return the options that choose the first direction of a run's model; empty if it has no others."""
+    from dragoman.run_folder import RunFolder
+    from dragoman.store.description import read_config
+
+    directions = read_config(RunFolder(run).best).directions
+    first = None if directions is None else next(directions.pairs())
+    return "" if first is None else " --source-language {} --target-language {}".format(*first)
 
 
 def show_curves(run: Path) -> None:
@@ -314,7 +324,7 @@ def fine_tune(
         write(f"BLEU before and after: {', '.join(map(gain, result.before, result.after))}")
     else:
         show_stored_scores(result.folder)
-    note(f'translate with it: dragoman translate {result.folder} "..."')
+    note(f'translate with it: dragoman translate {result.folder}{options_of_direction(result.folder)} "..."')
     if any("old test" in evaluation.system for evaluation in result.after):
         note(f"forget less of the old text: dragoman average {model} {result.folder} --to FOLDER")
     if lora is not None:

@@ -44,9 +44,9 @@ def in_short(evaluation: Any, others: Sequence[Any] = ()) -> str:
 
     The evaluations may be of any task, also as read from `scores.json`.
     """
-    scores, test = evaluation.scores, _test_name(evaluation)
+    scores, test = evaluation.scores, test_name(evaluation)
     baselines = [baseline for baseline in others if baseline.search.startswith(BASELINE)]
-    baselines = [baseline for baseline in baselines if _test_name(baseline) == test]
+    baselines = [baseline for baseline in baselines if test_name(baseline) == test]
     if not {"chrf", "bleu", "ter"}.isdisjoint(scores):
         sentence = _explain_translations(scores)
     elif "character" in scores:
@@ -57,7 +57,8 @@ def in_short(evaluation: Any, others: Sequence[Any] = ()) -> str:
     return sentence and f"{sentence} (a rule of thumb, for text like {test})"
 
 
-def _test_name(evaluation: Any) -> str:
+def test_name(evaluation: Any) -> str:
+    """Return the name of the test set of an evaluation of any task."""
     return getattr(evaluation.test, "name", evaluation.test)
 
 
