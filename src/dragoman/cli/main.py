@@ -15,6 +15,7 @@ from dragoman import system
 from dragoman.cli.console import complain, say_last, write
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
+from dragoman.cli.filter import filter_
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.options import build
@@ -36,7 +37,21 @@ LONGEST_NAME = 100
 
 COMMANDS = (
     *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
-    *(evaluate, score, explain, embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings),
+    *(
+        evaluate,
+        score,
+        filter_,
+        explain,
+        embeddings,
+        fine_tune,
+        merge,
+        average,
+        quantize,
+        convert,
+        export,
+        benchmark,
+        settings,
+    ),
     doctor,
 )
 """Functions of the commands, in the order of --help, which follows a model's life."""
@@ -48,7 +63,7 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for function in COMMANDS:
-            name = function.__name__.replace("_", "-")
+            name = function.__name__.strip("_").replace("_", "-")
             self.add_command(TyperCommand(name, callback=function, help=function.__doc__))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
