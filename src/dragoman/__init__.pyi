@@ -4,9 +4,10 @@ from dragoman.cli.bars import Bars as Bars
 from dragoman.cluster.bulk import score_shards as score_shards
 from dragoman.cluster.bulk import translate_shards as translate_shards
 from dragoman.cluster.preparing import prepare_shards as prepare_shards
+from dragoman.curating.back_translation import back_translate as back_translate
+from dragoman.curating.filtering import filter_pairs as filter_pairs
 from dragoman.errors import Error as Error
 from dragoman.evaluating.evaluation import evaluate as evaluate
-from dragoman.evaluating.filtering import filter_pairs as filter_pairs
 from dragoman.evaluating.pairs import score as score
 from dragoman.evaluating.speed import benchmark as benchmark
 from dragoman.explaining.embeddings import load_embeddings as load_embeddings

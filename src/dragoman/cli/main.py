@@ -13,9 +13,9 @@ from typer.core import TyperCommand, TyperGroup
 import dragoman
 from dragoman import system
 from dragoman.cli.console import complain, say_last, write
+from dragoman.cli.curate import back_translate, filter_
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
-from dragoman.cli.filter import filter_
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.options import build
@@ -37,22 +37,8 @@ LONGEST_NAME = 100
 
 COMMANDS = (
     *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
-    *(
-        evaluate,
-        score,
-        filter_,
-        explain,
-        embeddings,
-        fine_tune,
-        merge,
-        average,
-        quantize,
-        convert,
-        export,
-        benchmark,
-        settings,
-    ),
-    doctor,
+    *(evaluate, score, filter_, back_translate, explain, embeddings, fine_tune, merge, average, quantize, convert),
+    *(export, benchmark, settings, doctor),
 )
 """Functions of the commands, in the order of --help, which follows a model's life."""
 

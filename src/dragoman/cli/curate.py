@@ -1,0 +1,104 @@
+"""Commands that choose or make pairs with models: `filter`, `back-translate`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import dragoman
+from dragoman.cli.console import note, write, write_result, write_table
+from dragoman.cli.options import (
+    DATA_SUFFIXES,
+    SEARCH,
+    BeamSize,
+    Device,
+    Format,
+    Precision,
+    Quiet,
+    Set,
+    Setting,
+    SourceLanguage,
+    TargetLanguage,
+    Threads,
+    keywords,
+    one_or_two,
+    refuse_beam_of_samples,
+)
+
+if TYPE_CHECKING:
+    from dragoman.curating.judgements import CurationReport
+
+LONGEST = 60
+"""Characters of a side that are shown."""
+PairsFolder = Annotated[Path, typer.Option("--folder", help="Folder for the pairs, those dropped, and a report.")]
+AtLeast = Annotated[
+    float | None, typer.Option("--at-least", help="Keep the pairs whose quality is at least this, from 0 to 1.")
+]
+JudgeAgain = Annotated[bool, typer.Option("--fresh", help="Discard what is in the folder.")]
+
+
+def filter_(
+    model: Annotated[Path, typer.Argument(help="A model that translates the sources.", show_default=False)],
+    reverse: Annotated[
+        Path, typer.Argument(help="A model that translates the targets, or the same one of several languages.")
+    ],
+    data: Annotated[
+        list[str],
+        typer.Argument(help=f"Pairs: a file ({DATA_SUFFIXES}, also .gz), two aligned files, or a pattern in quotes."),
+    ],
+    folder: PairsFolder,
+    keep: Annotated[float | None, typer.Option(help="Share of the judged pairs to keep.", show_default="0.9")] = None,
+    at_least: AtLeast = None,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    overrides: Set = None,
+    fresh: JudgeAgain = False,
+    output_format: Format = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Drop noisy pairs: by rules, by language, and by two models, one for each direction."""
+    result = dragoman.filter_pairs(data=one_or_two(data), **keywords(locals(), "data", "output_format"))
+    show_pairs(result, folder, output_format)
+    note(f"train on them: dragoman train {folder / 'kept.jsonl'}")
+
+
+def back_translate(
+    model: Annotated[Path, typer.Argument(help="A model that reads the language of the text.", show_default=False)],
+    text: Annotated[Path, typer.Argument(help="Text in one language, a sentence a line (also .gz).")],
+    folder: PairsFolder,
+    beam_size: BeamSize = None,
+    temperature: Annotated[Any, Setting(SEARCH, "temperature", "a search")] = None,
+    keep: Annotated[float | None, typer.Option(help="Share of the pairs to keep.", show_default="all")] = None,
+    at_least: AtLeast = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    overrides: Set = None,
+    fresh: JudgeAgain = False,
+    output_format: Format = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Make pairs from text in the target language: a model of the other direction writes their sources."""
+    refuse_beam_of_samples(beam_size, [*(overrides or ()), *(["temperature"] if temperature else [])])
+    result = dragoman.back_translate(**keywords(locals(), "output_format"))
+    show_pairs(result, folder, output_format)
+    note(f"train on them too: dragoman train TEXT --synthetic {folder / 'kept.jsonl'}")
+
+
+def show_pairs(report: "CurationReport", folder: Path, output_format: Format) -> None:
+    """Write the counts of reasons, and the worst pairs."""
+    write_result(output_format, report.model_dump(mode="json", exclude={"asked"}), lambda: show(report))
+    note(f"the pairs are in {folder / 'kept.jsonl'}, the dropped ones in {folder / 'dropped.jsonl'}")
+    note("another threshold takes seconds: --keep or --at-least")
+
+
+def show(report: "CurationReport") -> None:
+    """Write the counts of reasons, and the worst pairs."""
+    rows = [(reason, f"{tally.pairs:,}", tally.first) for reason, tally in report.dropped.items()]
+    write_table(["", "pairs", "first"], [("read", f"{report.rows:,}", ""), ("kept", f"{report.kept:,}", ""), *rows])
+    write(f"quality: median {report.tenths[4]:.2g}, least of a kept pair {report.least:.2g}; the worst pairs:")
+    worst = [(f"{one.quality:.1g}", one.source[:LONGEST], one.target[:LONGEST], one.origin) for one in report.worst]
+    write_table(["quality", "source", "target", "place"], worst)

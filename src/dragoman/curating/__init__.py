@@ -1,0 +1,1 @@
+"""Pairs chosen or made by models: filtered (`filtering`), translated back (`back_translation`)."""

@@ -1,0 +1,111 @@
+"""Pairs made from monolingual text, whose sources a model of the other direction writes (`back_translate`; Sennrich et
+al. 2016, Edunov et al. 2018).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dragoman.config import choose as chosen
+from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, is_judged
+from dragoman.errors import DataError
+from dragoman.files import lock, make_folders, sha256
+from dragoman.formats.addresses import missing
+from dragoman.formats.lines import read_lines, without_packing
+from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX
+from dragoman.inference.documents import translate_file
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.resumable import identity
+from dragoman.inference.translation import Flag, Translation
+from dragoman.inference.translator import Translator
+from dragoman.progress import Progress, as_progress
+from dragoman.text.checks import OTHER_LANGUAGE, CheckSettings, fault
+from dragoman.text.detection import LanguageDetector
+
+WRONG: dict[Flag, str] = {
+    "truncated": "the synthetic source does not end",
+    "repetition": "the synthetic source repeats some words",
+    "lost": "the synthetic source lacks a name or a number",
+    "language": OTHER_LANGUAGE,
+    "untranslatable": "no token of the text is known",
+}
+"""Flags of a translation for which a pair is dropped, and the reasons."""
+
+
+def back_translate(
+    model: Path | str,
+    text: Path | str,
+    folder: Path | str,
+    *,
+    keep: float | None = None,
+    at_least: float | None = None,
+    overrides: Sequence[str] = (),
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    fresh: bool = False,
+    progress: Progress | bool = True,
+    **settings: Any,
+) -> CurationReport:
+    """Write pairs of a synthetic source and a line of `text` into a folder (`judgements`).
+
+    The text is a plain file, a sentence a line, in the language that `model` reads. A pair is dropped if it breaks a
+    rule by which training drops it, if its source is cut off, repeats itself or lacks a name or number, or if a side is
+    in another language. Of the others, the share `keep` with the most probable sources is kept, by default all, or
+    those with a quality of `at_least` so much. `overrides` are `decode.key=value`, and `settings` those of
+    `SearchOptions`: `temperature=1.0` draws samples instead of searching.
+
+    Raises:
+        CheckpointError: the model is missing, damaged or newer.
+        ConfigError: a setting is wrong.
+        DataError: the text cannot be read, or the folder is of another text, model or setting.
+        Interrupted: it was stopped; the same call goes on.
+    """
+    check_threshold(keep, at_least)
+    text, folder, progress = Path(text), Path(folder), as_progress(progress)
+    if not text.is_file():
+        raise missing(text, prefixes=False)
+    if DATA_FORMAT_OF_SUFFIX.get(without_packing(text).suffix.lower(), "plain") != "plain":
+        raise DataError(f"{text} is a table; back-translate reads plain text, a sentence a line")
+    asked = {"text": sha256(text), "settings": settings, "overrides": list(overrides), "device": device}
+    asked = identity([model], None, SearchOptions(), **asked, precision=precision)
+    translator = Translator.load(model, device, precision, progress, threads=threads)
+    options = chosen(SearchOptions, "decode", overrides, translator.options.but(**settings))
+    translator = translator.bound(options)
+    read, written = translator.languages
+    make_folders(folder)
+    with lock(folder):
+        if fresh or not is_judged(folder, asked):
+            lines = sum(1 for _ in read_lines(text))
+            judge = _judge(text.name, (written, read))
+            translate_file(
+                translator, text, read_lines(text), folder / JUDGED, options, progress, write=judge, fresh=fresh,
+                total=lines,
+            )  # fmt: skip
+        return choose(folder, (written, read), asked, keep, at_least)
+
+
+def _judge(name: str, languages: tuple[str, str]) -> Callable[[int, Translation], Iterator[str]]:
+    """Return a function that judges a pair, given the number of a line and its translation."""
+    detectors, checks = [LanguageDetector([language]) for language in languages], CheckSettings()
+
+    def reason(source: str, target: str, flags: Sequence[Flag]) -> str:
+        if broken := fault(source, target, checks):
+            return broken
+        if flagged := next((WRONG[flag] for flag in flags if flag in WRONG), ""):
+            return flagged
+        sides = zip(detectors, (source, target), strict=True)
+        return OTHER_LANGUAGE if any(detector.other(side) for detector, side in sides) else ""
+
+    def judge(number: int, translation: Translation) -> Iterator[str]:
+        source, target = translation.text, translation.source.strip()
+        nats = -translation.log_prob / len(translation.tokens) if translation.tokens else None
+        yield Judgement(
+            source=source,
+            target=target,
+            origin=f"{name}:{number}",
+            backward=nats,
+            reason=reason(source, target, translation.flags),
+        ).model_dump_json()
+
+    return judge
