@@ -5,6 +5,7 @@ runs/NAME/
   recipe.toml     all settings, with a reason for every setting that was chosen automatically
   run.json        the requested settings and the progress of the run
   data/           train, dev and test, and the report on them, data.json
+  synthetic/      prepared pairs whose sources a model wrote, if some are given
   conventions.json  tokenizer/  corpus/train, corpus/dev  checkpoints/step-…/
   metrics.jsonl   one line per step
   best/  final/   model folders
@@ -28,6 +29,7 @@ class RunFolder:
         self.facts = self.path / "run.json"
         self.data = self.path / "data"
         self.report = self.data / "data.json"
+        self.synthetic = self.path / "synthetic"
         self.conventions = self.path / "conventions.json"  # writing conventions of the training text
         self.tokenizer = self.path / "tokenizer"
         self.corpora = self.path / "corpus"
@@ -71,7 +73,7 @@ class RunFolder:
             return False
         own = (self.recipe, self.facts, self.data, self.tokenizer, self.corpora, self.checkpoints, self.metrics)
         made = (self.best, self.final, self.scores, self.curves, self.confusion, self.diverged, self.tensorboard)
-        return not {path, *path.parents}.isdisjoint((self.conventions, *own, *made))
+        return not {path, *path.parents}.isdisjoint((self.conventions, self.synthetic, *own, *made))
 
 
 def split_of(data: Path, name: str) -> Path:

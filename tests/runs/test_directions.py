@@ -288,7 +288,7 @@ def test_a_direction_is_added_to_a_model_with_one(
 def test_languages_by_any_of_their_codes_are_those_of_the_model(run: Path, tmp_path: Path) -> None:
     for codes, expected in ((("eng", "ita"), ("en", "it")), (("de-AT", "fr"), ("de", "fr"))):
         data = write_direction(tmp_path, codes, sentences("en", "it", 60))
-        assert [text.languages for text in RunText(data, None, read_config(run / "best")).new] == [expected]
+        assert [text.languages for text in RunText(data, None, None, read_config(run / "best")).new] == [expected]
 
 
 def test_growth_alone_changes_no_logit_of_the_old_direction(single: Path, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ USES = {
 DATA, START = "dragoman.text.settings:DataSettings", "dragoman.runs.recipe:StartSettings"
 Directions = Annotated[Any, Setting(DATA, "directions", "all that the text names")]
 BothDirections = Annotated[Any, Setting(DATA, "both_directions")]
+Synthetic = Annotated[Any, Setting("dragoman.runs.recipe:SyntheticSettings", "path", "none")]
 TOKENIZER, TRAINING = "dragoman.tokenizing.settings:TokenizerSettings", "dragoman.training.settings:TrainSettings"
 """Schemas of options."""
 ONLY_ADAPTERS = "Trains only adapters, into an adapter folder."
@@ -170,6 +171,7 @@ def train(
     minutes: Annotated[Any, Setting(TRAINING, "minutes", "30; of labelled text 20 epochs")] = None,
     directions: Directions = None,
     both_directions: BothDirections = None,
+    synthetic: Synthetic = None,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -308,6 +310,7 @@ def fine_tune(
     lora: Annotated[Any, Setting("dragoman.model.config:LoraSettings", "rank", "no adapters", ONLY_ADAPTERS)] = None,
     mix_rate: Annotated[Any, Setting(START, "mix_rate", "0.5, if that data is there")] = None,
     mix_data: Annotated[Any, Setting(START, "mix_data", "that of the model's run")] = None,
+    synthetic: Synthetic = None,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     verbose: Verbose = False,

@@ -20,6 +20,7 @@ from dragoman.progress import Progress, silent
 from dragoman.serialization import write_json
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
+from dragoman.tokenizing.special_tokens import START
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
 from dragoman.tokenizing.tokenizers import Tokenizers
 
@@ -38,19 +39,25 @@ def encode_corpus(
     progress: Progress = silent,
     pools: Sequence[Pool] = (),
     linked: bool = False,
+    marked: range = range(0),
 ) -> EncodedCorpus:
     """Encode sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
     The last pairs may be `pools`, from which every epoch draws different pairs. With `linked`, the pairs are also
-    aligned.
+    aligned. Sources of the `marked` pairs, which are synthetic, begin with `START`.
     """
 
     def encoded() -> Iterator[dict[str, IdRows]]:
+        first = 0
         for chunk in _chunks(pairs, lambda pair: len(pair[0]) + len(pair[1]), progress, "pairs"):
+            sources = tokenizers.source.encode_batch([source for source, _ in chunk])
+            if marked:
+                sources = [[START, *ids] if row in marked else ids for row, ids in enumerate(sources, first)]
             yield {
-                "source": tokenizers.source.encode_batch([source for source, _ in chunk]),
+                "source": sources,
                 "target": tokenizers.target.encode_batch([target for _, target in chunk]),
             }
+            first += len(chunk)
 
     vocabularies = {"source": tokenizers.source, "target": tokenizers.target}
     return _write(folder, vocabularies, encoded(), pools=pools, link_with=progress if linked else None)

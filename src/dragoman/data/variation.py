@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dragoman.data.batching import Batch, Batches, BatchSize, Epoch, Indices, gather
 from dragoman.data.corpus import PackedIds
 from dragoman.surface.protected import Span, code_in, replaced
-from dragoman.tokenizing.special_tokens import UNKNOWN
+from dragoman.tokenizing.special_tokens import START, UNKNOWN
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 MOST_JOINED = 8
@@ -50,7 +50,8 @@ class VariedBatches:
 
     Pairs are joined only if both tokenizers encode the start of a sentence like the start of a word (not `byte_bpe` and
     `character`), and protected only if both have placeholders. In several directions, `find_copies` has the function of
-    each by its first row, only pairs of one direction are joined, and a joined row keeps the symbol of its first pair.
+    each by its first row, only pairs of one direction are joined, and a joined row keeps the symbol of its first pair;
+    so it is with synthetic pairs, which `START` marks.
 
     Attributes:
         tokens: number of tokens in the first epoch on both sides, before variation.
@@ -71,7 +72,8 @@ class VariedBatches:
         self.order, self.tokens, self.tokenizers = order, order.tokens, tokenizers
         self._find_copies = find_copies if isinstance(find_copies, Mapping) else {0: find_copies}
         self._is_symbol = [
-            np.isin(np.arange(side.size), [*filter(side.is_special, side.languages.values())]) for side in tokenizers
+            np.isin(np.arange(side.size), [START, *filter(side.is_special, side.languages.values())])
+            for side in tokenizers
         ]
         joins = all(tokenizer.encode("a a") == 2 * tokenizer.encode("a") for tokenizer in tokenizers)
         # A pair begins a joined row, of _MEAN_JOINED pairs on average, with this probability.
@@ -112,14 +114,15 @@ class VariedBatches:
         begins = sorted({*begins, *(np.flatnonzero(np.diff(direction)) + 1).tolist()})
         follows = ~np.isin(np.arange(len(pairs)), begins)
         read, written = (
-            follows & is_symbol.take(rows[0].take(np.cumsum(rows[1]) - rows[1], mode="clip")) & (rows[1] > 0)
+            np.repeat(follows, rows[1]) & is_symbol[rows[0]]
             for rows, is_symbol in zip((source, target), self._is_symbol, strict=True)
         )
-        source, target = _without_first(source, read), _without_first(target, written)
+        before, source, target = source[1], _without(source, read), _without(target, written)
+        removed = before - source[1]
         if links is not None:
             unaligned = [[0] * len(row) for row in changed[1]]  # the words have changed
             ids, lengths = _replaced(links, places, unaligned)
-            ids, lengths = _without_first((np.maximum(ids - np.repeat(read, lengths), 0), lengths), written)
+            ids, lengths = _without((np.maximum(ids - np.repeat(removed, lengths), 0), lengths), written)
             before = np.cumsum(source[1]) - source[1]
             shift = before - np.repeat(before[begins], np.diff([*begins, len(pairs)]))
             links = np.where(ids > 0, ids + np.repeat(shift, lengths), 0), lengths
@@ -150,21 +153,17 @@ class VariedBatches:
             read, written = (tokenizer.decode(row) for tokenizer, row in zip(self.tokenizers, sides, strict=True))
             change = partial(self._protect, self._find_copies[int(direction[index])]) if kind < limit else add_noise
             if (now := change(read, written, iter(rest))) != (read, written):
-                source_tag, target_tag = self._tags(sides)
-                changed[index] = source_tag + now[0], target_tag + now[1]
-        rows = zip(
-            changed,
-            self.tokenizers.source.encode_batch([source for source, _ in changed.values()]),
-            self.tokenizers.target.encode_batch([target for _, target in changed.values()]),
-            strict=True,
-        )
+                changed[index] = now
+        rows = zip(changed, self._encoded(changed, source, 0), self._encoded(changed, target, 1), strict=True)
         kept = [row for row in rows if max(map(len, row[1:])) <= self.order.sentence_tokens]
         return [index for index, _, _ in kept], [row for _, row, _ in kept], [row for _, _, row in kept]
 
-    def _tags(self, sides: Sequence[Sequence[int]]) -> Iterator[str]:
-        """Yield the tag at the beginning of each side of a pair, or an empty text."""
-        for tokenizer, is_symbol, row in zip(self.tokenizers, self._is_symbol, sides, strict=True):
-            yield "".join(tokenizer.tokens([id_ for id_ in row[:1] if is_symbol[id_]]))
+    def _encoded(self, changed: Mapping[int, tuple[str, str]], rows: Rows, side: int) -> list[list[int]]:
+        """Return the ids of changed texts on one side, after the symbols with which their rows begin."""
+        before = _lists(rows, np.array([*changed], np.int64))
+        encoded = self.tokenizers[side].encode_batch([texts[side] for texts in changed.values()])
+        symbols = ([id_ for id_ in row[:2] if self._is_symbol[side][id_]] for row in before)
+        return [symbol + ids for symbol, ids in zip(symbols, encoded, strict=True)]
 
     def _protect(self, find_copies: FindCopies, source: str, target: str, draws: Iterator[float]) -> tuple[str, str]:
         """Replace copied spans by different placeholders of their kind, on both sides of a pair."""
@@ -256,10 +255,10 @@ def _replaced(rows: Rows, places: Sequence[int], replacements: Sequence[Sequence
     return gather(packed, order)
 
 
-def _without_first(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
-    """Return the rows, the chosen ones without their first id."""
+def _without(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
+    """Return the rows without the chosen ids."""
     ids, lengths = rows
-    return np.delete(ids, (np.cumsum(lengths) - lengths)[chosen]), lengths - chosen
+    return ids[~chosen], lengths - np.bincount(_rows_with(chosen, rows), minlength=len(lengths))
 
 
 def _joined(rows: Rows, begins: Sequence[int]) -> PackedIds:

@@ -2,7 +2,7 @@
 epoch (`RunText`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise, repeat
@@ -18,6 +18,7 @@ from dragoman.store.description import Description, Languages
 from dragoman.text.columns import Naming
 from dragoman.text.prepared import read_split
 from dragoman.text.report import DataReport, direction_folders, read_report
+from dragoman.text.split import sentence_key
 
 
 class DirectedText:
@@ -44,6 +45,23 @@ class DirectedText:
             yield from repeat(pair, (number + 1) * wanted // self.count - number * wanted // self.count)
 
 
+class SyntheticText(DirectedText):
+    """Prepared pairs whose sources a model wrote, without those that share a sentence with `held_out` ones, each known
+    by its language and its key.
+    """
+
+    def __init__(self, folder: Path, languages: Languages, held_out: Set[tuple[str, int]]) -> None:
+        super().__init__(folder, languages)
+        self._held_out = held_out
+        self.count = sum(1 for _ in self.read("train"))
+
+    def read(self, name: str) -> Iterator[tuple[str, str]]:
+        """Yield the pairs of one split that are not held out."""
+        for pair in super().read(name):
+            if self._held_out.isdisjoint(zip(self.languages, map(sentence_key, pair), strict=True)):
+                yield pair
+
+
 class Stretch(NamedTuple):
     """Consecutive rows of an encoded corpus, all of one direction, and the number of them that an epoch draws."""
 
@@ -54,10 +72,11 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class RunText:
-    """The prepared text of a run, in one direction or several, and the old text that is mixed in."""
+    """The prepared text of a run, in one direction or several, with old and synthetic text that is mixed in."""
 
     data: Path
     mix_data: Path | None
+    synthetic_data: Path | None
     start: Description | None
     """Description of the model that the run starts from."""
 
@@ -71,9 +90,27 @@ class RunText:
         """The old text of each direction."""
         return self._texts(self.mix_data) if self.mix_data else []
 
+    @cached_property
+    def synthetic(self) -> list[SyntheticText]:
+        """The synthetic text of each direction, without sentences of dev and test sets."""
+        if self.synthetic_data is None:
+            return []
+        sets = ((text, path.stem) for text in self.new for path in text.folder.glob("*.jsonl") if path.stem != "train")
+        held_out = {
+            (language, sentence_key(side))
+            for text, name in sets
+            for pair in text.read(name)
+            for language, side in zip(text.languages, pair, strict=True)
+        }
+        texts = [SyntheticText(text.folder, text.languages, held_out) for text in self._texts(self.synthetic_data)]
+        known = {text.languages for text in self.new}
+        if others := [text.name for text in texts if text.languages not in known]:
+            raise ConfigError(f"the synthetic text is in {', '.join(others)}, in which there is no other text")
+        return texts
+
     @property
     def count(self) -> int:
-        """The number of training pairs, without old ones."""
+        """The number of training pairs, without old and synthetic ones."""
         return sum(text.count for text in self.new)
 
     @cached_property

@@ -62,7 +62,9 @@ class RunOptions:
 
 
 SETTINGS = {"task": "task", "minutes": "train.minutes", "freeze": "tuning.freeze", "lora": "tuning.lora.rank"} | {
-    name: f"data.{name}" for name in ("directions", "both_directions")
+    "synthetic": "synthetic.path",
+    "directions": "data.directions",
+    "both_directions": "data.both_directions",
 }
 """Settings that are keywords of `train`, `fine_tune` and the functions that call them."""
 ASKABLE = (*LIMITS, "learning_rate")

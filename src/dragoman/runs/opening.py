@@ -124,9 +124,13 @@ def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], 
 def _made_from(run: RunFolder, key: str) -> Path:
     """Return the first file or folder that is made from a setting. Once it exists, the setting is fixed."""
     group = key.partition(".")[0]
-    return {"task": run.data, "data": run.data, "tokenizer": run.tokenizer, "start": run.tokenizer}.get(
-        group, run.recipe
-    )
+    return {
+        "task": run.data,
+        "data": run.data,
+        "synthetic": run.synthetic,
+        "tokenizer": run.tokenizer,
+        "start": run.tokenizer,
+    }.get(group, run.recipe)
 
 
 def _changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -48,6 +48,16 @@ class StartSettings(Settings):
         return self
 
 
+class SyntheticSettings(Settings):
+    """The `[synthetic]` table: more pairs, whose sources a model wrote, as `back-translate` makes them."""
+
+    path: str
+    """The pairs: a file of any format of parallel text, or a pattern."""
+    share: float = pydantic.Field(default=0.5, gt=0, lt=1)
+    """Share of these pairs in an epoch, if there are enough. Their sources begin with a symbol that marks them (Caswell
+    et al. 2019)."""
+
+
 class Recipe(Settings):
     """All settings of a run."""
 
@@ -58,6 +68,7 @@ class Recipe(Settings):
     start: StartSettings | None = None
     tuning: TuningSettings | None = None
     data: DataSettings = DataSettings()
+    synthetic: SyntheticSettings | None = None
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: ModelConfig = pydantic.Field(default_factory=lambda: check({}, "defaults", ModelConfig))
     batches: BatchSettings = BatchSettings()
@@ -177,6 +188,8 @@ def _refuse_settings_of_pairs(recipe: Recipe) -> None:
                 f"{task} reads one text, not two aligned files or several texts ({address[0]}, …); name one file, or "
                 "several by a pattern"
             )
+    if recipe.synthetic is not None:
+        raise ConfigError(f"synthetic.path names sentence pairs; {task} has none; leave it out")
     if useless := _given(recipe, "variation"):
         raise ConfigError(f"variation.{useless[0]} is about sentence pairs; {task} has none; leave it out")
     if useless := _given(recipe, "decode"):

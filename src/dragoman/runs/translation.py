@@ -23,6 +23,7 @@ from dragoman.files import REPORT
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation, doubtful_below
 from dragoman.inference.translator import Translator
+from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
 from dragoman.runs.directed import DirectedText, RunText, Stretch, shares, test_set
@@ -98,12 +99,19 @@ class TranslationTask(Task):
 
     def prepare(self) -> None:
         prepare_data(self.recipe.data, self.run.data, self.progress)
+        if self.recipe.synthetic is not None:
+            first, *others = direction_folders(self.run.data)
+            known = {} if others else dict(zip(("source_language", "target_language"), first, strict=True))
+            known = {side: language for side, language in known.items() if language != UNKNOWN_LANGUAGE}
+            path = self.recipe.synthetic.path
+            prepare_data(path, self.run.synthetic, self.progress, dev_size=0, test_size=0, **known)
 
     @cached_property
     def text(self) -> RunText:
         """The text of the run in each direction."""
         mix_data = self.recipe.start and self.recipe.start.mix_data
-        return RunText(self.run.data, Path(mix_data) if mix_data else None, self.start)
+        synthetic = None if self.recipe.synthetic is None else self.run.synthetic
+        return RunText(self.run.data, Path(mix_data) if mix_data else None, synthetic, self.start)
 
     @property
     def report(self) -> list[DataReport]:
@@ -126,26 +134,30 @@ class TranslationTask(Task):
     def encode(self) -> Self:
         _ = self.conventions  # written by the first process, read by the others
         task = super().encode()
-        if self.text.old:
-            train, new = task.corpora.train, self.text.count
-            pools, old = [pool for first, pool in train.facts.pools.items() if first >= new], len(train) - new
-            drawn = old + sum(pool.drawn - pool.rows for pool in pools)
-            is_part = any(pool.drawn < pool.rows for pool in pools)
-            which = f"different ones in each epoch, out of {old:,}" if is_part else "the same ones in each epoch"
-            log.info("mixing in %s old pairs, %s", f"{drawn:,}", which)
+        for kind, texts in (("old", self.text.old), ("synthetic", self.text.synthetic)):
+            mixed = [stretch for stretch in self.stretches if stretch.text in texts]
+            rows, drawn = (sum(getattr(stretch, name) for stretch in mixed) for name in ("rows", "drawn"))
+            is_part = any(stretch.drawn < stretch.rows for stretch in mixed)
+            which = f"different ones in each epoch, out of {rows:,}" if is_part else "the same ones in each epoch"
+            if mixed:
+                log.info("mixing in %s %s pairs, %s", f"{drawn:,}", kind, which)
         for line in task.coverage:
             log.info("%s", line)
         return task
 
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
+        marked = range(0)
         if name == "dev":
             parts, pools = ((text, iter(text.dev)) for text in self.text.new), []
         else:
+            ends = [*accumulate((rows for _, rows, _ in self.stretches), initial=0)]
+            count = sum(stretch.text in self.text.synthetic for stretch in self.stretches)  # they are the last
+            marked = range(ends[-1 - count], ends[-1])
             parts = ((text, evenly_spaced(text.read(name), text.count, rows)) for text, rows, _ in self.stretches)
             drawn = dropwhile(lambda stretch: stretch.rows == stretch.drawn, self.stretches)
             pools = [Pool(rows=stretch.rows, drawn=stretch.drawn) for stretch in drawn]
         pairs = chain.from_iterable(self._as_read(text, pairs, tokenizers) for text, pairs in parts)
-        return encode_corpus(pairs, tokenizers, folder, self.progress, pools, linked=self._is_linked(name))
+        return encode_corpus(pairs, tokenizers, folder, self.progress, pools, self._is_linked(name), marked)
 
     def _as_read(
         self, text: DirectedText, pairs: Iterator[tuple[str, str]], tokenizers: Tokenizers
@@ -162,7 +174,7 @@ class TranslationTask(Task):
 
     @cached_property
     def stretches(self) -> list[Stretch]:
-        """The rows of the training corpus: new text of each direction, then old text of each.
+        """The rows of the training corpus: new text of each direction, then old text of each, and synthetic text.
 
         Old text makes up the share `mix_rate` of an epoch, in characters: by pairs, old sentences would weigh too
         little, because they are often shorter. With the same few pairs in every epoch, the model would memorise them
@@ -174,9 +186,11 @@ class TranslationTask(Task):
         if old and start is not None:
             counts, share = [text.count for text in old], _characters(new) / max(1, _characters(old))
             share *= start.mix_rate / (1 - start.mix_rate)
-            drawn = shares(old, min(sum(counts), round(share * sum(counts))), temperature)
-            rows = (max(some, min(some * EPOCHS_OF_POOL, LARGEST_POOL)) for some in drawn)
-            stretches += map(Stretch, old, map(min, counts, rows), drawn)
+            stretches += _drawn_anew(old, round(share * sum(counts)), temperature)
+        if self.recipe.synthetic is not None:
+            share = self.recipe.synthetic.share
+            real = sum(stretch.drawn for stretch in stretches)
+            stretches += _drawn_anew(self.text.synthetic, round(real * share / (1 - share)), temperature)
         return [stretch for stretch in stretches if stretch.drawn]
 
     def is_fit(self, name: str, corpus: EncodedCorpus) -> bool:
@@ -258,7 +272,7 @@ class TranslationTask(Task):
         if seed is None or not any(settings.get(kind) for kind in ("joined", "rough", "protected")):
             return batches
         texts = {0: self.text.new[0]}
-        if self.text.directions is not None:
+        if self.text.directions is not None or self.text.synthetic:
             begins = accumulate((stretch.rows for stretch in self.stretches), initial=0)
             texts = dict(zip(begins, (stretch.text for stretch in self.stretches), strict=False))
         copies = {begin: partial(shared_spans, names=self._names(*text.languages)) for begin, text in texts.items()}
@@ -356,6 +370,9 @@ class TranslationTask(Task):
         amounts = [f"{text.count:,} pairs of {self.text_name(text.report.inputs['train'].name)}" for text in texts]
         if len(texts) > 1:
             amounts = [f"{amount} ({text.name})" for amount, text in zip(amounts, texts, strict=True)]
+        if self.text.synthetic:
+            count = sum(text.count for text in self.text.synthetic)
+            amounts.append(f"{count:,} pairs whose sources a model wrote")
         if self.text.directions is not None:
             example += " --source-language {} --target-language {}".format(*texts[0].languages)
             quality = "\n".join([quality, *(f"- {line}" for line in self.coverage), ""])
@@ -407,6 +424,14 @@ class TranslationTask(Task):
         if self.recipe.model.size != "tiny":
             advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
         return advice
+
+
+def _drawn_anew(texts: Sequence[DirectedText], wanted: int, temperature: float) -> list[Stretch]:
+    """Return stretches of which each epoch draws `wanted` pairs, or all if there are fewer."""
+    counts = [text.count for text in texts]
+    drawn = shares(texts, min(sum(counts), wanted), temperature)
+    rows = (max(some, min(some * EPOCHS_OF_POOL, LARGEST_POOL)) for some in drawn)
+    return list(map(Stretch, texts, map(min, counts, rows), drawn))
 
 
 def learn_conventions(texts: Sequence[DirectedText]) -> PairConventions | LanguageConventions:
