@@ -130,7 +130,7 @@ def test_other_synthetic_text_is_refused_by_a_run(run: Path, tmp_path: Path) -> 
 
 def test_a_model_is_tuned_on_text_that_it_helped_to_make(run: Path, tmp_path: Path) -> None:
     reverse = train(
-        str(write(tmp_path / "back.tsv", [pair[::-1] for pair in REAL], ("it", "en"))),
+        str(write(tmp_path / "back.tsv", [(target, source) for source, target in REAL], ("it", "en"))),
         overrides=PIECES, runs=tmp_path / "runs", device="cpu",
     ).folder  # fmt: skip
     (tmp_path / "mono.it").write_text("".join(f"{target}\n" for _, target in SYNTHETIC), "utf-8")

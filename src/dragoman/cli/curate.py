@@ -100,5 +100,7 @@ def show(report: "CurationReport") -> None:
     rows = [(reason, f"{tally.pairs:,}", tally.first) for reason, tally in report.dropped.items()]
     write_table(["", "pairs", "first"], [("read", f"{report.rows:,}", ""), ("kept", f"{report.kept:,}", ""), *rows])
     write(f"quality: median {report.tenths[4]:.2g}, least of a kept pair {report.least:.2g}; the worst pairs:")
-    worst = [(f"{one.quality:.1g}", one.source[:LONGEST], one.target[:LONGEST], one.origin) for one in report.worst]
+    worst = [
+        (f"{pair.quality:.1g}", pair.source[:LONGEST], pair.target[:LONGEST], pair.origin) for pair in report.worst
+    ]
     write_table(["quality", "source", "target", "place"], worst)

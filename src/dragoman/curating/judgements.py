@@ -1,6 +1,6 @@
-"""What models say of pairs (`Judgement`), and the pairs that are kept for it (`choose`), in a folder:
+"""Judgements of pairs by models (`Judgement`), and the pairs that are kept for them (`choose`), in a folder:
 
-    judged.jsonl    each pair, in order: what the models say of it, or the rule that it breaks
+    judged.jsonl    each pair, in order: its probabilities, or the rule that it breaks
     kept.jsonl      pairs to train on
     dropped.jsonl   the others, each with its reason
     report.json     counts, reasons and the worst pairs
@@ -32,7 +32,7 @@ IMPROBABLE = "less probable to the models than others"
 
 
 class Judgement(Settings):
-    """What models say of a pair."""
+    """A pair, and what models say of it."""
 
     source: str
     target: str
