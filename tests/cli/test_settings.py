@@ -80,7 +80,7 @@ def test_defaults_are_those_of_an_empty_recipe() -> None:
     for facts in dragoman.list_settings():
         group, _, name = facts.key.partition(".")
         if facts.key not in CHOSEN and facts.type.startswith(("number", "whole")) and facts.default != "not given":
-            assert group in ("start", "tuning") or tomllib.loads(f"x = {facts.default}")["x"] == _value(
+            assert group in ("start", "tuning", "synthetic") or tomllib.loads(f"x = {facts.default}")["x"] == _value(
                 recipe[group], name
             )
 

@@ -37,7 +37,7 @@ AtLeast = Annotated[
 JudgeAgain = Annotated[bool, typer.Option("--fresh", help="Discard what is in the folder.")]
 
 
-def filter_(
+def filter(
     model: Annotated[Path, typer.Argument(help="A model that translates the sources.", show_default=False)],
     reverse: Annotated[
         Path, typer.Argument(help="A model that translates the targets, or the same one of several languages.")

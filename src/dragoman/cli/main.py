@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 import dragoman
 from dragoman import system
 from dragoman.cli.console import complain, say_last, write
-from dragoman.cli.curate import back_translate, filter_
+from dragoman.cli.curate import back_translate, filter
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
 from dragoman.cli.lists import doctor, runs, settings
@@ -37,7 +37,7 @@ LONGEST_NAME = 100
 
 COMMANDS = (
     *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
-    *(evaluate, score, filter_, back_translate, explain, embeddings, fine_tune, merge, average, quantize, convert),
+    *(evaluate, score, filter, back_translate, explain, embeddings, fine_tune, merge, average, quantize, convert),
     *(export, benchmark, settings, doctor),
 )
 """Functions of the commands, in the order of --help, which follows a model's life."""
@@ -49,7 +49,7 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for function in COMMANDS:
-            name = function.__name__.strip("_").replace("_", "-")
+            name = function.__name__.replace("_", "-")
             self.add_command(TyperCommand(name, callback=function, help=function.__doc__))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -67,7 +67,7 @@ USES = {
 DATA, START = "dragoman.text.settings:DataSettings", "dragoman.runs.recipe:StartSettings"
 Directions = Annotated[Any, Setting(DATA, "directions", "all that the text names")]
 BothDirections = Annotated[Any, Setting(DATA, "both_directions")]
-Synthetic = Annotated[Any, Setting("dragoman.runs.recipe:SyntheticSettings", "path", "none")]
+Synthetic = Annotated[Any, Setting("dragoman.text.settings:SyntheticSettings", "path", "none")]
 TOKENIZER, TRAINING = "dragoman.tokenizing.settings:TokenizerSettings", "dragoman.training.settings:TrainSettings"
 """Schemas of options."""
 ONLY_ADAPTERS = "Trains only adapters, into an adapter folder."

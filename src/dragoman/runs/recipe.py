@@ -11,7 +11,7 @@ from dragoman.errors import ConfigError
 from dragoman.files import nearest, read_regular
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import LoraSettings, ModelConfig
-from dragoman.text.settings import DataSettings
+from dragoman.text.settings import DataSettings, SyntheticSettings
 from dragoman.tokenizing.settings import WHOLE_WORDS, TokenizerSettings
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.training.settings import BatchSettings, TrainSettings, TuningSettings, VariationSettings
@@ -46,16 +46,6 @@ class StartSettings(Settings):
         if (self.mix_data is None) != (self.mix_rate == 0.0):
             raise ValueError("start.mix_data and start.mix_rate go together")
         return self
-
-
-class SyntheticSettings(Settings):
-    """The `[synthetic]` table: more pairs, whose sources a model wrote, as `back-translate` makes them."""
-
-    path: str
-    """The pairs: a file of any format of parallel text, or a pattern."""
-    share: float = pydantic.Field(default=0.5, gt=0, lt=1)
-    """Share of these pairs in an epoch, if there are enough. Their sources begin with a symbol that marks them (Caswell
-    et al. 2019)."""
 
 
 class Recipe(Settings):

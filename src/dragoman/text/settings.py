@@ -162,6 +162,16 @@ class DataSettings(ReadingSettings):
         return tuple(map(self.inside, address))
 
 
+class SyntheticSettings(Settings):
+    """The `[synthetic]` table: more pairs, whose sources a model wrote, as `back-translate` makes them."""
+
+    path: str
+    """The pairs: a file of any format of parallel text, or a pattern."""
+    share: float = Field(default=0.5, gt=0, lt=1)
+    """Share of these pairs in an epoch, if there are enough. Their sources begin with a symbol that marks them (Caswell
+    et al. 2019)."""
+
+
 PLACES = {"folder", "origin", "path", "dev_path", "test_path", "directions", "both_directions"}
 """Settings that say which text is read; the text itself decides the result."""
 
