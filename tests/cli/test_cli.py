@@ -47,7 +47,7 @@ def test_commands_are_the_public_functions() -> None:
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
         *("doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
-        *("predict", "generate", "convert", "export", "quantize", "score", "serve", "keys"),
+        *("predict", "generate", "convert", "export", "quantize", "score", "filter", "back_translate", "serve", "keys"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
     assert {named.get(name, name) for name in functions - {"demo", "serve", "keys"}} <= set(dir(dragoman))
