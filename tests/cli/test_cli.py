@@ -50,6 +50,7 @@ def test_commands_are_the_public_functions() -> None:
         *("predict", "generate", "convert", "export", "quantize", "score", "filter", "back_translate", "serve", "keys"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
+    named["filter"] = "filter_pairs"
     assert {named.get(name, name) for name in functions - {"demo", "serve", "keys"}} <= set(dir(dragoman))
 
 
