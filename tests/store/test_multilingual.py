@@ -23,7 +23,7 @@ from small_multilingual import (
 
 import dragoman
 from dragoman.directions import find
-from dragoman.errors import CheckpointError, ConfigError, Error, TokenizerError
+from dragoman.errors import CheckpointError, ConfigError, DecodeError, Error, TokenizerError
 from dragoman.inference.options import SearchOptions
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.description import StoredModel
@@ -151,6 +151,25 @@ def assert_same_texts(folder: Path, ours: Path, rows: list[int], beam: int = 1, 
             inputs = {"input_ids": torch.tensor([read]), "decoder_input_ids": torch.tensor([start])}
             written = model.generate(**inputs, **search)[0].tolist()
             assert text == target.decode([back[row] for row in written])
+
+
+@pytest.mark.parametrize(("name", "side"), [("one-to-many", 0), ("many-to-one", 1)])
+def test_a_model_that_reads_or_writes_english_alone_has_no_other_direction(
+    name: str, side: int, folders: Path, tmp_path: Path
+) -> None:
+    theirs = tmp_path / f"mbart-large-50-{name}-mmt"
+    shutil.copytree(folders / "mbart", theirs)
+    what = dragoman.convert(theirs, tmp_path / "ours", ["en", "it", "de"]).what
+    assert ("en to 2 languages", "2 languages to en")[side] in what
+    translator = dragoman.Translator.load(tmp_path / "ours", "cpu")
+    english, italian = (("en", "it"), ("it", "en"))[side], ("it", "de")
+    assert translator.directions is not None and translator.directions.has(*english)
+    assert len([*translator.directions.pairs()]) == 2
+    translator.translate(["a"], source_language=english[0], target_language=english[1], beam_size=1)
+    with pytest.raises(DecodeError):
+        translator.translate(["a"], source_language=italian[0], target_language=italian[1], beam_size=1)
+    with pytest.raises(ConfigError, match="English alone; keep en"):
+        dragoman.convert(theirs, tmp_path / "none", ["it", "de"])
 
 
 @pytest.mark.parametrize("family", ["m2m", "mbart"])

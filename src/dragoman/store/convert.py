@@ -68,6 +68,9 @@ def convert(
 
 def _languages(files: ModelFiles) -> str:
     if files.directions is not None:
+        sides = files.directions.source, files.directions.target
+        if any(len(side) == 1 for side in sides):
+            return " to ".join(side[0] if len(side) == 1 else f"{len(side)} languages" for side in sides)
         return f"between {len(files.directions.source)} languages"
     return " to ".join(files.languages or ())
 

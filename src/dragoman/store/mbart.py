@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from dragoman.directions import Directions
+from dragoman.errors import ConfigError
+from dragoman.store.description import languages_of
 from dragoman.store.foreign import ForeignModel, read_architecture
 from dragoman.store.multilingual import MultilingualArchitecture, fairseq_table, read_multilingual, tags_of
 
@@ -11,6 +14,8 @@ _CODES = (
     "pl ps pt sv sw ta te th tl uk ur xh gl sl"
 )
 """The languages in the order of their symbols, such as `en_XX`."""
+_SIDE_OF_ENGLISH = {"one-to-many": 0, "many-to-one": 1}
+"""The side that is always English, by a part of the name of a model that was trained so."""
 
 
 def read_mbart(
@@ -21,4 +26,13 @@ def read_mbart(
     positions = {"positions": "learned", "max_positions": architecture.max_position_embeddings}
     own = {**positions, "embedding_norm": True, "output_bias": True}
     table, tags = fairseq_table(folder), tags_of(_CODES)
-    return read_multilingual(folder, architecture, table, tags, languages, texts, **own)
+    model = read_multilingual(folder, architecture, table, tags, languages, texts, **own)
+    side = next((side for name, side in _SIDE_OF_ENGLISH.items() if name in str(folder)), None)
+    if side is None or model.files.directions is None:
+        return model
+    if "en" not in (named := model.files.directions.source):
+        raise ConfigError(f"{folder} translates {('from', 'into')[side]} English alone; keep en with --languages")
+    others = [language for language in named if language != "en"]
+    directions = Directions.of(("en", other) if side == 0 else (other, "en") for other in others)
+    files = model.files._replace(directions=directions, languages=languages_of(directions))
+    return model._replace(files=files)
