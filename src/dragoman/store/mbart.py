@@ -33,6 +33,6 @@ def read_mbart(
     if "en" not in (named := model.files.directions.source):
         raise ConfigError(f"{folder} translates {('from', 'into')[side]} English alone; keep en with --languages")
     others = [language for language in named if language != "en"]
-    directions = Directions.of(("en", other) if side == 0 else (other, "en") for other in others)
+    directions = Directions.of(("en", language) if side == 0 else (language, "en") for language in others)
     files = model.files._replace(directions=directions, languages=languages_of(directions))
     return model._replace(files=files)
