@@ -47,7 +47,8 @@ def test_commands_are_the_public_functions() -> None:
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
         *("doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
-        *("predict", "generate", "convert", "export", "quantize", "score", "filter", "back_translate", "serve", "keys"),
+        *("predict", "generate", "convert", "export", "quantize", "score", "filter", "back_translate", "distil"),
+        *("serve", "keys"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
     named["filter"] = "filter_pairs"

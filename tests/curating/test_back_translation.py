@@ -10,7 +10,8 @@ import pytest
 
 from dragoman.cli.main import main
 from dragoman.curating import back_translation
-from dragoman.curating.back_translation import WRONG, back_translate
+from dragoman.curating.back_translation import back_translate
+from dragoman.curating.rules import FLAGGED, LOST, MadePairs
 from dragoman.errors import ConfigError, DataError, Interrupted
 from dragoman.inference import documents
 from dragoman.inference.translation import Translation
@@ -42,22 +43,23 @@ def test_pairs_are_the_models_own_translations_with_their_probability(
     for row, line, translation in zip(judged, LINES, written, strict=False):
         assert (row["target"], row["source"]) == (line, translation.text)
         assert row["backward"] == pytest.approx(-translation.log_prob / len(translation.tokens), rel=1e-5)
-        wrong = next((WRONG[flag] for flag in translation.flags if flag in WRONG), "")
+        wrong = next((FLAGGED[flag] for flag in translation.flags if flag in FLAGGED), "")
         assert not wrong or row["reason"], "a bad translation is no pair"
     assert judged[40]["reason"] == EMPTY and judged[40]["origin"] == "mono.en:41"
 
 
 def test_what_is_no_pair_is_dropped_with_its_reason() -> None:
-    judge = back_translation._judge("mono.it", ("en", "it"))
+    judge = back_translation._judge("mono.it", MadePairs("it", "en"))
     good = "Dove si trova la stazione più vicina?"
     for written, flags, line, reason in (
         ("Where is the nearest station?", (), good, ""),
         (good, (), good, COPY),
         ("Wo ist denn hier der nächste Bahnhof?", (), good, OTHER_LANGUAGE),
         ("Where is the nearest station?", (), "Wo ist denn hier der nächste Bahnhof?", OTHER_LANGUAGE),
-        ("Where is the", ("truncated",), good, WRONG["truncated"]),
-        ("Where where where where?", ("doubtful", "repetition"), good, WRONG["repetition"]),
-        ("Where is it?", ("lost",), good, WRONG["lost"]),
+        ("Where is the", ("truncated",), good, FLAGGED["truncated"]),
+        ("Where where where where?", ("doubtful", "repetition"), good, FLAGGED["repetition"]),
+        ("Where is it?", ("lost",), good, LOST),
+        ("There are 18 trains.", (), "Ci sono 81 treni.", LOST),
         ("", (), good, EMPTY),
     ):
         (made,) = judge(7, Translation(line, written, -4.0, tokens=("a", "b"), flags=flags))  # pyright: ignore[reportArgumentType]

@@ -137,7 +137,7 @@ def test_what_cannot_be_filtered_is_one_clear_error(
             filter_pairs(*models, str(noisy), tmp_path / "filtered", progress=False, **settings)
     empty = tmp_path / "copies.tsv"
     empty.write_text("en\tit\n" + "the gatt\tthe gatt\n" * 5, "utf-8")
-    with pytest.raises(DataError, match="no pair could be judged"):
+    with pytest.raises(DataError, match="no pair can be kept"):
         filter_pairs(run_folder, reverse, str(empty), tmp_path / "none", progress=False)
 
 

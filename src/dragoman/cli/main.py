@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 import dragoman
 from dragoman import system
 from dragoman.cli.console import complain, say_last, write
-from dragoman.cli.curate import back_translate, filter
+from dragoman.cli.curate import back_translate, distil, filter
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
 from dragoman.cli.lists import doctor, runs, settings
@@ -37,8 +37,8 @@ LONGEST_NAME = 100
 
 COMMANDS = (
     *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
-    *(evaluate, score, filter, back_translate, explain, embeddings, fine_tune, merge, average, quantize, convert),
-    *(export, benchmark, settings, doctor),
+    *(evaluate, score, filter, back_translate, distil, explain, embeddings, fine_tune, merge, average, quantize),
+    *(convert, export, benchmark, settings, doctor),
 )
 """Functions of the commands, in the order of --help, which follows a model's life."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dragoman.config import choose as chosen
 from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, is_judged
+from dragoman.curating.rules import MadePairs
 from dragoman.errors import DataError
 from dragoman.files import lock, make_folders, sha256
 from dragoman.formats.addresses import missing
@@ -16,20 +17,9 @@ from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX
 from dragoman.inference.documents import translate_file
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.resumable import identity
-from dragoman.inference.translation import Flag, Translation
+from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, as_progress
-from dragoman.text.checks import OTHER_LANGUAGE, CheckSettings, fault
-from dragoman.text.detection import LanguageDetector
-
-WRONG: dict[Flag, str] = {
-    "truncated": "the synthetic source does not end",
-    "repetition": "the synthetic source repeats some words",
-    "lost": "the synthetic source lacks a name or a number",
-    "language": OTHER_LANGUAGE,
-    "untranslatable": "no token of the text is known",
-}
-"""Flags of a translation for which a pair is dropped, and the reasons."""
 
 
 def back_translate(
@@ -77,7 +67,7 @@ def back_translate(
     with lock(folder):
         if fresh or not is_judged(folder, asked):
             lines = sum(1 for _ in read_lines(text))
-            judge = _judge(text.name, (written, read))
+            judge = _judge(text.name, MadePairs(read, written))
             translate_file(
                 translator, text, read_lines(text), folder / JUDGED, options, progress, write=judge, fresh=fresh,
                 total=lines,
@@ -85,17 +75,8 @@ def back_translate(
         return choose(folder, (written, read), asked, keep, at_least)
 
 
-def _judge(name: str, languages: tuple[str, str]) -> Callable[[int, Translation], Iterator[str]]:
+def _judge(name: str, rules: MadePairs) -> Callable[[int, Translation], Iterator[str]]:
     """Return a function that judges a pair, given the number of a line and its translation."""
-    detectors, checks = [LanguageDetector([language]) for language in languages], CheckSettings()
-
-    def reason(source: str, target: str, flags: Sequence[Flag]) -> str:
-        if broken := fault(source, target, checks):
-            return broken
-        if flagged := next((WRONG[flag] for flag in flags if flag in WRONG), ""):
-            return flagged
-        sides = zip(detectors, (source, target), strict=True)
-        return OTHER_LANGUAGE if any(detector.other(side) for detector, side in sides) else ""
 
     def judge(number: int, translation: Translation) -> Iterator[str]:
         source, target = translation.text, translation.source.strip()
@@ -105,7 +86,7 @@ def _judge(name: str, languages: tuple[str, str]) -> Callable[[int, Translation]
             target=target,
             origin=f"{name}:{number}",
             backward=nats,
-            reason=reason(source, target, translation.flags),
+            reason=rules.broken(target, source, translation.flags),
         ).model_dump_json()
 
     return judge

@@ -100,12 +100,14 @@ def choose(
     `keep` is kept, or those with a quality of `at_least` so much.
 
     Raises:
-        DataError: no pair has a quality.
+        DataError: no pair can be kept.
     """
+    if all(judged.reason for judged in _judgements(folder)):
+        raise DataError(f"no pair can be kept; {folder / JUDGED} holds the reasons")
     qualities = np.array([quality for judged in _judgements(folder) if (quality := judged.quality) is not None])
-    if not len(qualities):
-        raise DataError(f"no pair could be judged; {folder / JUDGED} holds the reasons")
-    least = np.quantile(qualities, 1 - (1 if keep is None else keep)) if at_least is None else at_least
+    least = at_least or 0.0
+    if at_least is None and len(qualities):
+        least = float(np.quantile(qualities, 1 - (1 if keep is None else keep)))
     source, target = ("source", "target") if UNKNOWN_LANGUAGE in languages else languages
     dropped, kept, rows = dict[str, Tally](), 0, 0
     with new_file(folder / "kept.jsonl") as kept_file, new_file(folder / "dropped.jsonl") as dropped_file:
@@ -128,8 +130,8 @@ def choose(
         rows=rows,
         kept=kept,
         dropped=dict(sorted(dropped.items(), key=lambda named: -named[1].pairs)),
-        least=float(least),
-        tenths=tuple(np.quantile(qualities, np.arange(1, 10) / 10).tolist()),
+        least=least,
+        tenths=tuple(np.quantile(qualities, np.arange(1, 10) / 10).tolist()) if len(qualities) else (),
         worst=tuple(heapq.nsmallest(WORST, scored, key=lambda judged: judged.quality or 0)),
     )
     write_json(folder / REPORT, report.model_dump(mode="json"))
