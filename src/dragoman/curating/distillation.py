@@ -229,16 +229,16 @@ class _Answers:
 
     def known(self, text: str) -> str | None:
         """Return the answer to a text; None if it was never asked for, empty if there was none that fits."""
-        found = self._base.execute(
+        row = self._base.execute(
             "select answer from answers where whose = ? and text = ?", (self._whose, text)
         ).fetchone()
-        return None if found is None else found[0]
+        return None if row is None else row[0]
 
     @property
     def paid(self) -> int:
         """The number of units that were sent so far."""
-        found = self._base.execute("select units from paid where whose = ?", (self._whose,)).fetchone()
-        return 0 if found is None else found[0]
+        row = self._base.execute("select units from paid where whose = ?", (self._whose,)).fetchone()
+        return 0 if row is None else row[0]
 
     def estimate(self, lines: Iterator[str], price: float | None) -> Estimate:
         """Estimate the work on lines that have no answer yet."""
@@ -286,7 +286,7 @@ class _Answers:
             raise failure
 
     def _refusal(self, batch: Sequence[str]) -> DataError | None:
-        """Pay for a batch, or return why that is too much."""
+        """Return why a batch is too expensive, or count it as paid for."""
         most, paid = self._most, self.paid + self.service.units(batch)
         if most is not None and paid > most:
             return DataError(

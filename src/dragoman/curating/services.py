@@ -1,4 +1,4 @@
-"""Translation services as teachers: LibreTranslate, DeepL, and chat models behind an OpenAI-compatible endpoint.
+"""Translation services as teachers: LibreTranslate, DeepL, and chat models with the API of OpenAI.
 
 A service is asked for several texts at once. Requests are repeated, after growing pauses, while it is busy, fails or
 is away. Its key comes from the environment, and is neither stored nor logged.
