@@ -157,10 +157,10 @@ def distil_service(
 ) -> CurationReport | None:
     """Write pairs of a line of `text` and its translation by a service into a folder, as `distil` does.
 
-    The service is at the address `teacher`: a LibreTranslate server, DeepL, or the `model` of that name behind an
-    OpenAI-compatible endpoint, which gets a `prompt` of this file. Its key is in the environment variable
+    The service is at the address `teacher`: a LibreTranslate server, DeepL, or a chat `model` with
+    the API of OpenAI, which gets the `prompt` in this file. Its key is in the environment variable
     DRAGOMAN_TEACHER_KEY. The work is estimated and logged before anything is sent, with its cost if the `price` of a
-    million units is given; a `dry_run` ends there and returns None. At `most` so many units are paid for in all. An
+    million units is given; a `dry_run` ends there and returns None. `most` is the limit of what is paid for in all. An
     answer that breaks a rule is asked for again, alone. With `fresh`, all pairs are judged again, but answers are kept.
 
     Raises:
