@@ -117,7 +117,7 @@ def test_a_stopped_filter_goes_on_to_the_same_bytes(
         del scored[1:]
     monkeypatch.setattr(filtering, "score_pairs", score_pairs)
     filter_pairs(run_folder, reverse, str(noisy), stopped, progress=False)
-    for name in ("judged.jsonl", "kept.jsonl", "dropped.jsonl", "report.json"):
+    for name in ("judged.jsonl", "judged.json", "kept.jsonl", "dropped.jsonl", "report.json"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes()
     assert {path.name for path in stopped.iterdir()} == {path.name for path in whole.iterdir()}
 

@@ -157,7 +157,7 @@ def distil(
 
 def show_pairs(report: "CurationReport", folder: Path, output_format: Format) -> None:
     """Write the counts of reasons, and the worst pairs."""
-    write_result(output_format, report.model_dump(mode="json", exclude={"asked"}), lambda: show(report))
+    write_result(output_format, report.model_dump(mode="json"), lambda: show(report))
     note(f"the pairs are in {folder / 'kept.jsonl'}, the dropped ones in {folder / 'dropped.jsonl'}")
     if report.tenths:
         note("another threshold takes seconds: --keep or --at-least")

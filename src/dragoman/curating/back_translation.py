@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import choose as chosen
-from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, is_judged
-from dragoman.curating.rules import MadePairs
+from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, finish, judging
+from dragoman.curating.rules import MadePairs, in_one_direction, lines_for
 from dragoman.errors import DataError
-from dragoman.files import lock, make_folders, sha256
+from dragoman.files import sha256
 from dragoman.formats.addresses import missing
 from dragoman.formats.lines import read_lines, without_packing
 from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX
@@ -61,25 +61,22 @@ def back_translate(
     asked = identity([model], None, SearchOptions(), **asked, precision=precision)
     translator = Translator.load(model, device, precision, progress, threads=threads)
     options = chosen(SearchOptions, "decode", overrides, translator.options.but(**settings))
-    translator = translator.bound(options)
+    translator = in_one_direction(translator, options)
     read, written = translator.languages
-    make_folders(folder)
-    with lock(folder):
-        if fresh or not is_judged(folder, asked):
-            lines = sum(1 for _ in read_lines(text))
-            judge = _judge(text.name, MadePairs(read, written))
-            translate_file(
-                translator, text, read_lines(text), folder / JUDGED, options, progress, write=judge, fresh=fresh,
-                total=lines,
-            )  # fmt: skip
-        return choose(folder, (written, read), asked, keep, at_least)
+    with judging(folder, asked, fresh, text) as is_open:
+        if is_open:
+            lines, total = lines_for(translator, text), sum(1 for _ in read_lines(text))
+            out, write = folder / JUDGED, _judge(text.name, MadePairs(read, written))
+            translate_file(translator, text, lines, out, options, progress, write=write, fresh=fresh, total=total)
+            finish(folder, asked)
+        return choose(folder, (written, read), keep, at_least)
 
 
 def _judge(name: str, rules: MadePairs) -> Callable[[int, Translation], Iterator[str]]:
     """Return a function that judges a pair, given the number of a line and its translation."""
 
     def judge(number: int, translation: Translation) -> Iterator[str]:
-        source, target = translation.text, translation.source.strip()
+        source, target = translation.text.strip(), translation.source.strip()
         nats = -translation.log_prob / len(translation.tokens) if translation.tokens else None
         yield Judgement(
             source=source,

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from sacrebleu.metrics.chrf import CHRF
 
 from dragoman.config import choose as chosen
-from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, is_judged
-from dragoman.curating.rules import MadePairs
+from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, finish, judging
+from dragoman.curating.rules import MadePairs, in_one_direction, lines_for
 from dragoman.curating.services import Api, TeacherService, service_at
 from dragoman.errors import ConfigError, DataError
-from dragoman.files import lock, make_folders, sha256
+from dragoman.files import sha256
 from dragoman.formats.addresses import missing
 from dragoman.formats.lines import read_lines
 from dragoman.inference.documents import chunks, translate_file
@@ -92,18 +92,18 @@ def distil(
     asked = identity([teacher, *ensemble], None, SearchOptions(), **facts)
     translator = Translator.load(teacher, device, precision, progress, ensemble=ensemble, threads=threads)
     options = chosen(SearchOptions, "decode", overrides, translator.options.but(**settings))
-    translator = translator.bound(options)
-    make_folders(folder)
-    with lock(folder):
-        if fresh or not is_judged(folder, asked):
-            lines = sum(1 for _ in read_lines(text))
-            if wanted is not None and len(wanted) != lines:
-                raise DataError(f"{text} has {lines:,} lines but {references} {len(wanted):,}")
-            write = _judge(text.name, MadePairs(*translator.languages), wanted)
-            out, sources = folder / JUDGED, read_lines(text)
-            translate_file(translator, text, sources, out, options, progress, write=write, fresh=fresh, total=lines)
-        source, target = translator.languages
-        return choose(folder, (source, target), asked, keep, at_least)
+    translator = in_one_direction(translator, options)
+    source, target = translator.languages
+    with judging(folder, asked, fresh, text, *([] if references is None else [Path(references)])) as is_open:
+        if is_open:
+            total = sum(1 for _ in read_lines(text))
+            if wanted is not None and len(wanted) != total:
+                raise DataError(f"{text} has {total:,} lines but {references} {len(wanted):,}")
+            lines, out = lines_for(translator, text), folder / JUDGED
+            write = _judge(text.name, MadePairs(source, target), wanted)
+            translate_file(translator, text, lines, out, options, progress, write=write, fresh=fresh, total=total)
+            finish(folder, asked)
+        return choose(folder, (source, target), keep, at_least)
 
 
 def _file(path: Path | str) -> Path:
@@ -173,14 +173,17 @@ def distil_service(
     if concurrency < 1:
         raise ConfigError("concurrency is a number of requests, at least 1")
     rules, asked = MadePairs(source_language, target_language), {"text": sha256(text), "service": service.identity}
-    make_folders(folder)
-    with lock(folder), closing(_Answers(folder / ANSWERS, service, most)) as answers:
+    with (
+        judging(folder, asked, fresh, text) as is_open,
+        closing(_Answers(folder / ANSWERS, service, most)) as answers,
+    ):
         log.info("%s: %s", teacher, answers.estimate(read_lines(text), price))
         if dry_run:
             return None
-        if fresh or not is_judged(folder, asked):
+        if is_open:
             _ask_all(answers, text, folder / JUDGED, asked, rules, concurrency, fresh, progress)
-        return choose(folder, (source_language, target_language), asked, None, None)
+            finish(folder, asked)
+        return choose(folder, (source_language, target_language), None, None)
 
 
 def _ask_all(

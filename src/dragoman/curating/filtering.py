@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import choose as chosen
-from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, is_judged
+from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, finish, judging
+from dragoman.directions import TAG
 from dragoman.errors import ConfigError
 from dragoman.evaluating.pairs import open_scored, score_pairs
-from dragoman.files import lock, make_folders
 from dragoman.formats.addresses import Address
 from dragoman.inference.documents import chunks
 from dragoman.inference.options import SearchOptions
@@ -62,18 +62,19 @@ def filter_pairs(
     """
     check_threshold(keep, at_least)
     folder, progress = Path(folder), as_progress(progress)
-    reading = open_scored(model, data, chosen(ReadingSettings, "data", overrides))
+    settings = chosen(ReadingSettings, "data", overrides)
+    reading = open_scored(model, data, settings)
     if not reading.files:
         raise ConfigError("filter reads files; save the data set of the hub as one")
     load = partial(Translator.load, device=device, precision=precision, progress=progress, threads=threads)
-    make_folders(folder)
-    with lock(folder):
-        facts = {"text": hashes(reading), "columns": reading.columns[:2], "device": device, "precision": precision}
-        asked = identity([model, reverse], None, SearchOptions(), **facts)
-        if fresh or not is_judged(folder, asked):
+    facts = {"text": hashes(reading), "languages": reading.languages, "data": settings.model_dump(mode="json")}
+    asked = identity([model, reverse], None, SearchOptions(), **facts, device=device, precision=precision)
+    with judging(folder, asked, fresh, *reading.files) as is_open:
+        if is_open:
             directed = _directed(load(model), load(reverse), reading)
             _judge(directed, reading, folder / JUDGED, asked, fresh, progress)
-        return choose(folder, reading.languages, asked, KEEP if keep is None else keep, at_least)
+            finish(folder, asked)
+        return choose(folder, reading.languages, KEEP if keep is None else keep, at_least)
 
 
 def _directed(model: Translator, reverse: Translator, reading: Reading) -> tuple[Translator, Translator]:
@@ -119,7 +120,7 @@ def _judged(
     directed: tuple[Translator, Translator], chunk: Sequence[Pair], languages: SideLanguages, checks: CheckSettings
 ) -> Iterator[Judgement]:
     """Yield the judgement of each pair of a chunk, which is scored as one batch in each direction."""
-    reasons = [_broken_rule(pair, languages, checks) for pair in chunk]
+    reasons = [_broken_rule(pair, languages, checks, bool(directed[0].tags.ids)) for pair in chunk]
     whole = [pair for pair, reason in zip(chunk, reasons, strict=True) if not reason]
     turned = [pair._replace(source=pair.target, target=pair.source) for pair in whole]
     model, reverse = directed
@@ -139,8 +140,10 @@ def _judged(
         )
 
 
-def _broken_rule(pair: Pair, languages: SideLanguages, checks: CheckSettings) -> str:
+def _broken_rule(pair: Pair, languages: SideLanguages, checks: CheckSettings, has_tags: bool) -> str:
     """Return the rule that a pair breaks by itself or by its languages; empty if none."""
+    if has_tags and any(map(TAG.match, pair[:2])):
+        return "a side begins with the tag of a language"
     if broken := pair.fault or fault(pair.source, pair.target, checks):
         return broken
     words = (words_of(side)[:LONGEST] for side in (pair.source, pair.target))

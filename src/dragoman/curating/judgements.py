@@ -1,6 +1,7 @@
 """Judgements of pairs by models (`Judgement`), and the pairs that are kept for them (`choose`), in a folder:
 
     judged.jsonl    each pair, in order: its probabilities, or the rule that it breaks
+    judged.json     all that decides the judgements: models, text, settings
     kept.jsonl      pairs to train on
     dropped.jsonl   the others, each with its reason
     report.json     counts, reasons and the worst pairs
@@ -8,24 +9,24 @@
 Judging is resumable; another threshold needs no model again.
 """
 
-import heapq
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dragoman.config import Settings, differences, read_json_as
+from dragoman.config import Settings, differences
 from dragoman.errors import ConfigError, DataError
-from dragoman.files import new_file
+from dragoman.files import check_output, lock, make_folders, new_file, remove
 from dragoman.languages import UNKNOWN_LANGUAGE
-from dragoman.serialization import write_json
+from dragoman.serialization import read_object, write_json
 from dragoman.text.report import Tally
 
 FORMAT = 1
-JUDGED, REPORT = "judged.jsonl", "report.json"
+JUDGED, ASKED, KEPT, DROPPED, REPORT = "judged.jsonl", "judged.json", "kept.jsonl", "dropped.jsonl", "report.json"
 WORST = 10
 """Pairs that the report shows."""
 IMPROBABLE = "less probable to the models than others"
@@ -60,8 +61,6 @@ class CurationReport(Settings):
     """The pairs that were kept and dropped: `report.json`."""
 
     format: int = FORMAT
-    asked: dict[str, Any]
-    """All that decides the judgements: models, text, settings."""
     languages: tuple[str, str]
     rows: int
     kept: int
@@ -83,37 +82,66 @@ def check_threshold(keep: float | None, at_least: float | None) -> None:
         raise ConfigError("keep is a share, above 0 and at most 1, and at_least a quality, from 0 to 1")
 
 
-def is_judged(folder: Path, asked: Mapping[str, Any]) -> bool:
-    """Return True if a folder holds all judgements; raise `DataError` if they are of something else."""
-    if not (folder / REPORT).is_file() or not (folder / JUDGED).is_file():
-        return False
-    known = read_json_as(folder / REPORT, CurationReport, FORMAT, error=DataError).asked
-    if changes := differences(known, asked):
-        raise DataError(f"{folder} was made with another model, text or setting ({changes}); use --fresh, or another")
-    return True
+@contextmanager
+def judging(folder: Path, asked: Mapping[str, Any], fresh: bool, *inputs: Path) -> Generator[bool]:
+    """Open a folder, and yield True if the judgements of pairs are still to be written into it. `asked` is all that
+    decides them; `fresh` discards what the folder holds.
+
+    Raises:
+        DataError: the folder holds the result of something else, or one of the `inputs`.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; name a folder")
+    make_folders(folder)
+    with lock(folder):
+        for name in (JUDGED, ASKED, KEPT, DROPPED, REPORT):
+            check_output(folder / name, *inputs)
+        if fresh:
+            for name in (ASKED, JUDGED):
+                remove(folder / name)
+        elif (folder / ASKED).is_file():
+            known = read_object(folder / ASKED)
+            if changes := differences(known, asked):
+                raise DataError(
+                    f"{folder} was made with another model, text or setting ({changes}); use --fresh, or another folder"
+                )
+        elif others := [name for name in (JUDGED, KEPT, DROPPED, REPORT) if (folder / name).exists()]:
+            raise DataError(f"{folder} holds {', '.join(others)} of something else; use --fresh, or another folder")
+        is_open = not (folder / ASKED).is_file() or not (folder / JUDGED).is_file()
+        yield is_open
 
 
-def choose(
-    folder: Path, languages: tuple[str, str], asked: Mapping[str, Any], keep: float | None, at_least: float | None
-) -> CurationReport:
+def finish(folder: Path, asked: Mapping[str, Any]) -> None:
+    """Note that a folder holds the judgements of all pairs."""
+    write_json(folder / ASKED, dict(asked))
+
+
+def choose(folder: Path, languages: tuple[str, str], keep: float | None, at_least: float | None) -> CurationReport:
     """Write the pairs that are kept, those that are dropped, and the report. Of the pairs with a quality, the share
     `keep` is kept, or those with a quality of `at_least` so much.
 
     Raises:
         DataError: no pair can be kept.
     """
-    if all(judged.reason for judged in _judgements(folder)):
+    scored, can_keep = list[float](), False
+    for judged in _judgements(folder):
+        can_keep = can_keep or not judged.reason
+        if (quality := judged.quality) is not None:
+            scored.append(quality)
+    if not can_keep:
         raise DataError(f"no pair can be kept; {folder / JUDGED} holds the reasons")
-    qualities = np.array([quality for judged in _judgements(folder) if (quality := judged.quality) is not None])
-    least = at_least or 0.0
+    qualities, least = np.array(scored), at_least or 0.0
     if at_least is None and len(qualities):
         least = float(np.quantile(qualities, 1 - (1 if keep is None else keep)))
+    worst_quality = np.sort(qualities)[:WORST][-1] if len(qualities) else -1.0
     source, target = ("source", "target") if UNKNOWN_LANGUAGE in languages else languages
-    dropped, kept, rows = dict[str, Tally](), 0, 0
-    with new_file(folder / "kept.jsonl") as kept_file, new_file(folder / "dropped.jsonl") as dropped_file:
+    dropped, kept, rows, worst = dict[str, Tally](), 0, 0, list[Judgement]()
+    with new_file(folder / KEPT) as kept_file, new_file(folder / DROPPED) as dropped_file:
         for judged in _judgements(folder):
             rows += 1
             quality = judged.quality
+            if quality is not None and quality <= worst_quality:
+                worst.append(judged)
             row = {source: judged.source, target: judged.target, "quality": quality and round(quality, 4)}
             row |= {"origin": judged.origin}
             reason = judged.reason or ("" if quality is None or quality >= least else IMPROBABLE)
@@ -123,16 +151,14 @@ def choose(
                 row = {"reason": reason, **row}
             kept += not reason
             (dropped_file if reason else kept_file).write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
-    scored = (judged for judged in _judgements(folder) if judged.quality is not None)
     report = CurationReport(
-        asked=dict(asked),
         languages=languages,
         rows=rows,
         kept=kept,
         dropped=dict(sorted(dropped.items(), key=lambda named: -named[1].pairs)),
         least=least,
         tenths=tuple(np.quantile(qualities, np.arange(1, 10) / 10).tolist()) if len(qualities) else (),
-        worst=tuple(heapq.nsmallest(WORST, scored, key=lambda judged: judged.quality or 0)),
+        worst=tuple(sorted(worst, key=lambda judged: judged.quality or 0)[:WORST]),
     )
     write_json(folder / REPORT, report.model_dump(mode="json"))
     return report

@@ -1,8 +1,15 @@
-"""Rules for pairs of which a model or a service wrote one side (`MadePairs`)."""
+"""Rules for pairs of which a model or a service wrote one side (`MadePairs`), and the lines that a model reads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from dragoman.directions import TAG
+from dragoman.errors import ConfigError
+from dragoman.formats.lines import read_lines
+from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Flag
+from dragoman.inference.translator import Translator
+from dragoman.languages import SEVERAL
 from dragoman.surface.masking import missing
 from dragoman.surface.protected import code_in, numbers_in, without_overlaps
 from dragoman.text.checks import OTHER_LANGUAGE, CheckSettings, fault
@@ -43,3 +50,17 @@ class MadePairs:
             return LOST
         sides = zip(self._detectors, (text, made), strict=True)
         return OTHER_LANGUAGE if any(detector.other(side) for detector, side in sides) else ""
+
+
+def in_one_direction(translator: Translator, options: SearchOptions) -> Translator:
+    """Return a translator of one direction; raise `ConfigError` if it is not clear which."""
+    translator = translator.bound(options)
+    if SEVERAL in translator.languages or (len(translator.tags.ids) > 1 and not options.target_language):
+        raise ConfigError("the model has several directions; give --source-language and --target-language")
+    return translator
+
+
+def lines_for(translator: Translator, path: Path) -> Iterator[str]:
+    """Yield the lines of a file, without tags if the model would take them for those of languages."""
+    for line in read_lines(path):
+        yield TAG.sub("", line).lstrip() if translator.tags.ids else line

@@ -32,7 +32,8 @@ _NAMES = {
 }
 """Names of the sides of a pair, and of text on either side."""
 _ROLE_OF_WORD = {name: role for role, names in _NAMES.items() for name in names.split()}
-_OF_LANGUAGES = re.compile("(?<![a-z])(?:lang(?:uage)?s?|locale|direction|code|pair)(?![a-z])|(?<=[a-z])lang(?![a-z])")
+_LANGUAGE_WORDS = frozenset("lang langs language languages langpair lp direction directions".split())
+_CODE_WORDS = frozenset("code codes tag tags locale pair id".split())
 
 
 def role_of(name: str) -> str | None:
@@ -68,11 +69,15 @@ def meaning_of(name: str) -> str | None:
 def holds_language_of(name: str) -> str | None:
     """Return the side whose language a column of codes would hold by its name; `text` if it is both.
 
-    >>> [holds_language_of(name) for name in ("src_lang", "TargetLanguage", "languages", "lang_pair", "source")]
+    >>> [holds_language_of(name) for name in ("srclang", "TargetLanguage", "langpair", "language pair", "code")]
     ['source', 'target', 'text', 'text', None]
     """
-    side, count = _OF_LANGUAGES.subn("", " ".join(_words(name)))
-    return None if not count else _ROLE_OF_WORD.get(side.strip()) if side.strip() else TEXT
+    words = _words(re.sub("(?i)^(source|src|target|tgt|trg)(?=lang)", r"\1 ", name))
+    rest = [word for word in words if word not in _LANGUAGE_WORDS]
+    sides = [word for word in rest if word not in _CODE_WORDS]
+    if len(sides) == 1 and (len(rest) < len(words) or "locale" in rest):
+        return _ROLE_OF_WORD.get(sides[0])
+    return TEXT if not sides and len(rest) < len(words) else None
 
 
 def names_columns(cells: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 epoch (`RunText`).
 """
 
+import logging
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,8 @@ from dragoman.text.columns import Naming
 from dragoman.text.prepared import read_split
 from dragoman.text.report import DataReport, direction_folders, read_report
 from dragoman.text.split import sentence_key
+
+log = logging.getLogger(__name__)
 
 
 class DirectedText:
@@ -102,10 +105,17 @@ class RunText:
             for pair in text.read(name)
             for language, side in zip(text.languages, pair, strict=True)
         }
-        texts = [SyntheticText(text.folder, text.languages, held_out) for text in self._texts(self.synthetic_data)]
-        known = {text.languages for text in self.new}
-        if others := [text.name for text in texts if text.languages not in known]:
-            raise ConfigError(f"the synthetic text is in {', '.join(others)}, in which there is no other text")
+        known, texts = [text.languages for text in self.new], list[SyntheticText]()
+        for folder, stated in ((text.folder, text.languages) for text in self._texts(self.synthetic_data)):
+            fitting = [languages for languages in known if not differing(stated, languages)]
+            if not fitting:
+                raise ConfigError(
+                    f"the synthetic text is in {'-'.join(stated)}, in which there is no other text; the columns of its "
+                    "file say so, as in en, it"
+                )
+            texts.append(text := SyntheticText(folder, fitting[0], held_out))
+            if left := text.report.splits["train"].pairs - text.count:
+                log.warning("%s synthetic pairs are left out: dev or test sets hold a sentence of them", f"{left:,}")
         return texts
 
     @property

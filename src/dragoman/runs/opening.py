@@ -76,7 +76,7 @@ def _open(request: RunRequest, threads: int | None) -> dict[str, Any]:
             refuse_changes(run, facts["asked"], wanted)
         except ConfigError:
             log.info("%s was prepared by a forecast with other settings, and is prepared again", run)
-            for part in (run.data, run.tokenizer, run.corpora):
+            for part in (run.data, run.synthetic, run.tokenizer, run.corpora):
                 remove(part)
         return _begin(request, wanted, threads)
     if asked is not None:
@@ -127,7 +127,7 @@ def _made_from(run: RunFolder, key: str) -> Path:
     return {
         "task": run.data,
         "data": run.data,
-        "synthetic": run.synthetic,
+        "synthetic": run.data,
         "tokenizer": run.tokenizer,
         "start": run.tokenizer,
     }.get(group, run.recipe)

@@ -23,7 +23,6 @@ from dragoman.files import REPORT
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation, doubtful_below
 from dragoman.inference.translator import Translator
-from dragoman.languages import UNKNOWN_LANGUAGE
 from dragoman.progress import silent
 from dragoman.runs.choices import FEW_PAIRS, TextFacts
 from dragoman.runs.directed import DirectedText, RunText, Stretch, shares, test_set
@@ -100,11 +99,7 @@ class TranslationTask(Task):
     def prepare(self) -> None:
         prepare_data(self.recipe.data, self.run.data, self.progress)
         if self.recipe.synthetic is not None:
-            first, *others = direction_folders(self.run.data)
-            known = {} if others else dict(zip(("source_language", "target_language"), first, strict=True))
-            known = {side: language for side, language in known.items() if language != UNKNOWN_LANGUAGE}
-            path = self.recipe.synthetic.path
-            prepare_data(path, self.run.synthetic, self.progress, dev_size=0, test_size=0, **known)
+            prepare_data(self.recipe.synthetic.path, self.run.synthetic, self.progress, dev_size=0, test_size=0)
 
     @cached_property
     def text(self) -> RunText:
@@ -190,7 +185,7 @@ class TranslationTask(Task):
         if self.recipe.synthetic is not None:
             share = self.recipe.synthetic.share
             real = sum(stretch.drawn for stretch in stretches)
-            stretches += _drawn_anew(self.text.synthetic, round(real * share / (1 - share)), temperature)
+            stretches += _drawn_anew(self.text.synthetic, round(real * share / (1 - share)), 1)
         return [stretch for stretch in stretches if stretch.drawn]
 
     def is_fit(self, name: str, corpus: EncodedCorpus) -> bool:

@@ -27,7 +27,8 @@ def read_mbart(
     own = {**positions, "embedding_norm": True, "output_bias": True}
     table, tags = fairseq_table(folder), tags_of(_CODES)
     model = read_multilingual(folder, architecture, table, tags, languages, texts, **own)
-    side = next((side for name, side in _SIDE_OF_ENGLISH.items() if name in str(folder)), None)
+    names = [part for part in (*folder.parts[:-1], "") if part.startswith("models--")] or [folder.name]
+    side = next((side for name, side in _SIDE_OF_ENGLISH.items() if name in names[-1]), None)
     if side is None or model.files.directions is None:
         return model
     if "en" not in (named := model.files.directions.source):

@@ -184,9 +184,12 @@ def _parts(settings: DataSettings, wanted: Sequence[Direction], stack: ExitStack
         held.add(own)
         yield Part(own, settings.path, {name: replace(reading, languages=own) for name, reading in sets.items()})
     except SeveralDirections as error:
-        for direction in error.directions:
-            naming = _directed(settings, direction).naming._replace(tags=bool(wanted))
-            yield Part(direction, settings.path, stack.enter_context(open_inputs(settings, naming)))
+        for own, directions in _by_wanted(error.directions, wanted).items():
+            sets = {}
+            if isinstance(settings.path, str) and Path(str(settings.inside(settings.path))).is_dir():
+                naming = _directed(settings, own).naming._replace(tags=bool(wanted))
+                sets = stack.enter_context(open_inputs(settings, naming))
+            yield Part(own, settings.path, {**sets, "train": error.reading(own, directions)})
         return
     except DataError as error:  # perhaps because it has several languages
         refusal = error
@@ -198,7 +201,18 @@ def _parts(settings: DataSettings, wanted: Sequence[Direction], stack: ExitStack
                     held.add(direction)
                     yield Part(direction, settings.path, sets)
     if refusal and not held:
-        raise DataError(f"no pairs in {named(wanted)}: {refusal}") from None if wanted else refusal
+        if not wanted:
+            raise refusal
+        raise DataError(f"no pairs in {named(wanted)}: {refusal}") from None
+
+
+def _by_wanted(directions: Sequence[Direction], wanted: Sequence[Direction]) -> dict[Direction, list[Direction]]:
+    """Return the directions in rows, by the wanted one that each is: itself, or one in another region."""
+    grouped: dict[Direction, list[Direction]] = {}
+    for direction in directions:
+        own = next((at for at in wanted if not differing(direction, at)), direction)
+        grouped.setdefault(direction if direction in wanted else own, []).append(direction)
+    return grouped
 
 
 def _by_one_name(parts: Sequence[Part]) -> list[Part]:

@@ -5,11 +5,12 @@
 not fit are counted, and too many of them are an error.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, product, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,11 +82,18 @@ class Reading:
 
 
 class SeveralDirections(DataError):
-    """The rows of a table name several `directions`, and none is chosen."""
+    """The rows of a table name several `directions`, and none is chosen. `reading(languages, directions)` returns the
+    pairs in some directions, as pairs in these languages.
+    """
 
-    def __init__(self, message: str, directions: Sequence[Direction]) -> None:
+    def __init__(
+        self,
+        message: str,
+        directions: Sequence[Direction],
+        reading: Callable[[Direction, Collection[Direction]], Reading],
+    ) -> None:
         super().__init__(message)
-        self.directions = directions
+        self.directions, self.reading = directions, reading
 
 
 class _Options(NamedTuple):
@@ -274,11 +282,14 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
         if header.is_header and naming.header is None:
             reason += "; --set data.header=false says that it is a pair"
         columns = columns._replace(reason=f"{columns.reason}; {reason}")
-    of_languages = _columns_of_languages(named)
-    pairs = partial(_pairs, named, (*columns.positions, *of_languages))
-    reading = _reading(table, naming, columns, names, hint, pairs, [cell for row in named.sample for cell in row])
-    if of_languages:
-        reading = _in_one_direction(reading, naming, " and ".join(repr(names[at]) for at in of_languages))
+    sample = [cell for row in named.sample for cell in row]
+    reading = _reading(table, naming, columns, names, hint, partial(_pairs, named, columns.positions), sample)
+    for of_languages in _columns_of_languages(named, columns):
+        directed = replace(reading, pairs=partial(_pairs, named, (*columns.positions, *of_languages)))
+        where = " and ".join(repr(names[at]) for at in of_languages)
+        if (chosen := _in_one_direction(directed, naming, where)) is not None:
+            reading = chosen
+            break
     if not header.doubt:
         return reading
     doubt = (
@@ -288,34 +299,39 @@ def _open_table(table: Table, naming: Naming, hint: str) -> Reading:
     return replace(reading, doubts=(*reading.doubts, doubt))
 
 
-def _columns_of_languages(named: NamedTable) -> tuple[int, ...]:
-    """Return the positions of the columns, two or one, in which most rows name their languages; empty if none do."""
-    at_side = {side: at for at, name in enumerate(named.names) if (side := holds_language_of(name))}
-    for sides in ((SOURCE, TARGET), (TEXT,)):
-        if all(side in at_side for side in sides):
-            positions = tuple(at_side[side] for side in sides)
-            directions = [_direction_of(*(row[at] for at in positions)) for row in named.sample]
-            if 2 * directions.count(None) < len(directions):
-                return positions
-    return ()
+def _columns_of_languages(named: NamedTable, columns: Columns) -> list[tuple[int, ...]]:
+    """Return the positions of columns, two or one, that may name the languages of each row, by their names. There are
+    none if the columns of the pair name languages themselves.
+    """
+    if any(map(language_of, columns[:2])):
+        return []
+    sides = [holds_language_of(name) for name in named.names]
+    at_side = [[at for at, of in enumerate(sides) if of == side] for side in (SOURCE, TARGET, TEXT)]
+    return [*product(*at_side[:2]), *((at,) for at in at_side[2])]
+
+
+_BETWEEN = re.compile(r"\s*(?:[-=]*>|→|[/|:_-]|\bto\b|(?<=[a-z])2(?=[a-z]))\s*")
 
 
 @lru_cache(maxsize=10_000)
 def _direction_of(*names: str) -> Direction | None:
-    """Return the languages that the cells of a row name: two codes or names, or one direction."""
-    named = direction_in(">".join(names))
-    if named is None and len(names) == 2:
-        source, target = map(language_of, names)
-        named = (source, target) if source and target and source != target else None
-    return named
+    """Return the languages that the cells of a row name: two codes or names, or one direction.
+
+    >>> [_direction_of(name) for name in ("en-de", "English to German", "en2de", "pt-BR")]
+    [('en', 'de'), ('en', 'de'), ('en', 'de'), None]
+    """
+    if len(names) == 1 and re.fullmatch("[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3})", names[0].strip()):
+        return None  # a language in a region or script
+    if (named := direction_in(">".join(names))) is not None:
+        return named
+    sides = [language_of(name) for name in (names if len(names) == 2 else _BETWEEN.split(names[0].strip()))]
+    source, target = sides if len(sides) == 2 else (None, None)
+    return (source, target) if source and target and source != target else None
 
 
-def _by_tags(reading: Reading) -> Reading | None:
-    """Return the pairs with the directions that tags before most of them name, and without the tags."""
+def _by_tags(reading: Reading) -> Reading:
+    """Return the pairs with the directions that tags before them name, and without the tags."""
     source, pairs = reading.languages[0], reading.pairs
-    tags = [TAG.match(pair.source) for pair in islice(reading, ROWS)]
-    if source == UNKNOWN_LANGUAGE or 2 * tags.count(None) >= len(tags):
-        return None
 
     def directed(repairs: Counter[str]) -> Iterator[Pair]:
         for pair in pairs(repairs):
@@ -326,8 +342,9 @@ def _by_tags(reading: Reading) -> Reading | None:
     return replace(reading, pairs=directed, repairs=Counter())
 
 
-def _in_one_direction(reading: Reading, naming: Naming, where: str) -> Reading:
-    """Return the pairs in the direction that is wanted, if each row names one; `where`, in words.
+def _in_one_direction(reading: Reading, naming: Naming, where: str) -> Reading | None:
+    """Return the pairs in the direction that is wanted, if each row names one; `where`, in words. None if most rows
+    name none.
 
     Raises:
         DataError: there are none.
@@ -337,32 +354,37 @@ def _in_one_direction(reading: Reading, naming: Naming, where: str) -> Reading:
     for pair in reading:
         if pair.direction is not None:
             counts[pair.direction] += 1
-        elif not pair.fault:
+        elif not pair.fault and (pair.source.strip() or pair.target.strip()):
             nowhere, first = nowhere + 1, first or pair.origin
+    rows, pairs = nowhere + counts.total(), reading.pairs
+    if 2 * counts.total() <= rows:
+        return None
+    doubt = f"{nowhere:,} of {rows:,} rows name no direction by {where} (first at {first}) and are left out"
+
+    def chosen(languages: Direction, kept: Collection[Direction]) -> Reading:
+        return replace(
+            reading,
+            languages=languages,
+            reasons={**reading.reasons, "languages": f"{sum(counts[at] for at in kept):,} rows name them by {where}"},
+            named=languages,
+            doubts=(*reading.doubts, *([doubt] if nowhere else [])),
+            pairs=lambda repairs: (pair for pair in pairs(repairs) if pair.fault or pair.direction in kept),
+            repairs=Counter(),
+        )
+
     wanted = naming.wanted_languages
     fitting = [direction for direction in counts if not differing(direction, wanted)]
     if not fitting:
-        chosen = "-".join(code or "any" for code in wanted)
-        raise DataError(f"{reading.name}: no row is {chosen} by {where}; there are {named_directions(counts)}")
+        asked = "-".join(code or "any" for code in wanted)
+        raise DataError(f"{reading.name}: no row is {asked} by {where}; there are {named_directions(counts)}")
     if len(fitting) > 1 and not all(wanted):
         raise SeveralDirections(
             f"{reading.name} has rows in several directions, {named_directions(fitting)}, by {where}; choose one with "
-            "--set data.source_language=CODE --set data.target_language=CODE; prepare-data and train take all",
+            "--set data.source_language=CODE --set data.target_language=CODE; prepare-data takes all",
             fitting,
+            chosen,
         )
-    languages = (wanted[0] or fitting[0][0], wanted[1] or fitting[0][1])
-    kept, pairs = {languages} if languages in fitting else {*fitting}, reading.pairs
-    rows = nowhere + counts.total()
-    doubt = f"{nowhere:,} of {rows:,} rows name no direction by {where} (first at {first}) and are left out"
-    return replace(
-        reading,
-        languages=languages,
-        reasons={**reading.reasons, "languages": f"{sum(counts[at] for at in kept):,} rows name them by {where}"},
-        named=languages,
-        doubts=(*reading.doubts, *([doubt] if nowhere else [])),
-        pairs=lambda repairs: (pair for pair in pairs(repairs) if pair.fault or pair.direction in kept),
-        repairs=Counter(),
-    )
+    return chosen((wanted[0] or fitting[0][0], wanted[1] or fitting[0][1]), {*fitting})
 
 
 def _reading(
@@ -398,8 +420,9 @@ def _reading(
         doubts=tuple(doubts),
         pairs=pairs,
     )
-    tagged = _by_tags(reading) if naming.tags else None
-    return reading if tagged is None else _in_one_direction(tagged, naming, "tags such as >>de<<")
+    if not naming.tags or reading.languages[0] == UNKNOWN_LANGUAGE:
+        return reading
+    return _in_one_direction(_by_tags(reading), naming, "tags such as >>de<<") or reading
 
 
 def subword_mark(texts: Sequence[str]) -> str | None:

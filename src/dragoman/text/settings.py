@@ -165,8 +165,9 @@ class DataSettings(ReadingSettings):
 class SyntheticSettings(Settings):
     """The `[synthetic]` table: more pairs, whose sources a model wrote, as `back-translate` makes them."""
 
-    path: str
-    """The pairs: a file of any format of parallel text, or a pattern."""
+    path: str | tuple[str, ...]
+    """The pairs: a file of any format of parallel text; several, as in ["one.jsonl", "two.jsonl"], also in several
+    directions, which their columns name."""
     share: float = Field(default=0.5, gt=0, lt=1)
     """Share of these pairs in an epoch, if there are enough. Their sources begin with a symbol that marks them (Caswell
     et al. 2019)."""
