@@ -152,3 +152,31 @@ def test_the_command_shows_reasons_and_the_worst_pairs(
     assert main([*command, "--keep", "0.5", "--format", "json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["kept"] == 50 and len(facts["worst"]) == 10
+
+
+def test_a_folder_is_of_one_text_and_loses_nothing(
+    run_folder: Path, reverse: Path, noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, text = tmp_path / "filtered", str(noisy)
+    filter_pairs(run_folder, reverse, text, folder, progress=False)
+    with pytest.raises(DataError, match=r"kept\.jsonl is also read"):
+        filter_pairs(run_folder, reverse, str(folder / "kept.jsonl"), folder, progress=False)
+    with pytest.raises(DataError, match="made with another model, text or setting"):
+        filter_pairs(reverse, run_folder, text, folder, progress=False)
+    pairs = str(run_folder.parent / "pairs.tsv")
+    monkeypatch.setattr(filtering, "finish", lambda *_: pytest.fail("killed"))
+    with pytest.raises(pytest.fail.Exception):
+        filter_pairs(run_folder, reverse, pairs, folder, fresh=True, progress=False)
+    monkeypatch.undo()
+    with pytest.raises(DataError, match=r"holds judged\.jsonl, .* of something else"):
+        filter_pairs(run_folder, reverse, text, folder, progress=False)
+    assert filter_pairs(run_folder, reverse, text, folder, fresh=True, progress=False).rows == 103
+    for name in ("file", "strange"):
+        place = tmp_path / name
+        if name == "file":
+            place.write_text("mine", "utf-8")
+        else:
+            place.mkdir()
+            (place / "report.json").write_text("{}", "utf-8")
+        with pytest.raises(DataError, match="is a file|of something else"):
+            filter_pairs(run_folder, reverse, text, place, progress=False)

@@ -107,6 +107,23 @@ def test_variation_keeps_the_mark_and_joins_pairs_of_one_kind(run: Path, several
     assert kinds == {*tags, (START, *tags[0])}
 
 
+def test_files_in_several_directions_belong_each_to_its_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = write(tmp_path / "text.tsv", REAL)
+    back = write(tmp_path / "back.tsv", [(b, a) for a, b in SYNTHETIC[:9]], ("it", "en"))
+    more = write(tmp_path / "more.tsv", [*SYNTHETIC, ("unlike", REAL[0][1]), *((a, REAL[5][1]) for a, _ in REAL[:1])])
+    with caplog.at_level("INFO", "dragoman"):
+        run = train(
+            str(text), overrides=[*PIECES, "data.both_directions=true", f'synthetic.path=["{more}", "{back}"]'],
+            runs=tmp_path / "runs", device="cpu",
+        ).folder  # fmt: skip
+    rows, tokenizer = [row for row in sources(run) if row[0] == START], load_model(run).tokenizers.source
+    tags = [tokenizer.tokens(row[1:2])[0] for row in rows]
+    assert tags.count(">>en<<") == 9 and tags.count(">>it<<") >= 180
+    corpus = EncodedCorpus.open(run / "corpus/train")
+    pools = [*corpus.facts.pools.values()]
+    assert all(pool.drawn <= pool.rows for pool in pools), "none is drawn twice in an epoch"
+
+
 def test_a_stopped_run_ends_in_the_same_bytes(run: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train_in(tmp_path, progress=AtSteps({6: terminate}))
@@ -118,8 +135,16 @@ def test_other_synthetic_text_is_refused_by_a_run(run: Path, tmp_path: Path) -> 
     more = write(tmp_path / "more.tsv", sentences("en", "de", 60), ("en", "de"))
     with pytest.raises(ConfigError, match="the synthetic text is in en-de, in which there is no other text"):
         train(str(data), overrides=[*PIECES], synthetic=str(more), runs=tmp_path / "runs", device="cpu")
+    turned = write(tmp_path / "turned.tsv", [(b, a) for a, b in SYNTHETIC], ("it", "en"))
+    place: dict[str, Any] = {"overrides": PIECES, "runs": tmp_path / "runs", "device": "cpu"}
+    with pytest.raises(ConfigError, match="the synthetic text is in it-en, in which there is no other text"):
+        train(str(write(tmp_path / "text.tsv", REAL)), synthetic=str(turned), name="turned", **place)
     with pytest.raises(ConfigError, match=r"synthetic\.path"):
         train_in(run.parents[1], "synthetic.path=other.tsv")
+    plain = train(str(tmp_path / "text.tsv"), name="plain", **place).folder
+    with pytest.raises(ConfigError, match=r"synthetic\.path was not given"):
+        train(str(tmp_path / "text.tsv"), name="plain", synthetic=str(turned), **place)
+    assert not (plain / "synthetic").exists()
     with pytest.raises(ConfigError, match=r"synthetic\.path names sentence pairs"):
         train(
             str(run.parents[1] / "text.tsv"), task="language_model", synthetic="more.tsv", runs=tmp_path, device="cpu"

@@ -139,6 +139,9 @@ def write_rows(path: Path, names: list[str], *ways: str, bad: str = "") -> str:
         ["src_lang={0}_XX", "trg_lang={1}"],
         ["langs={0}-{1}"],
         ["id=7", "direction={0} > {1}"],
+        ["code=7", "langpair={0}2{1}"],
+        ["language pair={0} to {1}"],
+        ["locale=pt-BR", "languages={0}|{1}"],
     ],
 )
 def test_rows_name_their_directions_in_columns(names: list[str], tmp_path: Path):
@@ -161,6 +164,38 @@ def test_rows_that_name_no_direction_are_left_out_and_counted(tmp_path: Path):
     assert report.rows == 200 and "Bad." not in {source for source, _ in pairs_of(tmp_path / "data")}
     (warning,) = report.warnings
     assert "2 of 202 rows name no direction by 'source_lang' and 'target_lang' (first at rows.csv:202)" in warning
+
+
+def test_what_is_no_column_of_languages_changes_nothing(tmp_path: Path):
+    pairs = pairs_between("en", "it")
+    for number, (names, cells) in enumerate((
+        (["en", "it", "direction"], ["en-it", "it-en"]),  # columns that name their languages
+        (["en", "it", "code"], ["de-fr", "de-fr"]),
+        (["source", "target", "locale"], ["pt-BR", "pt-BR"]),
+        (["source", "target", "languages"], ["pt-BR", "it-CH"]),
+    )):  # fmt: skip
+        table = tmp_path / f"{number}.en-it.csv"
+        lines = [",".join(names), *(f"{a},{b},{cells[at % 2]}" for at, (a, b) in enumerate(pairs))]
+        table.write_text("\n".join(lines) + "\n", "utf-8")
+        report = prepare_data(str(table), tmp_path / str(number), silent)
+        assert isinstance(report, DataReport) and report.rows == 200
+        assert (report.source_language, report.target_language) == ("en", "it")
+
+
+def test_all_rows_decide_and_regions_of_a_language_belong_to_it(tmp_path: Path):
+    way = "{0}-{1}"
+    late = [",Early.,Früh.", *[f",Early {n}.,Früh {n}." for n in range(170)]]
+    rows = write_rows(tmp_path / "late.csv", [f"languages={way}"], "en-de", "en-it")
+    whole = Path(rows).read_text("utf-8").splitlines()
+    Path(rows).write_text("\n".join([whole[0], *late, *whole[1:]]) + "\n", "utf-8")
+    assert [*map(set, prepared(rows, tmp_path / "late").directions)] == [{"en", "de"}, {"en", "it"}]
+    regions = write_rows(tmp_path / "regions.csv", ["src_lang=en-US", "tgt_lang=it"], "en-it")
+    text = Path(regions).read_text("utf-8").splitlines()
+    text[1:101] = [line.replace("en-US", "en-GB") for line in text[1:101]]
+    Path(regions).write_text("\n".join(text) + "\n", "utf-8")
+    alone = prepare_data(regions, tmp_path / "alone", silent, source_language="en", target_language="it")
+    wanted = prepare_data(regions, tmp_path / "wanted", silent, directions="en-it")
+    assert all(isinstance(report, DataReport) and report.rows == 200 for report in (alone, wanted))
 
 
 def test_columns_named_for_languages_may_hold_the_text(tmp_path: Path):
@@ -410,7 +445,7 @@ def test_directions_are_two_languages(directions, message):
 
 
 def test_directions_are_found_in_names():
-    assert direction_in("English-Italian") is None
+    assert direction_in("English-Italian") is None and direction_in("fr-CA") == ("fr", "ca")
     assert direction_in("pt-BR-en") == ("pt-BR", "en") and direction_in("en>pt_BR") == ("en", "pt-BR")
     assert check({"directions": ["en-it", "en-de", "en-it"]}, "here", DataSettings).wanted == [
         ("en", "it"),

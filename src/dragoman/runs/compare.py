@@ -28,7 +28,7 @@ from dragoman.files import check_output, same_file, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.predictor import Predictor
 from dragoman.inference.translator import Translator
-from dragoman.languages import UNKNOWN_LANGUAGE
+from dragoman.languages import SEVERAL, UNKNOWN_LANGUAGE
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
@@ -164,6 +164,8 @@ def _translation_scorers(
     naming = _naming(systems, settings.naming, request.measures.get("language", UNKNOWN_LANGUAGE))
     source = own_test_set(systems[0].members[0]) if request.test is None else request.test
     asked = choose(SearchOptions, "decode", [text for text in search if "_language" in text])
+    if (known := naming.expected) is not None and SEVERAL in known:
+        naming = naming._replace(expected=(asked.source_language or known[0], asked.target_language or known[1]))
     sources = sets_in(Path(source), asked) if has_directions(Path(source)) else [source]
     how = request.references, naming, settings.format, settings.encoding_errors
     tests = [read_references(source, *how) for source in sources]
