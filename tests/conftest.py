@@ -95,6 +95,20 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def reverse_folder(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a model of the other direction, whose weights know nothing either."""
+    from dragoman.store.description import Languages
+    from dragoman.store.folder import load_model
+    from dragoman.store.saving import save_model
+    from dragoman.tokenizing.tokenizers import Tokenizers
+
+    stored, folder = load_model(run_folder), tmp_path_factory.mktemp("reverse") / "it-en"
+    turned = Tokenizers(stored.tokenizers.target, stored.tokenizers.source)
+    save_model(folder, stored.model, stored.files._replace(tokenizers=turned, languages=Languages("it", "en")))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def models(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models of every kind, whose weights know nothing, and some that are damaged."""
     from dragoman.model.adapters import adapt

@@ -17,23 +17,8 @@ from dragoman.curating.filtering import filter_pairs
 from dragoman.curating.judgements import IMPROBABLE
 from dragoman.errors import ConfigError, DataError, Interrupted
 from dragoman.inference import documents
-from dragoman.store.description import Languages
-from dragoman.store.folder import load_model
-from dragoman.store.saving import save_model
 from dragoman.text.checks import COPY, EMPTY
 from dragoman.text.readers import Pair
-from dragoman.tokenizing.tokenizers import Tokenizers
-
-
-@pytest.fixture(scope="module")
-def reverse(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a model of the other direction."""
-    stored = load_model(run_folder)
-    files = stored.files._replace(
-        tokenizers=Tokenizers(stored.tokenizers.target, stored.tokenizers.source), languages=Languages("it", "en")
-    )
-    save_model(tmp_path_factory.mktemp("reverse") / "it-en", stored.model, files)
-    return tmp_path_factory.getbasetemp() / "reverse0" / "it-en"
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +35,10 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def test_pairs_are_dropped_by_rules_and_by_the_quality_of_both_models(
-    run_folder: Path, reverse: Path, noisy: Path, tmp_path: Path
+    run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "filtered"
-    report = filter_pairs(run_folder, reverse, str(noisy), folder, keep=0.8, progress=False)
+    report = filter_pairs(run_folder, reverse_folder, str(noisy), folder, keep=0.8, progress=False)
     judged, kept, dropped = (rows(folder / f"{name}.jsonl") for name in ("judged", "kept", "dropped"))
     assert report.rows == len(judged) == 103 and report.kept == len(kept) == 80 and len(dropped) == 23
     assert report.dropped[IMPROBABLE].pairs == 20
@@ -65,7 +50,7 @@ def test_pairs_are_dropped_by_rules_and_by_the_quality_of_both_models(
         [-(pair.mean_log_prob or 0) for pair in dragoman.score(model, sides, progress=False)]
         for model, sides in (
             (run_folder, [Pair(source, target, "") for source, target in pairs]),
-            (reverse, [Pair(target, source, "") for source, target in pairs]),
+            (reverse_folder, [Pair(target, source, "") for source, target in pairs]),
         )
     )
     expected = [math.exp(-(abs(a - b) + (a + b) / 2)) for a, b in zip(forward, backward, strict=True)]
@@ -77,31 +62,31 @@ def test_pairs_are_dropped_by_rules_and_by_the_quality_of_both_models(
     assert sorted(row["origin"] for row in (*kept, *dropped)) == sorted(row["origin"] for row in judged)
 
 
-def test_kept_pairs_are_text_to_train_on(run_folder: Path, reverse: Path, noisy: Path, tmp_path: Path) -> None:
-    filter_pairs(run_folder, reverse, str(noisy), tmp_path / "filtered", progress=False)
+def test_kept_pairs_are_text_to_train_on(run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path) -> None:
+    filter_pairs(run_folder, reverse_folder, str(noisy), tmp_path / "filtered", progress=False)
     report = prepare_data(str(tmp_path / "filtered/kept.jsonl"), tmp_path / "data", False, dev_size=5, test_size=5)
     assert (report.source_language, report.target_language) == ("en", "it")
 
 
 def test_another_threshold_needs_no_model(
-    run_folder: Path, reverse: Path, noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "filtered"
-    first = filter_pairs(run_folder, reverse, str(noisy), folder, progress=False)
+    first = filter_pairs(run_folder, reverse_folder, str(noisy), folder, progress=False)
     monkeypatch.setattr(filtering.Translator, "load", lambda *_, **__: pytest.fail("a model was loaded"))
-    second = filter_pairs(run_folder, reverse, str(noisy), folder, at_least=first.tenths[4], progress=False)
+    second = filter_pairs(run_folder, reverse_folder, str(noisy), folder, at_least=first.tenths[4], progress=False)
     assert second.kept == len(rows(folder / "kept.jsonl")) == 50 and second.least == first.tenths[4]
-    assert filter_pairs(run_folder, reverse, str(noisy), folder, progress=False) == first
+    assert filter_pairs(run_folder, reverse_folder, str(noisy), folder, progress=False) == first
     with pytest.raises(DataError, match=r"made with another model.*--fresh"):
-        filter_pairs(run_folder, reverse, str(run_folder.parent / "pairs.tsv"), folder, progress=False)
+        filter_pairs(run_folder, reverse_folder, str(run_folder.parent / "pairs.tsv"), folder, progress=False)
 
 
 def test_a_stopped_filter_goes_on_to_the_same_bytes(
-    run_folder: Path, reverse: Path, noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(documents, "LINES", 10)
     whole, stopped, scored = tmp_path / "whole", tmp_path / "stopped", list[int]()
-    filter_pairs(run_folder, reverse, str(noisy), whole, progress=False)
+    filter_pairs(run_folder, reverse_folder, str(noisy), whole, progress=False)
     score_pairs: Callable[..., Any] = filtering.score_pairs
 
     def stops(translator: Any, chunk: Any, options: Any) -> Any:
@@ -113,24 +98,24 @@ def test_a_stopped_filter_goes_on_to_the_same_bytes(
     for _ in range(2):
         monkeypatch.setattr(filtering, "score_pairs", stops)
         with pytest.raises(Interrupted, match="lines are done"):
-            filter_pairs(run_folder, reverse, str(noisy), stopped, progress=False)
+            filter_pairs(run_folder, reverse_folder, str(noisy), stopped, progress=False)
         del scored[1:]
     monkeypatch.setattr(filtering, "score_pairs", score_pairs)
-    filter_pairs(run_folder, reverse, str(noisy), stopped, progress=False)
+    filter_pairs(run_folder, reverse_folder, str(noisy), stopped, progress=False)
     for name in ("judged.jsonl", "judged.json", "kept.jsonl", "dropped.jsonl", "report.json"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes()
     assert {path.name for path in stopped.iterdir()} == {path.name for path in whole.iterdir()}
 
 
 def test_what_cannot_be_filtered_is_one_clear_error(
-    run_folder: Path, reverse: Path, noisy: Path, tmp_path: Path
+    run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path
 ) -> None:
     cases: list[tuple[tuple[Path, Path], dict[str, Any], str]] = [
         ((run_folder, run_folder), {}, "the reverse model translates en to it, not it to en"),
-        ((run_folder, reverse), {"keep": 0.5, "at_least": 0.1}, "give one of them"),
-        ((run_folder, reverse), {"keep": 1.5}, "keep is a share"),
-        ((run_folder, reverse), {"at_least": -2.0}, "at_least a quality"),
-        ((run_folder, reverse), {"overrides": ["decode.beam_size=3"]}, "decode"),
+        ((run_folder, reverse_folder), {"keep": 0.5, "at_least": 0.1}, "give one of them"),
+        ((run_folder, reverse_folder), {"keep": 1.5}, "keep is a share"),
+        ((run_folder, reverse_folder), {"at_least": -2.0}, "at_least a quality"),
+        ((run_folder, reverse_folder), {"overrides": ["decode.beam_size=3"]}, "decode"),
     ]
     for models, settings, message in cases:
         with pytest.raises(ConfigError, match=message):
@@ -138,13 +123,13 @@ def test_what_cannot_be_filtered_is_one_clear_error(
     empty = tmp_path / "copies.tsv"
     empty.write_text("en\tit\n" + "the gatt\tthe gatt\n" * 5, "utf-8")
     with pytest.raises(DataError, match="no pair can be kept"):
-        filter_pairs(run_folder, reverse, str(empty), tmp_path / "none", progress=False)
+        filter_pairs(run_folder, reverse_folder, str(empty), tmp_path / "none", progress=False)
 
 
 def test_the_command_shows_reasons_and_the_worst_pairs(
-    run_folder: Path, reverse: Path, noisy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["filter", str(run_folder), str(reverse), str(noisy), "--folder", str(tmp_path / "filtered")]
+    command = ["filter", str(run_folder), str(reverse_folder), str(noisy), "--folder", str(tmp_path / "filtered")]
     assert main(command) == 0
     out, err = capsys.readouterr()
     assert COPY in out and IMPROBABLE in out and "quality: median" in out and out.count("noisy.tsv:") > 10
@@ -155,22 +140,22 @@ def test_the_command_shows_reasons_and_the_worst_pairs(
 
 
 def test_a_folder_is_of_one_text_and_loses_nothing(
-    run_folder: Path, reverse: Path, noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, text = tmp_path / "filtered", str(noisy)
-    filter_pairs(run_folder, reverse, text, folder, progress=False)
+    filter_pairs(run_folder, reverse_folder, text, folder, progress=False)
     with pytest.raises(DataError, match=r"kept\.jsonl is also read"):
-        filter_pairs(run_folder, reverse, str(folder / "kept.jsonl"), folder, progress=False)
+        filter_pairs(run_folder, reverse_folder, str(folder / "kept.jsonl"), folder, progress=False)
     with pytest.raises(DataError, match="made with another model, text or setting"):
-        filter_pairs(reverse, run_folder, text, folder, progress=False)
+        filter_pairs(reverse_folder, run_folder, text, folder, progress=False)
     pairs = str(run_folder.parent / "pairs.tsv")
     monkeypatch.setattr(filtering, "finish", lambda *_: pytest.fail("killed"))
     with pytest.raises(pytest.fail.Exception):
-        filter_pairs(run_folder, reverse, pairs, folder, fresh=True, progress=False)
+        filter_pairs(run_folder, reverse_folder, pairs, folder, fresh=True, progress=False)
     monkeypatch.undo()
     with pytest.raises(DataError, match=r"holds judged\.jsonl, .* of something else"):
-        filter_pairs(run_folder, reverse, text, folder, progress=False)
-    assert filter_pairs(run_folder, reverse, text, folder, fresh=True, progress=False).rows == 103
+        filter_pairs(run_folder, reverse_folder, text, folder, progress=False)
+    assert filter_pairs(run_folder, reverse_folder, text, folder, fresh=True, progress=False).rows == 103
     for name in ("file", "strange"):
         place = tmp_path / name
         if name == "file":
@@ -179,4 +164,4 @@ def test_a_folder_is_of_one_text_and_loses_nothing(
             place.mkdir()
             (place / "report.json").write_text("{}", "utf-8")
         with pytest.raises(DataError, match="is a file|of something else"):
-            filter_pairs(run_folder, reverse, text, place, progress=False)
+            filter_pairs(run_folder, reverse_folder, text, place, progress=False)

@@ -109,6 +109,33 @@ def test_score_leaves_the_same(run_folder: Path, text: Path, printed: Callable[.
     assert [json.loads(line) for line in told.splitlines()] == json.loads(json.dumps(facts))
 
 
+def test_filter_leaves_the_same(
+    run_folder: Path, reverse_folder: Path, tmp_path: Path, printed: Callable[..., str]
+) -> None:
+    text, one, two = run_folder.parent / "pairs.tsv", tmp_path / "one", tmp_path / "two"
+    told = printed("filter", run_folder, reverse_folder, text, "--folder", one, "--keep", "0.5", "--format", "json")
+    report = dragoman.filter_pairs(run_folder, reverse_folder, str(text), two, keep=0.5)
+    assert json.loads(told) == report.model_dump(mode="json") and left_in(one) == left_in(two)
+
+
+def leave_the_same_pairs(name: str, function: Any, model: Path, folder: Path, printed: Callable[..., str]) -> None:
+    text, one, two = folder / "lines.txt", folder / "one", folder / "two"
+    nouns = ("gatt", "can", "top", "lup")
+    text.write_text("".join(f"the {first} sees the {second}\n" for first in nouns for second in nouns), "utf-8")
+    asked = ("--set", "decode.temperature=1", "--keep", "0.5", "--format", "json")
+    told = printed(name, model, text, "--folder", one, *asked)
+    report = function(model, text, two, overrides=["decode.temperature=1"], keep=0.5)
+    assert json.loads(told) == report.model_dump(mode="json") and left_in(one) == left_in(two)
+
+
+def test_back_translate_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
+    leave_the_same_pairs("back-translate", dragoman.back_translate, run_folder, tmp_path, printed)
+
+
+def test_distil_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
+    leave_the_same_pairs("distil", dragoman.distil, run_folder, tmp_path, printed)
+
+
 def test_predict_leaves_the_same(models: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     texts = ["the gatt sees", "", "the can"]
     (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in texts), encoding="utf-8")
