@@ -129,12 +129,15 @@ class TranslationTask(Task):
     def encode(self) -> Self:
         _ = self.conventions  # written by the first process, read by the others
         task = super().encode()
-        for kind, texts in (("old", self.text.old), ("synthetic", self.text.synthetic)):
-            mixed = [stretch for stretch in self.stretches if stretch.text in texts]
-            rows, drawn = (sum(getattr(stretch, name) for stretch in mixed) for name in ("rows", "drawn"))
-            is_part = any(stretch.drawn < stretch.rows for stretch in mixed)
+        train = task.corpora.train
+        synthetic = sum(stretch.rows for stretch in self.stretches if stretch.text in self.text.synthetic)
+        ends = (self.text.count, len(train) - synthetic, len(train))
+        for kind, (first, last) in zip(("old", "synthetic"), pairwise(ends), strict=True):
+            pools = [pool for at, pool in train.facts.pools.items() if first <= at < last]
+            drawn, rows = last - first + sum(pool.drawn - pool.rows for pool in pools), last - first
+            is_part = any(pool.drawn < pool.rows for pool in pools)
             which = f"different ones in each epoch, out of {rows:,}" if is_part else "the same ones in each epoch"
-            if mixed:
+            if drawn:
                 log.info("mixing in %s %s pairs, %s", f"{drawn:,}", kind, which)
         for line in task.coverage:
             log.info("%s", line)
