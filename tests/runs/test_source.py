@@ -149,7 +149,7 @@ def test_settings_with_an_option_on_the_command_line_are_keywords_from_python() 
         ("steps", r"did you mean train\.steps\? Settings without a keyword go into overrides, as in "),
         (
             "zzz",
-            "known are overrides, name, runs, fresh, .*, task, minutes, freeze, lora, synthetic, directions, both_directions$",
+            "known are overrides, name, .*, task, minutes, freeze, lora, synthetic, directions, both_directions$",
         ),
     ],
 )
