@@ -112,20 +112,22 @@ def test_score_leaves_the_same(run_folder: Path, text: Path, printed: Callable[.
 def test_filter_leaves_the_same(
     run_folder: Path, reverse_folder: Path, tmp_path: Path, printed: Callable[..., str]
 ) -> None:
-    text, one, two = run_folder.parent / "pairs.tsv", tmp_path / "one", tmp_path / "two"
-    told = printed("filter", run_folder, reverse_folder, text, "--folder", one, "--keep", "0.5", "--format", "json")
-    report = dragoman.filter_pairs(run_folder, reverse_folder, str(text), two, keep=0.5)
-    assert json.loads(told) == report.model_dump(mode="json") and left_in(one) == left_in(two)
+    text, by_command, by_function = run_folder.parent / "pairs.tsv", tmp_path / "one", tmp_path / "by_function"
+    told = printed(
+        "filter", run_folder, reverse_folder, text, "--folder", by_command, "--keep", "0.5", "--format", "json"
+    )
+    report = dragoman.filter_pairs(run_folder, reverse_folder, str(text), by_function, keep=0.5)
+    assert json.loads(told) == report.model_dump(mode="json") and left_in(by_command) == left_in(by_function)
 
 
 def leave_the_same_pairs(name: str, function: Any, model: Path, folder: Path, printed: Callable[..., str]) -> None:
-    text, one, two = folder / "lines.txt", folder / "one", folder / "two"
+    text, by_command, by_function = folder / "lines.txt", folder / "one", folder / "by_function"
     nouns = ("gatt", "can", "top", "lup")
     text.write_text("".join(f"the {first} sees the {second}\n" for first in nouns for second in nouns), "utf-8")
     asked = ("--set", "decode.temperature=1", "--keep", "0.5", "--format", "json")
-    told = printed(name, model, text, "--folder", one, *asked)
-    report = function(model, text, two, overrides=["decode.temperature=1"], keep=0.5)
-    assert json.loads(told) == report.model_dump(mode="json") and left_in(one) == left_in(two)
+    told = printed(name, model, text, "--folder", by_command, *asked)
+    report = function(model, text, by_function, overrides=["decode.temperature=1"], keep=0.5)
+    assert json.loads(told) == report.model_dump(mode="json") and left_in(by_command) == left_in(by_function)
 
 
 def test_back_translate_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
