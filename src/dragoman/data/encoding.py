@@ -20,7 +20,7 @@ from dragoman.progress import Progress, silent
 from dragoman.serialization import write_json
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
-from dragoman.tokenizing.special_tokens import START
+from dragoman.tokenizing.special_tokens import SYNTHETIC
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
 from dragoman.tokenizing.tokenizers import Tokenizers
 
@@ -44,7 +44,7 @@ def encode_corpus(
     """Encode sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
     The last pairs may be `pools`, from which every epoch draws different pairs. With `linked`, the pairs are also
-    aligned. Sources of the `marked` pairs, which are synthetic, begin with `START`.
+    aligned. Sources of the `marked` pairs, which are synthetic, begin with `SYNTHETIC`.
     """
 
     def encoded() -> Iterator[dict[str, IdRows]]:
@@ -52,7 +52,7 @@ def encode_corpus(
         for chunk in _chunks(pairs, lambda pair: len(pair[0]) + len(pair[1]), progress, "pairs"):
             sources = tokenizers.source.encode_batch([source for source, _ in chunk])
             if marked:
-                sources = [[START, *ids] if row in marked else ids for row, ids in enumerate(sources, first)]
+                sources = [[SYNTHETIC, *ids] if row in marked else ids for row, ids in enumerate(sources, first)]
             yield {
                 "source": sources,
                 "target": tokenizers.target.encode_batch([target for _, target in chunk]),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dragoman.data.batching import Batch, Batches, BatchSize, Epoch, Indices, gather
 from dragoman.data.corpus import PackedIds
 from dragoman.surface.protected import Span, code_in, replaced
-from dragoman.tokenizing.special_tokens import START, UNKNOWN
+from dragoman.tokenizing.special_tokens import SYNTHETIC, UNKNOWN
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 MOST_JOINED = 8
@@ -51,7 +51,7 @@ class VariedBatches:
     Pairs are joined only if both tokenizers encode the start of a sentence like the start of a word (not `byte_bpe` and
     `character`), and protected only if both have placeholders. In several directions, `find_copies` has the function of
     each by its first row, only pairs of one direction are joined, and a joined row keeps the symbol of its first pair;
-    so it is with synthetic pairs, which `START` marks.
+    so it is with synthetic pairs, which `SYNTHETIC` marks.
 
     Attributes:
         tokens: number of tokens in the first epoch on both sides, before variation.
@@ -72,7 +72,7 @@ class VariedBatches:
         self.order, self.tokens, self.tokenizers = order, order.tokens, tokenizers
         self._find_copies = find_copies if isinstance(find_copies, Mapping) else {0: find_copies}
         self._is_symbol = [
-            np.isin(np.arange(side.size), [START, *filter(side.is_special, side.languages.values())])
+            np.isin(np.arange(side.size), [SYNTHETIC, *filter(side.is_special, side.languages.values())])
             for side in tokenizers
         ]
         joins = all(tokenizer.encode("a a") == 2 * tokenizer.encode("a") for tokenizer in tokenizers)

@@ -14,6 +14,8 @@ from dragoman.config import Settings
 UNKNOWN, PADDING, START, END = range(4)
 SYMBOLS = 4
 """Number of special symbols, and therefore the id of the first ordinary token."""
+SYNTHETIC = START
+"""The symbol before a source that a model wrote; no other source holds it."""
 MOST_AROUND = 16
 """Maximum number of symbols around a source; models have two or three."""
 MASK = PADDING
