@@ -132,13 +132,13 @@ def fit_for_tests(train: list[Sentence]) -> Accept:
     and all its words.
     """
     counts = Counter(lexeme for sentence in train for lexeme in sentence.lexemes)
-    known = [{word for sentence in train for word in words(sentence.pair[side])} for side in (0, 1)]
+    known = [{word for sentence in train for word in words(sentence.pair[:2][side])} for side in (0, 1)]
     taken = {sentence_key(text) for sentence in train for text in sentence.pair[:2]}
 
     def accept(sentence: Sentence) -> bool:
         keys = set(map(sentence_key, sentence.pair[:2]))
         often = all(counts[lexeme] >= ENOUGH for lexeme in sentence.lexemes)
-        familiar = all(known[side].issuperset(words(sentence.pair[side])) for side in (0, 1))
+        familiar = all(known[side].issuperset(words(sentence.pair[:2][side])) for side in (0, 1))
         if often and familiar and taken.isdisjoint(keys):
             taken.update(keys)
             return True
