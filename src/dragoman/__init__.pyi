@@ -4,10 +4,10 @@ from dragoman.cli.bars import Bars as Bars
 from dragoman.cluster.bulk import score_shards as score_shards
 from dragoman.cluster.bulk import translate_shards as translate_shards
 from dragoman.cluster.preparing import prepare_shards as prepare_shards
-from dragoman.curating.back_translation import back_translate as back_translate
-from dragoman.curating.distillation import distil as distil
-from dragoman.curating.distillation import distil_service as distil_service
+from dragoman.curating.asking import distil_service as distil_service
 from dragoman.curating.filtering import filter_pairs as filter_pairs
+from dragoman.curating.translating import back_translate as back_translate
+from dragoman.curating.translating import distil as distil
 from dragoman.errors import Error as Error
 from dragoman.evaluating.evaluation import evaluate as evaluate
 from dragoman.evaluating.pairs import score as score

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dragoman.cli.main import main
-from dragoman.curating import back_translation
-from dragoman.curating.back_translation import back_translate
+from dragoman.curating import translating
 from dragoman.curating.rules import FLAGGED, LOST, MadePairs
+from dragoman.curating.translating import back_translate
 from dragoman.errors import ConfigError, DataError, Interrupted
 from dragoman.inference import documents
 from dragoman.inference.translation import Translation
@@ -49,7 +49,7 @@ def test_pairs_are_the_models_own_translations_with_their_probability(
 
 
 def test_what_is_no_pair_is_dropped_with_its_reason() -> None:
-    judge = back_translation._judge("mono.it", MadePairs("it", "en"))
+    judge = translating._judge("mono.it", MadePairs("it", "en"), makes_sources=True)
     good = "Dove si trova la stazione più vicina?"
     for written, flags, line, reason in (
         ("Where is the nearest station?", (), good, ""),
@@ -67,9 +67,12 @@ def test_what_is_no_pair_is_dropped_with_its_reason() -> None:
         assert (row["reason"], row["origin"], row["backward"]) == (reason, "mono.it:7", 2.0)
 
 
-def test_the_most_probable_sources_are_kept(run_folder: Path, text: Path, tmp_path: Path) -> None:
+def test_the_most_probable_sources_are_kept(
+    run_folder: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "made"
     whole = back_translate(run_folder, text, folder, temperature=1.0, progress=False)
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: pytest.fail("a model was loaded"))
     half = back_translate(run_folder, text, folder, temperature=1.0, keep=0.5, progress=False)
     assert 0 < half.kept < whole.kept and half.rows == whole.rows
     kept = [math.exp(-row["backward"]) for row in rows(folder / "judged.jsonl") if not row["reason"]]

@@ -13,10 +13,11 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 from dragoman.cli.main import main
-from dragoman.curating import distillation, services
-from dragoman.curating.distillation import NO_ANSWER, distil, distil_service
+from dragoman.curating import asking, services
+from dragoman.curating.asking import NO_ANSWER, distil_service
 from dragoman.curating.rules import LOST
 from dragoman.curating.services import service_at
+from dragoman.curating.translating import distil
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.translator import translate
 from dragoman.text.checks import EMPTY, OTHER_LANGUAGE
@@ -257,6 +258,8 @@ def test_a_model_teaches_its_translations_or_the_most_similar_ones(run_folder: P
         options = [translation.text, *(alternative.text for alternative in translation.alternatives)]
         best = max(score(option, [reference]).score for option in options)
         assert row["target"] in options and score(row["target"], [reference]).score == best
+    with pytest.raises(DataError, match="is a table"):
+        distil(run_folder, run_folder.parent / "pairs.tsv", tmp_path / "other", progress=False)
     with pytest.raises(ConfigError, match="give n_best"):
         distil(run_folder, text, tmp_path / "other", references=references, progress=False)
     references.write_text("one line\n", "utf-8")
@@ -277,6 +280,7 @@ def test_the_command_takes_models_and_services(
         for wrong, message in (
             (["distil", url, str(text), *made[:2]], "needs --source-language"),
             (["distil", url, str(text), *made, "--beam-size", "3"], "--beam-size is for models"),
+            (["distil", url, str(text), *made, "--precision", "int8"], "--precision is for models"),
             (["distil", str(run_folder), str(text), *made[:2], "--price", "3"], "--price is for services"),
         ):
             assert main(wrong) == 2 and message in capsys.readouterr().err
@@ -286,4 +290,4 @@ def test_the_command_takes_models_and_services(
     )
     sampled = ["--folder", str(tmp_path / "model"), "--set", "decode.temperature=1"]
     assert main(["distil", str(run_folder), str(lines), *sampled]) == 0
-    assert distillation.ANSWERS not in {file.name for file in (tmp_path / "model").iterdir()}
+    assert asking.ANSWERS not in {file.name for file in (tmp_path / "model").iterdir()}

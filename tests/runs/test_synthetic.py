@@ -9,7 +9,7 @@ import pytest
 from small_directions import Pair, sentences, write_directions
 from small_runs import SETTINGS, AtSteps, terminate, weights
 
-from dragoman.curating.back_translation import back_translate
+from dragoman.curating.translating import back_translate
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.variation import VariedBatches

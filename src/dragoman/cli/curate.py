@@ -1,4 +1,4 @@
-"""Commands that choose or make pairs with models: `filter`, `back-translate`."""
+"""Commands that choose or make pairs with models: `filter`, `back-translate`, `distil`."""
 
 import re
 from pathlib import Path
@@ -37,10 +37,24 @@ PairsFolder = Annotated[Path, typer.Option("--folder", help="Folder for the pair
 AtLeast = Annotated[
     float | None, typer.Option("--at-least", help="Keep the pairs whose quality is at least this, from 0 to 1.")
 ]
-OF_MODELS = ("beam_size", "n_best", "references", "ensemble", "keep", "at_least", "threads", "overrides")
+OF_MODELS = (
+    *(
+        "beam_size",
+        "n_best",
+        "references",
+        "ensemble",
+        "keep",
+        "at_least",
+        "device",
+        "precision",
+        "threads",
+        "overrides",
+    ),
+)
 OF_SERVICES = ("api", "model", "prompt", "concurrency", "most", "price", "dry_run")
 """Options of `distil` that only one kind of teacher has."""
-JudgeAgain = Annotated[bool, typer.Option("--fresh", help="Discard what is in the folder.")]
+UNSET = (("device", "auto"), ("precision", "auto"))
+JudgeAgain = Annotated[bool, typer.Option("--fresh", help="Judge all again; answers of a service are kept.")]
 
 
 def filter(
@@ -137,7 +151,8 @@ def distil(
     quiet: Quiet = False,
 ) -> None:
     """Make text for a smaller model: a teacher translates sentences. It is a model, an ensemble or a service."""
-    options = {name: value for name, value in keywords(locals(), "output_format").items() if value is not False}
+    chosen = keywords(locals(), "output_format").items()
+    options = {name: value for name, value in chosen if value is not False and (name, value) not in UNSET}
     is_service = re.match("https?://", teacher) is not None
     for name in OF_MODELS if is_service else OF_SERVICES:
         if name in options:
@@ -148,7 +163,7 @@ def distil(
     else:
         if source_language is None or target_language is None:
             raise ConfigError("a service needs --source-language and --target-language")
-        result = dragoman.distil_service(**{name: options[name] for name in options.keys() - {"device", "precision"}})
+        result = dragoman.distil_service(**options)
     if result is None:
         return
     show_pairs(result, folder, output_format)

@@ -1,1 +1,1 @@
-"""Pairs chosen or made by models: filtered (`filtering`), translated back (`back_translation`)."""
+"""Pairs chosen or made by models: filtered, translated by a model, or asked of a service."""

@@ -73,8 +73,8 @@ def filter_pairs(
         if is_open:
             directed = _directed(load(model), load(reverse), reading)
             _judge(directed, reading, folder / JUDGED, asked, fresh, progress)
-            finish(folder, asked)
-        return choose(folder, reading.languages, KEEP if keep is None else keep, at_least)
+            finish(folder, asked, reading.languages)
+        return choose(folder, KEEP if keep is None else keep, at_least)
 
 
 def _directed(model: Translator, reverse: Translator, reading: Reading) -> tuple[Translator, Translator]:

@@ -1,7 +1,7 @@
 """Judgements of pairs by models (`Judgement`), and the pairs that are kept for them (`choose`), in a folder:
 
     judged.jsonl    each pair, in order: its probabilities, or the rule that it breaks
-    judged.json     all that decides the judgements: models, text, settings
+    judged.json     the languages, and all that decides the judgements: models, text, settings
     kept.jsonl      pairs to train on
     dropped.jsonl   the others, each with its reason
     report.json     counts, reasons and the worst pairs
@@ -100,7 +100,7 @@ def judging(folder: Path, asked: Mapping[str, Any], fresh: bool, *inputs: Path) 
             for name in (ASKED, JUDGED):
                 remove(folder / name)
         elif (folder / ASKED).is_file():
-            known = read_object(folder / ASKED)
+            known = read_object(folder / ASKED).get("asked", {})
             if changes := differences(known, asked):
                 raise DataError(
                     f"{folder} was made with another model, text or setting ({changes}); use --fresh, or another folder"
@@ -111,18 +111,19 @@ def judging(folder: Path, asked: Mapping[str, Any], fresh: bool, *inputs: Path) 
         yield is_open
 
 
-def finish(folder: Path, asked: Mapping[str, Any]) -> None:
+def finish(folder: Path, asked: Mapping[str, Any], languages: tuple[str, str]) -> None:
     """Note that a folder holds the judgements of all pairs."""
-    write_json(folder / ASKED, dict(asked))
+    write_json(folder / ASKED, {"languages": languages, "asked": dict(asked)})
 
 
-def choose(folder: Path, languages: tuple[str, str], keep: float | None, at_least: float | None) -> CurationReport:
+def choose(folder: Path, keep: float | None, at_least: float | None) -> CurationReport:
     """Write the pairs that are kept, those that are dropped, and the report. Of the pairs with a quality, the share
     `keep` is kept, or those with a quality of `at_least` so much.
 
     Raises:
         DataError: no pair can be kept.
     """
+    languages: tuple[str, str] = tuple(read_object(folder / ASKED)["languages"])
     scored, can_keep = list[float](), False
     for judged in _judgements(folder):
         can_keep = can_keep or not judged.reason

@@ -1,16 +1,14 @@
-"""Rules for pairs of which a model or a service wrote one side (`MadePairs`), and the lines that a model reads."""
+"""Rules for pairs of which a model or a service wrote one side (`MadePairs`), and for the text of the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.directions import TAG
-from dragoman.errors import ConfigError
-from dragoman.formats.lines import read_lines
-from dragoman.inference.options import SearchOptions
+from dragoman.errors import DataError
+from dragoman.formats.addresses import missing
+from dragoman.formats.lines import without_packing
+from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX
 from dragoman.inference.translation import Flag
-from dragoman.inference.translator import Translator
-from dragoman.languages import SEVERAL
-from dragoman.surface.masking import missing
+from dragoman.surface.masking import missing as lost
 from dragoman.surface.protected import code_in, numbers_in, without_overlaps
 from dragoman.text.checks import OTHER_LANGUAGE, CheckSettings, fault
 from dragoman.text.detection import LanguageDetector
@@ -46,21 +44,17 @@ class MadePairs:
             return flagged
         spans = without_overlaps(text, code_in(text), numbers_in(text))
         kept = [text[span.begin : span.end] for span in spans]
-        if missing(made, dict(zip(kept, kept, strict=True)), text, self._written):
+        if lost(made, dict(zip(kept, kept, strict=True)), text, self._written):
             return LOST
         sides = zip(self._detectors, (text, made), strict=True)
         return OTHER_LANGUAGE if any(detector.other(side) for detector, side in sides) else ""
 
 
-def in_one_direction(translator: Translator, options: SearchOptions) -> Translator:
-    """Return a translator of one direction; raise `ConfigError` if it is not clear which."""
-    translator = translator.bound(options)
-    if SEVERAL in translator.languages or (len(translator.tags.ids) > 1 and not options.target_language):
-        raise ConfigError("the model has several directions; give --source-language and --target-language")
-    return translator
-
-
-def lines_for(translator: Translator, path: Path) -> Iterator[str]:
-    """Yield the lines of a file, without tags if the model would take them for those of languages."""
-    for line in read_lines(path):
-        yield TAG.sub("", line).lstrip() if translator.tags.ids else line
+def plain_text(path: Path | str) -> Path:
+    """Return the path of a plain text; raise `DataError` if it is missing, or a table, whose rows are no sentences."""
+    path = Path(path)
+    if not path.is_file():
+        raise missing(path, prefixes=False)
+    if DATA_FORMAT_OF_SUFFIX.get(without_packing(path).suffix.lower(), "plain") != "plain":
+        raise DataError(f"{path} is a table; give plain text, a sentence a line")
+    return path

@@ -1,40 +1,31 @@
-"""Text for a student: sources with the translations of a teacher (`distil`; Kim & Rush 2016, sequence-level).
+"""Text for a student from a service (`distil_service`).
 
-The teacher is a model, an ensemble, or a service. The answers of a service are kept in `answers.sqlite`, by its address
-and the text, so that none is paid for twice.
+Its answers are kept in `answers.sqlite`, by its address and the text, so that none is paid for twice.
 """
 
 import hashlib
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sacrebleu.metrics.chrf import CHRF
-
-from dragoman.config import choose as chosen
-from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, check_threshold, choose, finish, judging
-from dragoman.curating.rules import MadePairs, in_one_direction, lines_for
+from dragoman.curating.judgements import JUDGED, CurationReport, Judgement, choose, finish, judging
+from dragoman.curating.rules import MadePairs, plain_text
 from dragoman.curating.services import Api, TeacherService, service_at
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import sha256
-from dragoman.formats.addresses import missing
 from dragoman.formats.lines import read_lines
-from dragoman.inference.documents import chunks, translate_file
-from dragoman.inference.options import SearchOptions
-from dragoman.inference.resumable import identity, resumable_file
-from dragoman.inference.translation import Translation
-from dragoman.inference.translator import Translator
+from dragoman.inference.documents import chunks
+from dragoman.inference.resumable import resumable_file
 from dragoman.progress import Progress, as_progress
 
 log = logging.getLogger(__name__)
 
 ANSWERS = "answers.sqlite"
-_CHRF = CHRF()
 NO_ANSWER = "the service gave no answer that fits its text"
 
 
@@ -50,92 +41,6 @@ class Estimate(NamedTuple):
         price = "" if self.price is None else f", for about {self.price:,.2f}"
         requests = "1 request" if self.requests == 1 else f"{self.requests:,} requests"
         return f"about {requests} with {self.units:,} {self.unit}{price}"
-
-
-def distil(
-    teacher: Path | str,
-    text: Path | str,
-    folder: Path | str,
-    *,
-    references: Path | str | None = None,
-    ensemble: Sequence[Path | str] = (),
-    keep: float | None = None,
-    at_least: float | None = None,
-    overrides: Sequence[str] = (),
-    device: str = "auto",
-    precision: str = "auto",
-    threads: int | None = None,
-    fresh: bool = False,
-    progress: Progress | bool = True,
-    **settings: Any,
-) -> CurationReport:
-    """Write pairs of a line of `text` and its translation by a model into a folder (`judgements`).
-
-    The text is a plain file, a sentence a line. With `references`, a line each, the target is the one of the `n_best`
-    translations that is most similar to its reference, by chrF. A pair is dropped if it breaks a rule of `MadePairs`.
-    Of the others, the share `keep` with the most probable targets is kept, by default all, or those with a quality of
-    `at_least` so much. `overrides` are `decode.key=value`, and `settings` those of `SearchOptions`.
-
-    Raises:
-        CheckpointError: a model is missing, damaged or newer.
-        ConfigError: a setting is wrong.
-        DataError: a text cannot be read, or the folder is of another text, teacher or setting.
-        Interrupted: it was stopped; the same call goes on.
-    """
-    check_threshold(keep, at_least)
-    text, folder, progress = _file(text), Path(folder), as_progress(progress)
-    wanted = None if references is None else [*read_lines(_file(references))]
-    if wanted is not None and settings.get("n_best", 1) == 1:
-        raise ConfigError("references choose among several translations; give n_best, as in --n-best 8")
-    facts = {"text": sha256(text), "references": references and sha256(references), "settings": settings}
-    facts |= {"overrides": list(overrides), "device": device, "precision": precision}
-    asked = identity([teacher, *ensemble], None, SearchOptions(), **facts)
-    translator = Translator.load(teacher, device, precision, progress, ensemble=ensemble, threads=threads)
-    options = chosen(SearchOptions, "decode", overrides, translator.options.but(**settings))
-    translator = in_one_direction(translator, options)
-    source, target = translator.languages
-    with judging(folder, asked, fresh, text, *([] if references is None else [Path(references)])) as is_open:
-        if is_open:
-            total = sum(1 for _ in read_lines(text))
-            if wanted is not None and len(wanted) != total:
-                raise DataError(f"{text} has {total:,} lines but {references} {len(wanted):,}")
-            lines, out = lines_for(translator, text), folder / JUDGED
-            write = _judge(text.name, MadePairs(source, target), wanted)
-            translate_file(translator, text, lines, out, options, progress, write=write, fresh=fresh, total=total)
-            finish(folder, asked)
-        return choose(folder, (source, target), keep, at_least)
-
-
-def _file(path: Path | str) -> Path:
-    if not Path(path).is_file():
-        raise missing(path, prefixes=False)
-    return Path(path)
-
-
-def _judge(
-    name: str, rules: MadePairs, references: Sequence[str] | None
-) -> Callable[[int, Translation], Iterator[str]]:
-    """Return a function that judges the best translation of a line, given its number."""
-
-    def judge(number: int, translation: Translation) -> Iterator[str]:
-        best = translation
-        if references is not None:
-            ranked = (translation, *translation.alternatives)
-            wanted = [references[number - 1]]
-            best = max(ranked, key=lambda option: _CHRF.sentence_score(option.text, wanted).score)
-        source = translation.source.strip()
-        yield Judgement(
-            source=source,
-            target=best.text,
-            origin=f"{name}:{number}",
-            forward=-best.log_prob / len(best.tokens) if best.tokens else None,
-            reason=rules.broken(source, best.text, best.flags),
-        ).model_dump_json()
-
-    return judge
-
-
-# Services
 
 
 def distil_service(
@@ -168,7 +73,7 @@ def distil_service(
         DataError: the text cannot be read, the service refuses or does not answer, or the budget is spent; the same
             call goes on.
     """
-    text, folder, progress = _file(text), Path(folder), as_progress(progress)
+    text, folder, progress = plain_text(text), Path(folder), as_progress(progress)
     service = service_at(teacher, api, source_language, target_language, model, prompt)
     if concurrency < 1:
         raise ConfigError("concurrency is a number of requests, at least 1")
@@ -182,8 +87,8 @@ def distil_service(
             return None
         if is_open:
             _ask_all(answers, text, folder / JUDGED, asked, rules, concurrency, fresh, progress)
-            finish(folder, asked)
-        return choose(folder, (source_language, target_language), None, None)
+            finish(folder, asked, (source_language, target_language))
+        return choose(folder, None, None)
 
 
 def _ask_all(
