@@ -143,6 +143,8 @@ def numbered(written: str, count: int) -> list[str | None]:
 
     >>> numbered("1. Ciao.\\n3. Addio.", 3), numbered("Sure!\\n1) Ciao.\\nThis is informal.", 1)
     (['Ciao.', None, 'Addio.'], [None])
+    >>> numbered("1. Ciao.\\n1. Salve.\\n2. Addio.", 2)
+    [None, 'Addio.']
     """
     by_number: dict[int, str | None] = {}
     latest = None

@@ -27,8 +27,8 @@ _CHRF = CHRF()
 
 
 def back_translate(model: Path | str, text: Path | str, folder: Path | str, **options: Any) -> CurationReport:
-    """Write pairs of a synthetic source and a line of `text`, which `model` reads, into a folder. Options and errors are
-    those of `distil`, without references. `temperature=1.0` draws samples instead of searching.
+    """Write pairs of a line of `text`, which `model` reads, and a synthetic source into a folder. Options and errors
+    are those of `distil`, without references. `temperature=1.0` draws samples instead of searching.
     """
     return _write_pairs(model, text, folder, makes_sources=True, **options)
 
