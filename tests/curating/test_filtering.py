@@ -14,7 +14,7 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.curating import filtering
 from dragoman.curating.filtering import filter_pairs
-from dragoman.curating.judgements import IMPROBABLE
+from dragoman.curating.judgements import IMPROBABLE, Judgement
 from dragoman.errors import ConfigError, DataError, Interrupted
 from dragoman.inference import documents
 from dragoman.text.checks import COPY, EMPTY
@@ -61,6 +61,14 @@ def test_pairs_are_dropped_by_rules_and_by_the_quality_of_both_models(
     assert np.log(report.least) == pytest.approx(least, rel=1e-4)
     assert np.log([pair.quality or 0 for pair in report.worst]) == pytest.approx(worst, rel=1e-4)
     assert sorted(row["origin"] for row in (*kept, *dropped)) == sorted(row["origin"] for row in judged)
+
+
+def test_the_quality_falls_with_the_difference_of_both_directions() -> None:
+    def quality(forward: float | None, backward: float | None) -> float | None:
+        return Judgement(source="a", target="b", origin="", forward=forward, backward=backward).quality
+
+    assert quality(2.0, 3.0) == quality(3.0, 2.0) == pytest.approx(math.exp(-3.5))
+    assert quality(None, 2.0) == pytest.approx(math.exp(-2.0)) and quality(None, None) is None
 
 
 def test_kept_pairs_are_text_to_train_on(run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path) -> None:
