@@ -3,9 +3,9 @@
     dragoman prepare-data phrasebook --folder phrases
     python transformer.py phrases 3000
 
-learns for 3,000 steps from the pairs in phrases/train.jsonl, tests itself on phrases/test.jsonl, and then translates
-what you type. Nothing is imported but PyTorch. Shapes: B sentences, S source tokens, T target tokens, H heads,
-D = d_model, V words of the vocabulary.
+trains for 3,000 steps on the pairs in phrases/train.jsonl, is tested on phrases/test.jsonl, and then translates what
+you type. It imports only PyTorch, and uses a GPU if there is one. Shapes: B sentences, S source tokens, T target tokens,
+H heads, D = d_model, V words of the vocabulary.
 """
 
 import json
@@ -24,14 +24,14 @@ PAD, START, END, UNKNOWN = range(4)
 
 
 def attend(query, key, value, visible):
-    """softmax(Q K^T / sqrt(d_k)) V, equation 1. `visible` is False where a query (row) may not see a key (column)."""
+    """Return softmax(Q K^T / sqrt(d_k)) V, equation 1. A query (row) sees the keys (columns) where `visible` is True."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # (B, H, T, S)
     weights = scores.masked_fill(~visible, -math.inf).softmax(-1)
     return weights @ value
 
 
 class Attention(nn.Module):
-    """Multi-head attention, section 3.2.2: every head looks with a query, key and value of its own."""
+    """Multi-head attention, section 3.2.2: every head has its own queries, keys and values."""
 
     def __init__(self, d_model, heads):
         super().__init__()
@@ -47,7 +47,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2, equation 2, for each position by itself."""
+    """max(0, x W1 + b1) W2 + b2, equation 2, applied to each position separately."""
 
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -93,14 +93,14 @@ class DecoderLayer(nn.Module):
 
 
 def positions(length, d_model):
-    """Sines and cosines of position / 10000^(2i / D), one pair for each i, section 3.5. (T, D)"""
+    """Return sin and cos of position / 10000^(2i / D), a pair for each i, section 3.5: (T, D)."""
     wave = 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     angle = (torch.arange(length)[:, None] / wave).float()  # exact also for far positions
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
 
 
 class Transformer(nn.Module):
-    """Logits of the next target token, figure 1. Encoder and decoder have as many layers each."""
+    """Figure 1: logits of the next target token. Encoder and decoder have `layers` layers each."""
 
     def __init__(self, source_words, target_words, d_model=128, layers=3, heads=4, d_ff=512, dropout=0.1):
         super().__init__()
@@ -116,12 +116,12 @@ class Transformer(nn.Module):
             nn.init.normal_(embedding.weight, std=d_model**-0.5)
 
     def embed(self, table, ids):
-        """Rows of the table, multiplied by sqrt(D) (section 3.4), and their positions."""
+        """Look up rows of the table, multiply them by sqrt(D) (section 3.4), and add positions."""
         x = table(ids) * math.sqrt(table.embedding_dim)
         return self.dropout(x + positions(ids.size(1), table.embedding_dim).to(x))
 
     def encode(self, source):
-        """Source ids (B, S) to the memory (B, S, D), and the tokens of it that may be seen: all but padding."""
+        """Return the memory (B, S, D) of source ids (B, S), and a mask that hides padding."""
         visible = (source != PAD)[:, None, None]  # (B, 1, 1, S)
         x = self.embed(self.source_embedding, source)
         for layer in self.encoder:
@@ -129,7 +129,7 @@ class Transformer(nn.Module):
         return x, visible
 
     def decode(self, target, memory, memory_visible):
-        """Target ids (B, T) to logits (B, T, V). A position sees only itself and what is before it."""
+        """Return logits (B, T, V) for target ids (B, T). A position sees only itself and earlier ones."""
         before = torch.ones(target.size(1), target.size(1), dtype=torch.bool, device=target.device).tril()
         x = self.embed(self.target_embedding, target)
         for layer in self.decoder:
@@ -141,14 +141,14 @@ class Transformer(nn.Module):
 
 
 def loss_of(model, source, target):
-    """Cross-entropy of each target token given those before it, with label smoothing (section 5.4)."""
+    """Return the cross-entropy of the target tokens, with label smoothing (section 5.4)."""
     logits = model(source, target[:, :-1])  # reads START a b, should say a b END
     return cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD, label_smoothing=0.1)
 
 
 @torch.no_grad()
 def greedy(model, source, longest=60):
-    """The likeliest next token, again and again, until every sentence has ended. (B, S) -> (B, T)"""
+    """Append the most probable token until every sentence has ended: (B, S) to (B, T)."""
     memory, visible = model.encode(source)
     target = torch.full((len(source), 1), START, device=source.device)
     while not (target == END).any(1).all() and target.size(1) < longest:
@@ -158,33 +158,34 @@ def greedy(model, source, longest=60):
 
 
 def tokens(text):
-    """Words and marks; a word keeps its apostrophe, as in l'acqua."""
+    """Split a text into words and marks; a word keeps its apostrophe, as in l'acqua."""
     return re.findall(r"\w+'?|[^\w\s]", text)
 
 
-def ids(texts, words):
-    """Texts as a matrix of ids: START, the words, END, then padding."""
+def ids(texts, words, device="cpu"):
+    """Return texts as a matrix of ids: START, the words, END, then padding."""
     rows = [[START, *(words.get(token, UNKNOWN) for token in tokens(text)), END] for text in texts]
-    return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+    rows = [torch.tensor(row, device=device) for row in rows]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
 def text_of(row, words):
-    """Ids as text, up to END. There is no space before a mark such as a full stop, nor after an apostrophe."""
+    """Return ids as text, up to END, without a space before . , : ; ! ? or after an apostrophe."""
     names = list(words)
     row = row.tolist()[1:]
-    text = " ".join(names[one] for one in (row[: row.index(END)] if END in row else row))
+    text = " ".join(names[id] for id in (row[: row.index(END)] if END in row else row))
     return re.sub(r" (?=[.,:;!?])|(?<=') ", "", text)
 
 
 def vocabulary(texts):
-    """Each word that occurs at least twice, and its id."""
+    """Return the words that occur at least twice, each with its id."""
     counts = Counter(token for text in texts for token in tokens(text))
     names = ["[PAD]", "[START]", "[END]", "[UNKNOWN]", *(name for name, count in counts.items() if count > 1)]
     return {name: number for number, name in enumerate(names)}
 
 
 def batches(pairs, size=64):
-    """Batches for ever, in random order. Targets of similar length go together, so that there is little padding."""
+    """Yield batches forever, in random order; similar target lengths share a batch, to save padding."""
     while True:
         shuffled = sorted(random.sample(pairs, len(pairs)), key=lambda pair: len(pair[1]))
         starts = range(0, len(shuffled), size)
@@ -193,16 +194,17 @@ def batches(pairs, size=64):
 
 
 def train(model, pairs, source_words, target_words, steps, warmup_steps=400):
-    """Adam, with a learning rate that rises for `warmup_steps` and then falls as 1 / sqrt(step) (section 5.3); half the
-    paper's, because the batches are small.
+    """Train with Adam. The learning rate rises for `warmup_steps`, then falls as 1 / sqrt(step) (section 5.3).
+
+    It is half the paper's, because the batches are small.
     """
     optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
-    d_model = model.target_embedding.embedding_dim
+    device, d_model = model.target_embedding.weight.device, model.target_embedding.embedding_dim
     following = batches(pairs)
     for step in range(1, steps + 1):
         source, target = next(following)
         optimiser.param_groups[0]["lr"] = 0.5 * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
-        loss = loss_of(model, ids(source, source_words), ids(target, target_words))
+        loss = loss_of(model, ids(source, source_words, device), ids(target, target_words, device))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -211,25 +213,26 @@ def train(model, pairs, source_words, target_words, steps, warmup_steps=400):
 
 
 def read(path):
-    """Pairs, one a line, as in ["Good evening.", "Buonasera."]."""
+    """Return the pairs of a file, one per line, such as ["Good evening.", "Buonasera."]."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def main(folder, steps):
     torch.manual_seed(1)
     random.seed(1)
-    learnt, tested = (read(Path(folder) / name) for name in ("train.jsonl", "test.jsonl"))
-    source_words, target_words = (vocabulary(side) for side in zip(*learnt, strict=True))
-    model = Transformer(len(source_words), len(target_words))
-    train(model, learnt, source_words, target_words, int(steps))
+    learned, tested = (read(Path(folder) / name) for name in ("train.jsonl", "test.jsonl"))
+    source_words, target_words = (vocabulary(side) for side in zip(*learned, strict=True))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = Transformer(len(source_words), len(target_words)).to(device)
+    train(model, learned, source_words, target_words, int(steps))
 
     model.eval()
     sources, references = zip(*tested, strict=True)
-    translations = [text_of(row, target_words) for row in greedy(model, ids(sources, source_words))]
-    right = sum(one == other for one, other in zip(translations, references, strict=True))
+    translations = [text_of(row, target_words) for row in greedy(model, ids(sources, source_words, device))]
+    right = sum(text == reference for text, reference in zip(translations, references, strict=True))
     print(f"{right} of {len(tested)} test sentences are translated as in the test set. Type a sentence:", flush=True)
     for line in sys.stdin:
-        print(text_of(greedy(model, ids([line], source_words))[0], target_words), flush=True)
+        print(text_of(greedy(model, ids([line], source_words, device))[0], target_words), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ TARGET = re.compile(r"^\(([\w-]+)\)=$", re.MULTILINE)
 CELL = re.compile(r"^```\{code-cell\}.*?\n(?:---\n.*?^---\n)?(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A cell, its options between lines of hyphens left out."""
 WORK = re.compile(r"\]\((https?://(?:arxiv\.org|doi\.org|aclanthology\.org|proceedings\.mlr\.press)/[^)\s]+)\)")
+COLUMN = 104
+"""Characters of a line of code that fit the page: see .content pre in style.css."""
 MOST_MINUTES = 15
 """What stands open on a page is read in so long."""
 SCREEN = GUIDE / "transformer.py"
@@ -126,7 +128,7 @@ def test_no_cell_lies_in_a_block_where_it_would_not_run(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_cells_fit_a_page(page: Path) -> None:
     for cell in CELL.findall(page.read_text("utf-8")):
-        assert max(map(len, cell.splitlines()), default=0) <= 120
+        assert max(map(len, cell.splitlines()), default=0) <= COLUMN
         compile(re.sub(r"^:.*\n", "", cell, flags=re.MULTILINE), page.name, "exec")
 
 

@@ -65,6 +65,13 @@ def test_it_learns_to_turn_a_sentence_round(screen: ModuleType) -> None:
     assert translations == ["dogs red see cats", "small run home", "dogs"]
 
 
+def test_it_trains_on_the_device_of_its_model(screen: ModuleType) -> None:
+    words = screen.vocabulary(["red dogs run"] * 2)
+    model = screen.Transformer(len(words), len(words), d_model=32, layers=1, heads=2, d_ff=64).to("meta")
+    screen.train(model, [("red dogs", "run")] * 4, words, words, steps=2)  # fails if a tensor is elsewhere
+    assert screen.ids(["red dogs"], words, "meta").is_meta
+
+
 def test_text_comes_back_from_its_ids(screen: ModuleType) -> None:
     texts = ["Dov'è l'acqua? È qui, signora.", "Sì!"]
     words = screen.vocabulary([*texts, *texts])
