@@ -23,7 +23,7 @@ GPU_READY := $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(READY)-test)
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q -rs
 
 .NOTPARALLEL:
-.PHONY: help setup extras demo examples docs test test-all machines browser clients check bench-training bench-tatoeba bench-translating gpu gpu-train clean
+.PHONY: help setup extras demo examples docs guide-zip test test-all machines browser clients check bench-training bench-tatoeba bench-translating gpu gpu-train clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,10 @@ examples: $(READY)  ## write the pages of examples/ with the run of make demo, i
 docs: $(READY)-docs  ## build the guide into docs/_build/html, every page executed: about ten minutes, later only what changed
 	@$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
 	@echo "the guide is ready: open docs/_build/html/index.html"
+
+guide-zip: docs  ## pack the built guide for a release, as docs/_build/dragoman-guide.zip
+	@cd docs/_build && rm -rf dragoman-guide dragoman-guide.zip && cp -r html dragoman-guide && ../../$(BIN)/python -m zipfile -c dragoman-guide.zip dragoman-guide && rm -rf dragoman-guide
+	@echo "packed: docs/_build/dragoman-guide.zip"
 
 test: $(READY)-test  ## run the tests that protect a change: about six minutes on two cores; ends with what was skipped and why
 	@$(PYTEST) -m "not thorough and not browser"

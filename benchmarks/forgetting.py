@@ -58,6 +58,20 @@ WAYS: dict[str, dict[str, Any]] = {
 """The settings in which each way differs from full fine-tuning."""
 AVERAGED = {"averaged": "full", "lora-64-averaged": "lora-64"}
 """The way whose runs each of these averages with the model before."""
+LABELS = {
+    "full": "full",
+    "high-rate": "full, twice the rate",
+    "frozen-encoder": "encoder frozen",
+    "lora-4": "LoRA, rank 4",
+    "lora-16": "LoRA, rank 16",
+    "lora-64": "LoRA, rank 64",
+    "rehearsal": "full, half of the text old",
+    "averaged": "full, averaged",
+    "lora-64-averaged": "LoRA, rank 64, averaged",
+}
+"""The names of the ways in the picture."""
+LEFTWARD = frozenset(["lora-16", "high-rate", "rehearsal"])
+"""Ways whose name is to the left of the point, where it covers no other."""
 SHARES = tuple(tenth / 10 for tenth in range(11))
 """The shares of which the best is taken for an average."""
 FINISHED = "forgetting.json"
@@ -211,10 +225,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         middle = statistics.fmean(row.gains), statistics.fmean(row.losses)
         cross = axes.errorbar(*middle, xerr=spreads[0], yerr=spreads[1], fmt="o", capsize=3)
         axes.scatter(row.gains, row.losses, s=8, alpha=0.5, color=cross.lines[0].get_color())
-        axes.annotate(row.way, middle, textcoords="offset points", xytext=(6, 4))
+        side, align = (-1, "right") if row.way in LEFTWARD else (1, "left")
+        axes.annotate(LABELS[row.way], middle, textcoords="offset points", xytext=(6 * side, 4), ha=align)
     axes.axhline(0, color="grey", linewidth=0.5)
     axes.margins(x=0.15, y=0.08)  # space for the names
-    axes.set(xlabel="gain on new text (chrF)", ylabel="loss on old text (chrF)")
+    axes.set(xlabel="gain on new text (chrF), more is better", ylabel="loss on old text (chrF), less is better")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 

@@ -36,6 +36,7 @@ from dragoman.runs.fine_tune import fine_tune as fine_tune
 from dragoman.runs.fine_tune import forecast_fine_tune as forecast_fine_tune
 from dragoman.runs.forecast import forecast as forecast
 from dragoman.runs.installation import doctor as doctor
+from dragoman.runs.installation import find_guide as find_guide
 from dragoman.runs.quantize import quantize as quantize
 from dragoman.runs.recipe import Recipe as Recipe
 from dragoman.runs.recipe import list_settings as list_settings

@@ -87,13 +87,9 @@ def test_an_entry_of_the_log_is_short() -> None:
     assert max(len(entry.splitlines()) for entry in entries) <= 4
 
 
-def test_the_readme_lists_the_functions_of_all_commands() -> None:
-    told = re.search(
-        r"Python function with the same name.*?Exceptions: (.*?)\n\n",
-        (ROOT / "README.md").read_text("utf-8"),
-        re.DOTALL,
-    )
-    assert told is not None
-    names = re.findall(r"`([a-z_]+)`", told[1])
+def test_the_reference_lists_the_functions_of_all_commands() -> None:
+    reference = (ROOT / "docs" / "settings.md").read_text("utf-8")
+    section = reference.partition("## Commands and functions\n")[2].partition("\n## ")[0]
+    names = re.findall(r"`([a-z_]+)`", section.partition("Exceptions: ")[2])
     commands = {function.__name__ for function in COMMANDS}
     assert {name for name in names if name not in dragoman.__all__} == commands - set(dragoman.__all__)

@@ -12,9 +12,10 @@ from small_runs import SETTINGS, train_command, train_small, weights, write_corp
 
 import dragoman
 from dragoman.cli.main import COMMANDS, main
+from dragoman.errors import ConfigError
 from dragoman.explaining.embeddings import answer, read_question
 from dragoman.inference.options import SearchOptions
-from dragoman.runs import trial
+from dragoman.runs import installation, trial
 from dragoman.runs.train import RunResult
 from dragoman.serving.keys import ApiKeys, create_key, withdraw_key
 from dragoman.text.settings import DataSettings, ReadingSettings
@@ -198,6 +199,22 @@ def test_doctor_leaves_the_same(printed: Callable[..., str]) -> None:
     told = json.loads(printed("doctor", "--format", "json"))
     steady = {fact.name: fact.value for fact in dragoman.doctor() if fact.name != "disk"}
     assert told.keys() - {"disk"} == steady.keys() and {key: told[key] for key in steady} == steady
+
+
+def test_guide_leaves_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(installation, "CLONE", tmp_path)
+    assert main(["guide"]) == ConfigError.exit_code
+    assert "dragoman-guide.zip" in capsys.readouterr().err
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "conf.py").touch()
+    with pytest.raises(ConfigError, match="make docs in"):
+        dragoman.find_guide()
+    page = tmp_path / "docs" / "_build" / "html" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    assert printed("guide") == f"{dragoman.find_guide()}\n" == f"{page}\n"
 
 
 def test_explain_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:

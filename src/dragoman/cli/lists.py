@@ -1,13 +1,17 @@
-"""Commands that list runs, settings (both without torch) and facts of this machine: `runs`, `settings`, `doctor`."""
+"""Commands that list runs, settings (both without torch) and facts of this machine, and open the guide: `runs`,
+`settings`, `doctor`, `guide`.
+"""
 
+import sys
 import time
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen, write_result, write_table
+from dragoman.cli.console import note, open_screen, write, write_result, write_table
 from dragoman.cli.options import Format, Quiet
 
 if TYPE_CHECKING:
@@ -85,3 +89,11 @@ def doctor(output_format: Format = "text", quiet: Quiet = False) -> None:
     facts = dragoman.doctor()
     values = {fact.name: fact.value for fact in facts}
     write_result(output_format, values, lambda: write_table(["", "found", "what it means"], facts))
+
+
+def guide() -> None:
+    """Open the guide in a browser, and print the path of its first page."""
+    page = dragoman.find_guide()
+    write(str(page))
+    if sys.stdout.isatty():
+        webbrowser.open(page.as_uri())

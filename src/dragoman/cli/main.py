@@ -16,7 +16,7 @@ from dragoman.cli.console import complain, say_last, write
 from dragoman.cli.curate import back_translate, distil, filter
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
-from dragoman.cli.lists import doctor, runs, settings
+from dragoman.cli.lists import doctor, guide, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.options import build
 from dragoman.cli.predict import generate, predict
@@ -38,7 +38,7 @@ LONGEST_NAME = 100
 COMMANDS = (
     *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
     *(evaluate, score, filter, back_translate, distil, explain, embeddings, fine_tune, merge, average, quantize),
-    *(convert, export, benchmark, settings, doctor),
+    *(convert, export, benchmark, settings, doctor, guide),
 )
 """Functions of the commands, in the order of --help, which follows a model's life."""
 

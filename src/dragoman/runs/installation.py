@@ -1,4 +1,4 @@
-"""Facts about this machine and this installation, and their meaning for models: `dragoman doctor`."""
+"""Facts about this machine and this installation, and their meaning for models: `dragoman doctor`, `dragoman guide`."""
 
 import shutil
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import NamedTuple
 import dragoman
 from dragoman import system
 from dragoman.compiled import kernels
+from dragoman.errors import ConfigError
 
 TESTED_TORCH = "2.13.0"
 """Version of torch that Dragoman is tested with."""
@@ -27,6 +28,8 @@ EXTRAS = {
 """Each extra and the package that it installs."""
 
 GIB = 2**30
+CLONE = Path(dragoman.__file__).parents[2]
+"""The folder of the project, if Dragoman runs from a clone."""
 
 
 class Fact(NamedTuple):
@@ -35,6 +38,23 @@ class Fact(NamedTuple):
     name: str
     value: str
     meaning: str
+
+
+def find_guide() -> Path:
+    """Find the first page of the built guide.
+
+    Raises:
+        ConfigError: the guide is not built here; the message says where it is.
+    """
+    page = CLONE / "docs" / "_build" / "html" / "index.html"
+    if page.is_file():
+        return page
+    if (CLONE / "docs" / "conf.py").is_file():
+        raise ConfigError(f"the guide is not built: make docs in {CLONE} builds it; its text is in {CLONE / 'docs'}")
+    raise ConfigError(
+        "the guide is not part of this installation: unpack dragoman-guide.zip of a release and open its index.html, "
+        "or build it in a clone of the project with make docs"
+    )
 
 
 def doctor() -> list[Fact]:

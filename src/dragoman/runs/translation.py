@@ -51,6 +51,8 @@ from dragoman.training.objective import mean_loss
 
 log = logging.getLogger(__name__)
 
+ADAPT = "fine-tune a finished model: dragoman fine-tune MODEL FILE"
+"""Advice to those who have few pairs."""
 SAMPLED_LINES = 2_000
 """Number of training lines that are checked for several sentences."""
 SAMPLED_PAIRS = 300_000
@@ -121,7 +123,7 @@ class TranslationTask(Task):
         pairs, first = self.text.count, SAMPLED_LINES // len(self.text.new)
         if 0 < pairs < FEW_PAIRS and self.recipe.start is None:
             log.warning(
-                "only %s pairs to train on: a model from scratch needs at least some ten thousand", f"{pairs:,}"
+                "only %s pairs to train on: a model from scratch needs at least ten thousand; %s", f"{pairs:,}", ADAPT
             )
         lines = [source for text in self.text.new for source, _ in islice(text.read("train"), first)]
         return TextFacts(pairs, sum(len(split_sentences(line)) > 1 for line in lines) / max(1, len(lines)))
@@ -415,8 +417,7 @@ class TranslationTask(Task):
             return "check that the text is in the model's languages and direction, or lower train.learning_rate"
         pairs = self.text.count
         if pairs < FEW_PAIRS:
-            advice = "give it more text, or fine-tune a finished model"
-            return f"{pairs:,} pairs are too few for a model from scratch: {advice}"
+            return f"{pairs:,} pairs are too few for a model from scratch: give it more text, or {ADAPT}"
         more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
         advice = f"it was trained too briefly; train it further: dragoman train {self.run} --more --minutes {more}"
         if self.recipe.model.size != "tiny":
