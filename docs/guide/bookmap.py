@@ -1,4 +1,4 @@
-"""The paper's figure 1, drawn anew with the page of this book in each box."""
+"""Figure 1 of the paper, with residual paths, and in each box the page of this book that explains it."""
 
 import html
 from itertools import pairwise
@@ -36,15 +36,19 @@ BOXES = [
     (RIGHT, 50, "search", 11),
     (LEFT, 50, "loss", 9),
 ]
-WIDTH, HEIGHT = 300, 38
-STACKS = [(LEFT, 220, 500, "encoder", 8), (RIGHT, 172, 522, "decoder", 8)]
+WIDTH, HEIGHT = 270, 38
+STACKS = [(LEFT, 220, 545, "encoder layer, N times", 8), (RIGHT, 172, 545, "decoder layer, N times", 8)]
+RESIDUALS = [(LEFT, 525, 410), (LEFT, 360, 250), (RIGHT, 525, 440), (RIGHT, 405, 320), (RIGHT, 285, 200)]
+"""Column of each residual path, the height where it leaves the stream, and that of the sum that it ends in."""
 
 
 def book_map() -> HTML:
-    """The model from below upwards. Each box is a link to the page that builds it."""
+    """Draw the model from below upwards. Each box is a link to the page that builds it."""
     parts = [
         '<defs><marker id="book-tip" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">'
-        '<path d="M0,0 L8,4 L0,8 z" fill="#1f83d6"/></marker></defs>'
+        '<path d="M0,0 L8,4 L0,8 z" fill="#1f83d6"/></marker>'
+        '<marker id="book-residual" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">'
+        '<path d="M0,0 L8,4 L0,8 z" fill="#2e9e5b"/></marker></defs>'
     ]
     for x, top, bottom, name, page in STACKS:
         parts.append(
@@ -55,6 +59,10 @@ def book_map() -> HTML:
     for side in (LEFT, RIGHT):
         ups = sorted((y for x, y, *_ in BOXES if x == side and y > 50), reverse=True)
         parts += [_arrow(side, low - HEIGHT / 2, side, high + HEIGHT / 2) for low, high in pairwise(ups)]
+    for x, start, end in RESIDUALS:
+        outside = -1 if x == LEFT else 1
+        path = f"M{x},{start} H{x + outside * 152} V{end} H{x + outside * WIDTH / 2}"
+        parts.append(f'<path d="{path}" fill="none" stroke="#2e9e5b" marker-end="url(#book-residual)"/>')
     memory = f"M{LEFT},{250 - HEIGHT / 2} V180 H350 V370 H{RIGHT - WIDTH / 2}"
     parts.append(f'<path d="{memory}" fill="none" stroke="#1f83d6" marker-end="url(#book-tip)"/>')
     parts.append('<text x="270" y="172" text-anchor="middle">memory</text>')
@@ -71,10 +79,11 @@ def book_map() -> HTML:
         )
         parts.append(_link(page, box))
     alt = (
-        "The Transformer from below upwards. Left the encoder: source text, page 3; embedding and positions, page 5; "
-        "self-attention, page 6; add and norm, feed forward, add and norm, page 7. Right the decoder: target, page 9; "
+        "The Transformer from below upwards. Left, the encoder: source text, page 3; embedding and positions, page 5; "
+        "self-attention, page 6; add and norm, feed forward, add and norm, page 7. Right, the decoder: target, page 9; "
         "embedding and positions; masked self-attention, cross-attention, which reads the encoder's memory, and feed "
-        "forward, each with add and norm. Above it linear and softmax, page 8, then loss, page 9, and search, page 11."
+        "forward, each with add and norm. A residual path leads around each of these five sublayers to its add and "
+        "norm. Above them linear and softmax, page 8, then loss, page 9, and search, page 11."
     )
     return HTML(
         f'<div class="drawing"><svg role="img" aria-label="{html.escape(alt)}" viewBox="0 20 700 700" width="700" '
