@@ -1,4 +1,4 @@
-"""Drawings and tables for the pages: they take the page's colours, say in words what one would see, and print."""
+"""Drawings and tables for the pages, in the colours of the page, with a text alternative; they print well."""
 
 import hashlib
 import html
@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 INK = "#010203"
-"""Stands for the colour of the page's text, which no drawing can know."""
+"""Placeholder for the colour of the page's text, which no drawing can know."""
 COLOURS = ("#1f83d6", "#d9730d", "#2e9e5b", "#a06cc8")
-"""Of lines and points: each has a contrast of at least 3 with a white page and with a dark one."""
+"""Colours of lines and points, with a contrast of at least 3 to a white and to a dark page."""
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dragoman",
@@ -35,14 +35,14 @@ STYLE: dict[Any, Any] = {
 rcParams.update(STYLE)
 
 Lines = dict[str, tuple[Sequence[float], Sequence[float]]]
-"""Lines by name, each its points along x and y."""
+"""Lines by name, with their coordinates along x and y."""
 
 
 # Drawings
 
 
 def show(figure: Figure, alt: str) -> HTML:
-    """The drawing in the page, in the colours of its text. `alt` says what one would see in it."""
+    """Return the drawing for the page, in the colours of its text. `alt` describes it in words."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     drawing = re.sub(r"^.*?<svg", "<svg", file.getvalue(), flags=re.DOTALL).replace(INK, "currentColor")
@@ -54,12 +54,12 @@ def show(figure: Figure, alt: str) -> HTML:
 
 
 def new_figure(width: float = 7.0, height: float = 3.0) -> Figure:
-    """An empty drawing, in inches; add `axes = figure.subplots()`, draw, and `show` it."""
+    """Return an empty drawing, in inches; add `axes = figure.subplots()`, draw, and `show` it."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def line_plot(lines: Lines, x: str, y: str, alt: str) -> HTML:
-    """Lines along labelled axes, with a legend if there are several."""
+    """Draw lines along labelled axes, with a legend if there are several."""
     figure = new_figure()
     axes = figure.subplots()
     for name, (across, up) in lines.items():
@@ -71,7 +71,7 @@ def line_plot(lines: Lines, x: str, y: str, alt: str) -> HTML:
 
 
 def line_plots(panels: dict[str, Lines], x: str, alt: str, logarithmic: Sequence[str] = ()) -> HTML:
-    """Line plots side by side, each named by what it shows upwards. The legend of the first serves all."""
+    """Draw line plots side by side, each named for its y axis. The legend of the first applies to all."""
     figure = new_figure(6.4, 2.8)
     places = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (y, lines) in zip(places, panels.items(), strict=True):
@@ -87,7 +87,7 @@ def line_plots(panels: dict[str, Lines], x: str, alt: str, logarithmic: Sequence
 
 
 def bars(groups: dict[str, Sequence[float]], places: Sequence[Any], x: str, y: str, alt: str) -> HTML:
-    """Bars side by side: for each place along x one of each group."""
+    """Draw bars side by side: at each place along x, a bar for each group."""
     figure = new_figure()
     axes = figure.subplots()
     width = 0.8 / len(groups)
@@ -102,7 +102,7 @@ def bars(groups: dict[str, Sequence[float]], places: Sequence[Any], x: str, y: s
 
 
 def histogram(values: Sequence[float], marks: Sequence[float], x: str, y: str, alt: str) -> HTML:
-    """How often values fall into each of thirty equal ranges, with dashed lines at `marks`."""
+    """Draw how often values fall into each of thirty equal ranges, with dashed lines at `marks`."""
     figure = new_figure()
     axes = figure.subplots()
     axes.hist(values, bins=30, color=COLOURS[0])
@@ -113,7 +113,7 @@ def histogram(values: Sequence[float], marks: Sequence[float], x: str, y: str, a
 
 
 def scatter(groups: dict[str, Sequence[Sequence[float]]], names: Sequence[str], alt: str) -> HTML:
-    """Named points on a plane, each group in a colour of its own; the names go through the groups in order."""
+    """Draw named points on a plane, each group in its own colour; `names` covers the groups in order."""
     figure = new_figure(height=4.0)
     axes = figure.subplots()
     left = iter(names)
@@ -127,7 +127,7 @@ def scatter(groups: dict[str, Sequence[Sequence[float]]], names: Sequence[str], 
 
 
 def shades(pictures: dict[str, Any], x: str, y: str, alt: str) -> HTML:
-    """Matrices one below the other, each with its name: a coloured point for each number, from blue (−) to red (+)."""
+    """Draw named matrices below each other: a coloured point for each number, from blue (−) to red (+)."""
     figure = new_figure(5.4, 2.0 * len(pictures))
     places = figure.subplots(len(pictures), squeeze=False, sharex=True)[:, 0]
     for axes, (name, numbers) in zip(places, pictures.items(), strict=True):
@@ -144,7 +144,7 @@ def diagram(
     height: float = 4.2,
     width: float = 5.4,
 ) -> HTML:
-    """Boxes by name, each with its place across, its place up and its text, and arrows from box to box."""
+    """Draw boxes, given by name with their x, y and text, and arrows from box to box."""
     figure = new_figure(width, height)
     axes = figure.subplots()
     axes.set_axis_off()
@@ -160,9 +160,10 @@ def diagram(
 
 
 def _box(axes: Any, x: float, y: float, text: str) -> FancyBboxPatch:
-    """A box with lines of text. Its size is counted in letters, because only the browser knows the font."""
+    """Draw a box with lines of text. Its size is counted in letters, because only the browser knows the font."""
     lines = text.split("\n")
-    width, height = 0.075 * max(map(len, lines)) + 0.2, 0.27 * len(lines) + 0.1
+    letters = max(len(re.sub(r"[$^_]", "", line)) for line in lines)  # formulas have marks that are not drawn
+    width, height = 0.075 * letters + 0.2, 0.27 * len(lines) + 0.1
     corner, round_ = (x - width / 2, y - height / 2), "round,pad=0,rounding_size=0.06"
     for number, line in enumerate(lines):
         axes.text(x, y + 0.26 * ((len(lines) - 1) / 2 - number), line, ha="center", va="center")
@@ -175,7 +176,7 @@ def _box(axes: Any, x: float, y: float, text: str) -> FancyBboxPatch:
 def matrix(
     numbers: Any, rows: Sequence[str], columns: Sequence[str], caption: str, digits: int = 2, shaded: bool = True
 ) -> HTML:
-    """A matrix as a table with named rows and columns; the larger a number's size, the darker its cell."""
+    """Return a matrix as a table with named rows and columns; the larger a number, the darker its cell."""
     values = np.asarray(numbers, dtype=float)
     most = float(np.nanmax(np.abs(values), initial=0.0, where=np.isfinite(values))) or 1.0
     body = [[_cell(value, value / most if shaded else 0.0, digits) for value in row] for row in values]
@@ -186,7 +187,7 @@ def matrix(
 
 
 def table(rows: Iterable[Sequence[Any]], columns: Sequence[str], caption: str) -> HTML:
-    """Facts in rows below the names of their columns."""
+    """Return a table of facts, in rows below the names of their columns."""
     shown = ["".join(f"<td>{html.escape(str(value))}</td>" for value in row) for row in rows]
     return _table("facts", columns, shown, caption)
 
