@@ -129,7 +129,7 @@ class Transformer(nn.Module):
         return x, visible
 
     def decode(self, target, memory, memory_visible):
-        """Return logits (B, T, V) for target ids (B, T). A position sees only itself and earlier ones."""
+        """Return logits (B, T, V) of target ids (B, T). A position sees itself and earlier ones."""
         before = torch.ones(target.size(1), target.size(1), dtype=torch.bool, device=target.device).tril()
         x = self.embed(self.target_embedding, target)
         for layer in self.decoder:
