@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: `make docs`. Pages are executed while they are read, and nothing needs a network."""
+"""Configuration of Sphinx for the site: `make docs`. Pages are executed while they are read, and nothing needs a network."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "cache"
 short = "-short" if "GUIDE_SHORT" in os.environ else ""
 nb_execution_cache_path = str(HERE / "_build" / "executed" / f"{fingerprint(HERE.parent)}{short}")
-nb_execution_timeout = 3_600  # ends a page that hangs; beside other work a training takes long
+nb_execution_timeout = 3_600  # ends a page that hangs; a training takes long while other work runs
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True

@@ -8,7 +8,8 @@
     rule-4   words and names of our old dialect are not used
     rule-5   a class name is defined once in the package
 
-A function's first word is in english_verbs.txt; properties and tests may start with a noun. The guide is not checked.
+A function's first word is in english_verbs.txt; properties and tests may start with a noun. Of the cells of the guide,
+docstrings, other strings and comments are checked.
 """
 
 import argparse
@@ -26,9 +27,9 @@ from typing import NamedTuple
 HERE = Path(__file__).parent
 VERBS = frozenset((HERE / "english_verbs.txt").read_text("utf-8").split())
 EXCEPTIONS = "scripts/english_exceptions.txt"
-PYTHON = ("src/", "tests/", "benchmarks/", "scripts/", "tools/")
+PYTHON = ("src/", "tests/", "benchmarks/", "scripts/", "tools/", "docs/")
 PROSE = re.compile(
-    r"(README|CONTRIBUTING|ARCHITECTURE)\.md|docs/[^/]+\.md|(benchmarks|examples)/README\.md|src/.+\.(md|js|html|cpp|h)"
+    r"(README|CONTRIBUTING|ARCHITECTURE)\.md|docs/([^/]+|guide/[^/]+)\.md|(benchmarks|examples)/README\.md|src/.+\.(md|js|html|cpp|h)"
 )
 OPENER = re.compile(r"(What|Whether|How|Which|Those|That of|The same of|Of|Who|Whoever|Whose)\b")
 BANNED = re.compile(
@@ -36,8 +37,10 @@ BANNED = re.compile(
     r"|at last|comes out|goes in|of its own)\b".replace(" ", r"\s+"),
     re.IGNORECASE,
 )
-ALLOWED = re.compile(r"left\s+behind|behind\s+((a|an|the|your)\s+)?(reverse\s+)?prox(y|ies)", re.IGNORECASE)
+ALLOWED = re.compile(r"left\s+behind|told\s+me\s+a|behind\s+((a|an|the|your)\s+)?(reverse\s+)?prox(y|ies)", re.IGNORECASE)
 NAMES = frozenset(["each", "one", "other", "found", "given"])
+CELL = re.compile(r"^```\{code-cell\}[^\n]*\n((?::[^\n]*\n)*)(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""A cell of the guide: its options, and its code."""
 CODE = re.compile(r"^ *(```|~~~).*?^ *\1|(`+).+?\2", re.DOTALL | re.MULTILINE)
 
 
@@ -63,8 +66,12 @@ def check_words(path: str, text: str, first_line: int = 1) -> Iterator[Violation
 
 
 def check_prose(path: str, text: str) -> Iterator[Violation]:
-    """Yield the banned words of a file that is not Python; Markdown's code is left out."""
+    """Yield the banned words of a file that is not Python; Markdown's code is left out, except the guide's cells."""
     if path.endswith(".md"):
+        for cell in CELL.finditer(text):
+            before = text.count("\n", 0, cell.start(2))
+            for violation in check_cell(path, cell[2]):
+                yield violation._replace(line=violation.line + before)
         text = CODE.sub(lambda code: "\n" * code[0].count("\n"), text)
     yield from check_words(path, text)
 
@@ -86,6 +93,13 @@ def check_python(path: str, source: str, tree: ast.Module) -> Iterator[Violation
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield from check_words(path, token.string, token.start[0])
+
+
+def check_cell(path: str, code: str) -> Iterator[Violation]:
+    """Yield the violations in docstrings, other strings and comments of a cell; names are its own affair."""
+    for violation in check_python(path, code, ast.parse(code)):
+        if not violation.text.startswith("name "):
+            yield violation
 
 
 def _bound_name(node: ast.AST) -> str | None:

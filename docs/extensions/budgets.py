@@ -1,4 +1,4 @@
-"""Each page has a time budget, `budget_seconds` at its top. After a build, what each page took is shown beside it."""
+"""Each page has a time budget, `budget_seconds` at its top. A build reports the time that each page took."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def report(app: Sphinx, error: Exception | None) -> None:
 
 
 def lines(app: Sphinx) -> Iterator[str]:
-    """One for each page that was executed, now or in an earlier build."""
+    """Yield a line for each page that was executed, in this build or an earlier one."""
     for page, facts in sorted(getattr(app.env, "nb_metadata", {}).items()):
         if (seconds := facts.get("exec_data", {}).get("runtime")) is not None:
             budget = float(app.env.metadata[page]["budget_seconds"])

@@ -34,7 +34,7 @@ def display(translator: HTML5Translator, node: math_block) -> None:
 
 
 def mathml(tex: str, as_block: bool) -> str:
-    """A formula, with space between the name of a function and a letter or number beside it."""
+    """Return a formula, with space between the name of a function and an adjacent letter or number."""
     drawn = tex2mathml(tex, as_block=as_block)
     drawn = re.sub(r"<mo>&ApplyFunction;</mo>(?!\s*(<mrow>\s*)?<mo[^>]*>\()", SPACE, drawn)
     return re.sub(r"(</m(?:i|n|sub|sup|frac|row)>\s*)(<mi>(?:sin|cos|log|ln|exp)</mi>)", rf"\1{SPACE}\2", drawn)

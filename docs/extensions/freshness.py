@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def fingerprint(root: Path) -> str:
-    """A hash of the package and of what the pages import."""
+    """Return a hash of the package and of what the pages import."""
     files = [*(root / "src").rglob("*"), *(root / "docs" / "guide").glob("*.py")]
     digest = hashlib.sha256()
     for file in sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts):

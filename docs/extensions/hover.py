@@ -15,15 +15,15 @@ def setup(app: Sphinx) -> dict[str, bool | str]:
 
 
 def collect(app: Sphinx, doctree: nodes.document) -> None:
-    """Reads the meanings of words off a glossary."""
+    """Collect the meanings of words from a glossary."""
     for item in doctree.findall(nodes.definition_list_item):
-        meaning = next((each.astext() for each in item.children if isinstance(each, nodes.definition)), "")
+        meaning = next((child.astext() for child in item.children if isinstance(child, nodes.definition)), "")
         for term in item.findall(nodes.term):
             meanings(app).update({anchor: " ".join(meaning.split()) for anchor in term["ids"]})
 
 
 def attach(app: Sphinx, doctree: nodes.document, name: str) -> None:
-    """Gives every link to a word of the glossary its meaning."""
+    """Attach its meaning to every link to a word of the glossary."""
     for link in doctree.findall(nodes.reference):
         anchor = link.get("refid") or link.get("refuri", "").partition("#")[2]
         if anchor in meanings(app) and link.next_node(addnodes.pending_xref) is None:

@@ -15,13 +15,13 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def refuse_dead_links(app: Sphinx, error: Exception | None) -> None:
-    """Ends the build with the dead links that it finds."""
+    """Raise an error that lists the dead links of the site, if there are any."""
     if error is None and app.builder.format == "html" and (dead := list(dead_links(Path(app.outdir)))):
         raise SphinxError("links that lead nowhere:\n" + "\n".join(dead))
 
 
 def dead_links(site: Path) -> Iterator[str]:
-    """One line for each link of the site that leads nowhere."""
+    """Yield a line for each link of the site that leads nowhere."""
     pages = {path: Page(path) for path in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
         for link in page.links:

@@ -18,7 +18,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def lead_to_copies(app: Sphinx, doctree: nodes.document) -> None:
-    """Turns every link to a document outside into a link to its copy, which it makes."""
+    """Replace every link to a document outside by a link to a copy, and write the copy."""
     root = Path(app.srcdir).parent
     for link in list(doctree.findall(addnodes.pending_xref)):
         document = Path(link.get("reftarget", "")).with_suffix(".md")

@@ -1,4 +1,4 @@
-"""How long a page takes to read: what stands open on it, at 200 words and 12 lines of code a minute."""
+"""Reading time of a page: what it shows unfolded, at 200 words and 12 lines of code per minute."""
 
 import re
 
@@ -9,7 +9,7 @@ TARGET = re.compile(r"\([\w-]+\)=")
 
 
 def minutes(page: str) -> float:
-    """Of the words and lines of code that a page in MyST shows before anything on it is opened.
+    """Return the reading time of what a page in MyST shows before anything on it is opened.
 
     Folded cells, dropdowns, options and quoted files do not count.
     """
