@@ -1,4 +1,4 @@
-"""Configuration of Sphinx for the site: `make docs`. Pages are executed while they are read, and nothing needs a network."""
+"""Configuration of Sphinx for the site: `make docs`. Pages are executed while they are read, without a network."""
 
 import os
 import sys

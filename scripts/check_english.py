@@ -37,7 +37,7 @@ BANNED = re.compile(
     r"|at last|comes out|goes in|of its own)\b".replace(" ", r"\s+"),
     re.IGNORECASE,
 )
-ALLOWED = re.compile(r"left\s+behind|told\s+me\s+a|behind\s+((a|an|the|your)\s+)?(reverse\s+)?prox(y|ies)", re.IGNORECASE)
+ALLOWED = re.compile(r"left\s+behind|behind\s+((a|an|the|your)\s+)?(reverse\s+)?prox(y|ies)", re.IGNORECASE)
 NAMES = frozenset(["each", "one", "other", "found", "given"])
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n((?::[^\n]*\n)*)(.*?)^```$", re.DOTALL | re.MULTILINE)
 """A cell of the guide: its options, and its code."""

@@ -21,9 +21,10 @@ from sphinx.directives.code import LiteralIncludeReader
 LINK = "Download this page as a notebook"
 COLAB = "To open it in Colab: colab.research.google.com, File, Upload notebook"
 INTRODUCTION = """*A page of Dragoman's guide.* It runs where Dragoman is installed with drawings: in a clone of the
-project, type `pip install ".[plots]"`. In Colab, run `!git clone ADDRESS dragoman && pip install -q "./dragoman[plots]"`
-first, with the address of the project. The next cells write what the page imports, `{modules}`, into this folder. The
-numbers in the text are from the published page; on your machine, those that depend on a training or on speed differ a little."""
+project, type `pip install ".[plots]"`. In Colab, first run
+`!git clone ADDRESS dragoman && pip install -q "./dragoman[plots]"`, with the address of the project. The next cells
+write what the page imports, `{modules}`, into this folder. The numbers in the text are from the published page; on your
+machine, those that depend on a training or on speed differ a little."""
 GLUE = """def glue(name, value, display=False):
     \"\"\"Accept a number for the text, which has it already.\"\"\""""
 GLUED = re.compile(r"\{glue:text\}`([^`:]*)(?::([^`]*))?`")

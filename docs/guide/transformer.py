@@ -4,8 +4,8 @@
     python transformer.py phrases 3000
 
 trains for 3,000 steps on the pairs in phrases/train.jsonl, is tested on phrases/test.jsonl, and then translates what
-you type. It imports only PyTorch, and uses a GPU if there is one. Shapes: B sentences, S source tokens, T target tokens,
-H heads, D = d_model, V words of the vocabulary.
+you type. It imports only PyTorch, and uses a GPU if there is one. Shapes: B sentences, S source tokens, T target
+tokens, H heads, D = d_model, V words of the vocabulary.
 """
 
 import json
@@ -24,7 +24,7 @@ PAD, START, END, UNKNOWN = range(4)
 
 
 def attend(query, key, value, visible):
-    """Return softmax(Q K^T / sqrt(d_k)) V, equation 1. A query (row) sees the keys (columns) where `visible` is True."""
+    """Return softmax(Q K^T / sqrt(d_k)) V, equation 1. A query (row) sees keys (columns) where `visible` is True."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # (B, H, T, S)
     weights = scores.masked_fill(~visible, -math.inf).softmax(-1)
     return weights @ value

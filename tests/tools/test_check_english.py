@@ -81,6 +81,24 @@ def test_code_in_markdown_is_left_out(tree: Path, check: Check):
     assert "README.md:5: rule-4: word 'stands'" in check()[1]
 
 
+def test_cells_of_the_guide_are_checked_except_for_names(tree: Path, check: Check):
+    words = "so-many", "to-ld"
+    several, reported = words[0].replace("-", " "), words[1].replace("-", "")  # this file is checked, too
+    cell = (
+        f'```{{code-cell}}\n:tags: [hide-input]\ndef f(each):\n    """The sum."""\n    return "{several}", each\n```\n'
+    )
+    (tree / "docs/guide").mkdir(parents=True)
+    (tree / "docs/guide/01-sums.md").write_text(f"# Sums\n\n{cell}\nIt is {reported}.\n")
+    status, report = check("docs")
+    assert status == 1
+    assert sorted(report.splitlines()) == [
+        "3 violations",
+        f"docs/guide/01-sums.md:10: rule-4: word '{reported}'",
+        "docs/guide/01-sums.md:6: rule-1: f starts with 'The', not a verb",
+        f"docs/guide/01-sums.md:7: rule-4: word '{several}'",
+    ]
+
+
 def test_exceptions_only_shrink(tree: Path, check: Check):
     file = tree / "src/words.py"
     file.write_text(GOOD.replace("Return the", "The") + "\n# told\n# told\n")
