@@ -7,8 +7,8 @@
 MULTI30K is the folder of its files (`train.en`, `val.de`, `test_2016_flickr.fr`, …). Each single model takes `--steps`
 steps of the recipe `multi30k-en-de`, and the model of all directions the sum of theirs. All are scored on
 the test set of each direction, beam 5. With TATOEBA (`train.en`, `train.it`, …), whose pairs are English and Italian,
-the directions are en-de, de-en, en-it and it-en, and the model of all of them also translates the German captions into
-Italian, directly and through English. There is no Italian test set of captions: what it makes is compared with its own
+there is one model, of en-de, de-en, en-it and it-en, which also translates the German captions into Italian, directly
+and through English. There is no Italian test set of captions: what it makes is compared with its own
 translation of the English captions. Finished runs are not run again, so the command may be stopped at any time.
 """
 
@@ -109,12 +109,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=Path, default=Path("several-languages"))
     arguments = parser.parse_args(words)
     arguments.directions = arguments.directions or (PIVOT if arguments.tatoeba else ["en-de", "en-fr", "de-fr"])
-    numbers = [(name, seed) for seed in arguments.seeds for name in (TOGETHER, *arguments.directions)]
+    alone = [] if arguments.tatoeba else arguments.directions
+    numbers = [(name, seed) for seed in arguments.seeds for name in (TOGETHER, *alone)]
     with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
         results = dict(zip(numbers, pool.map(partial(run, arguments=arguments), numbers), strict=True))
     rows = []
     for direction in arguments.directions:
-        for name in (direction, TOGETHER):
+        for name in (direction, TOGETHER) if alone else (TOGETHER,):
             scores = [results[name, seed][direction] for seed in arguments.seeds]
             way = "all directions" if name == TOGETHER else "a model for it"
             rows.append(

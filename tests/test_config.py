@@ -282,7 +282,7 @@ def test_every_setting_of_a_recipe_has_a_meaning_and_a_default() -> None:
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])
-@pytest.mark.parametrize("size", ["tiny", "mini", "small", "base", "big"])
+@pytest.mark.parametrize("size", ["nano", "micro", "tiny", "mini", "small", "base", "big"])
 def test_an_architecture_written_down_is_itself_again(preset: str, size: str) -> None:
     config = ModelConfig.model_validate({"preset": preset, "size": size})
     text = render(config)

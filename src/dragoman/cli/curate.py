@@ -37,20 +37,8 @@ PairsFolder = Annotated[Path, typer.Option("--folder", help="Folder for the pair
 AtLeast = Annotated[
     float | None, typer.Option("--at-least", help="Keep the pairs whose quality is at least this, from 0 to 1.")
 ]
-OF_MODELS = (
-    *(
-        "beam_size",
-        "n_best",
-        "references",
-        "ensemble",
-        "keep",
-        "at_least",
-        "device",
-        "precision",
-        "threads",
-        "overrides",
-    ),
-)
+OF_MODELS = ("beam_size", "n_best", "references", "ensemble", "keep", "at_least")
+OF_MODELS += ("device", "precision", "threads", "overrides")
 OF_SERVICES = ("api", "model", "prompt", "concurrency", "most", "price", "dry_run")
 """Options of `distil` that only one kind of teacher has."""
 UNSET = (("device", "auto"), ("precision", "auto"))

@@ -13,11 +13,13 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.errors import ConfigError
 
-Size = Literal["tiny", "mini", "small", "base", "big"]
+Size = Literal["nano", "micro", "tiny", "mini", "small", "base", "big"]
 Name = Annotated[str, pydantic.Field(min_length=1, max_length=200)]
 """Name of weights or modules, interpreted by `model/adapters.py`."""
 
 _SIZES: dict[Size, dict[str, int]] = {
+    "nano": {"d_model": 64, "encoder_layers": 4, "decoder_layers": 1, "heads": 2, "d_ff": 256},
+    "micro": {"d_model": 128, "encoder_layers": 6, "decoder_layers": 1, "heads": 4, "d_ff": 384},
     "tiny": {"d_model": 128, "encoder_layers": 4, "decoder_layers": 4, "heads": 4, "d_ff": 384},
     "mini": {"d_model": 192, "encoder_layers": 4, "decoder_layers": 4, "heads": 6, "d_ff": 768},
     "small": {"d_model": 256, "encoder_layers": 3, "decoder_layers": 3, "heads": 4, "d_ff": 1024},
@@ -78,7 +80,8 @@ class ModelConfig(Settings):
     preset: Literal["paper", "modern"] = "modern"
     """Defaults for settings that are not given."""
     size: Size = "small"
-    """Default width and depth: tiny and mini (narrow and deep), small, base or big."""
+    """Default width and depth: nano and micro (with one decoder layer), tiny and mini (narrow and deep), small, base or
+    big."""
     source_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Source tokens; taken from the tokenizer. None in a language model."""
     target_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
