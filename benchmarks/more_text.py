@@ -5,11 +5,11 @@
 
 TATOEBA is a folder with `train.en`, `train.it`, `dev.en` and so on; OTHER is the start of the names of two files of
 another origin, such as `gnome_user_docs`. For each seed, a model for each direction learns from random pairs. The
-reverse model translates Italian sentences back, whose English nobody has read, and another model learns from the pairs
-and from these. Then as many other pairs are taken, of which a tenth is spoilt in five ways (`SPOILERS`): `filter`
-judges them with the first two models, and models learn from the clean, the spoilt and the filtered text. All models
-learn for the same number of steps, and are scored with beam 4 on the first 1,000 pairs of both tests. What is finished
-is not done again, so the command may be stopped at any time.
+reverse model translates Italian sentences back, whose English no model has read, and another model learns from the
+pairs and from these. Then the same number of other pairs is taken, and a tenth of them is spoilt in five ways
+(`SPOILERS`). `filter` judges them with the first two models, and models learn from the clean, the spoilt and the
+filtered text. All models learn for the same number of steps, and are scored with beam 4 on the first 1,000 pairs of
+both tests. What is finished is not done again, so the command may be stopped at any time.
 """
 
 import json
@@ -154,7 +154,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def work(name: str, seed: int, arguments: Any) -> None:
-    """Do a part of an experiment, in a process of its own."""
+    """Do a part of an experiment, in a new process."""
     experiment = Experiment(seed, arguments)
     if name == "back-translate":
         experiment.back_translate()

@@ -3,8 +3,8 @@
     python benchmarks/students.py TEACHER [--sizes tiny micro nano] [--steps 2000] [--vocabulary 2000] [--seed 1]
         [--jobs 2] [--runs FOLDER] [--out results.json]
 
-TEACHER is a finished run of `dragoman train`. It translates the sources of its own training text with beam 4, and the
-most similar to the reference of the 4 best is taken (`distil`). Students of each size learn from the text as it is and
+TEACHER is a finished run of `dragoman train`. It translates the sources of its training text with beam 4, and the most
+similar to the reference of the 4 best is taken (`distil`). Students of each size learn from the text as it is and
 from the teacher's translations, for the same number of steps, and are rounded to 8 bits. All are scored on the
 teacher's test set, with beam 4, and timed in one process, interleaved, on the first 300 sentences of it, greedy. The
 p-values are those of differences in BLEU. Memory is the peak of a process that translates these sentences. What is
@@ -94,12 +94,12 @@ class School:
 
 
 def learn(run: Path, arguments: Any) -> None:
-    """Train a student in a process of its own."""
+    """Train a student in a new process."""
     School(arguments).train(run)
 
 
 def score(model: Path, arguments: Any) -> Evaluation:
-    """Score a model in a process of its own."""
+    """Score a model in a new process."""
     return School(arguments).score(model)
 
 
@@ -170,10 +170,10 @@ def row_of(
 ) -> dict[str, Any]:
     """Return the figures of a model."""
 
-    def p_value(other: Path) -> float | None:
-        if other == model or other not in scored:
+    def p_value(rival: Path) -> float | None:
+        if rival == model:
             return None
-        return compare_systems([scored[model]], [scored[other]], metrics=["bleu"])["bleu"].p_value
+        return compare_systems([scored[model]], [scored[rival]], metrics=["bleu"])["bleu"].p_value
 
     untaught = model.with_name(model.name.replace(TAUGHT, PLAIN))
     evaluation, file, alone = scored[model], speeds[str(model), ALL], speeds[str(model), ONE]
