@@ -66,8 +66,10 @@ def forced(translator: Translator, pairs: Iterable[tuple[str, str]]) -> list[Tra
         Hypothesis(tuple(row), score.token_log_probs, score.log_prob, finished=True)
         for row, score in zip(rows, scored, strict=True)
     ]
+    segments = [line.translated[0] for line, *_ in kept]
+    links = translator._link(list(zip(segments, hypotheses, strict=True)), options) if options.align else None
     return [
-        translator.writer.translation(line, [[hypothesis]], options)
+        translator.writer.translation(line, [[hypothesis]], options, links)
         for (line, *_), hypothesis in zip(kept, hypotheses, strict=True)
     ]
 

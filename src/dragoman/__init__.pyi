@@ -40,6 +40,8 @@ from dragoman.runs.installation import find_guide as find_guide
 from dragoman.runs.quantize import quantize as quantize
 from dragoman.runs.recipe import Recipe as Recipe
 from dragoman.runs.recipe import list_settings as list_settings
+from dragoman.runs.report import report as report
+from dragoman.runs.report import report_documents as report_documents
 from dragoman.runs.status import list_runs as list_runs
 from dragoman.runs.train import train as train
 from dragoman.runs.train import train_seeds as train_seeds

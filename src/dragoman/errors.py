@@ -74,7 +74,7 @@ class FolderInUse(Error):
 
 
 class GateFailed(Error):
-    """A translation with a flag that was refused (`--fail-on`)."""
+    """A translation with a flag that was refused (`--fail-on`), or a figure that misses its gate (`--require`)."""
 
     exit_code = 9
 

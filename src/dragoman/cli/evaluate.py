@@ -64,6 +64,15 @@ NAMED = 5
 """Number of pairs without a score that are named; the others are counted."""
 
 
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GATE",
+        help="End with exit code 9 if a figure misses it, as in 'bleu >= 40' or 'lost <= 0.5%'; may be repeated.",
+    ),
+]
+
+
 def evaluate(
     system: Annotated[
         Path,
@@ -110,12 +119,16 @@ def evaluate(
     picture: Annotated[
         Path | None, typer.Option(help="Draw the confusions of a classifier or tagger to this file (.png, .svg, .pdf).")
     ] = None,
+    require: Require = None,
     output_format: Format = "text",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with 95 % intervals."""
-    options = keywords(locals(), "system", "against", "metric", "picture", "output_format")
+    from dragoman.evaluating.gates import check_gates, figures_of, parse_gates
+
+    options = keywords(locals(), "system", "against", "metric", "picture", "require", "output_format")
+    gates = parse_gates(require or ())
     if picture is not None:
         check_picture(picture, system, [path for path in (test, output, scores) if path is not None])
     if metric:
@@ -125,6 +138,8 @@ def evaluate(
     write_result(output_format, [evaluation.facts() for evaluation in result.evaluations], lambda: show(result))
     if picture is not None:
         draw_picture(result.evaluations[0], picture)
+    own = (evaluation for tested in result.systems[:: 2 if against else 1] for evaluation in tested.evaluations)
+    check_gates(gates, {f"{tested.system} on {tested.test_name}": figures_of(tested) for tested in own})
 
 
 def check_picture(picture: Path, system: Path, files: Sequence[Path | str]) -> None:

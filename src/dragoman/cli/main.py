@@ -20,6 +20,7 @@ from dragoman.cli.lists import doctor, guide, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.options import build
 from dragoman.cli.predict import generate, predict
+from dragoman.cli.report import report
 from dragoman.cli.serve import keys, serve
 from dragoman.cli.streams import prepare_streams
 from dragoman.cli.train import demo, fine_tune, prepare_data, train, train_tokenizer
@@ -37,8 +38,8 @@ LONGEST_NAME = 100
 
 COMMANDS = (
     *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
-    *(evaluate, score, filter, back_translate, distil, explain, embeddings, fine_tune, merge, average, quantize),
-    *(convert, export, benchmark, settings, doctor, guide),
+    *(evaluate, report, score, filter, back_translate, distil, explain, embeddings, fine_tune, merge, average),
+    *(quantize, convert, export, benchmark, settings, doctor, guide),
 )
 """Functions of the commands, in the order of --help, which follows a model's life."""
 

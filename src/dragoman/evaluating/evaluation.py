@@ -41,6 +41,8 @@ from dragoman.text.columns import Naming
 
 log = logging.getLogger(__name__)
 
+FROM_FILE = "translations read from a file"
+"""Description of the search of another system."""
 WIDEST = 30.0
 """Width of an interval, in points, above which a score says little."""
 
@@ -159,7 +161,7 @@ def evaluate(
     languages = [measures.get("language", UNKNOWN_LANGUAGE)]
     if isinstance(system, str | Path) and not (Path(system).is_dir() or hub_address(system)):
         test = test if isinstance(test, ReferenceSet) else read_references(test, references)
-        hypotheses, search = tuple(read_lines(Path(system))), "translations read from a file"
+        hypotheses, search = tuple(read_lines(Path(system))), FROM_FILE
         if len(hypotheses) != len(test):
             raise DataError(
                 f"{system} has {len(hypotheses):,} lines but the test set {test.name} {len(test):,}; "

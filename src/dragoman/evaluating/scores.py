@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
+import numpy as np
 import pydantic
 
 from dragoman.config import Settings, read_json_as
-from dragoman.evaluating.metrics import Score
+from dragoman.errors import DataError
+from dragoman.evaluating.metrics import SAMPLES, SEED, Score, interval
 from dragoman.evaluating.significance import Comparison
-from dragoman.serialization import write_json
+from dragoman.serialization import read_object, write_json
 
-FORMAT = 1
+FORMAT, COMET = 1, "COMET"
 HIGHEST = 1e6
 """Upper limit of a plausible score; TER itself has no upper bound."""
 
@@ -50,7 +53,8 @@ def write_scores(
 def _refuse_impossible(score: Score) -> Score:
     if (score.low is None) is not (score.high is None):
         raise ValueError("low and high must be given together")
-    if any(number is not None and not 0 <= number <= HIGHEST for number in (score.value, score.low, score.high)):
+    lowest = -HIGHEST if score.name == COMET else 0
+    if any(number is not None and not lowest <= number <= HIGHEST for number in (score.value, score.low, score.high)):
         raise ValueError(f"value, low and high must be from 0 to {HIGHEST:,.0f}")
     return score
 
@@ -101,6 +105,25 @@ def read_baselines(path: Path) -> tuple[StoredEvaluation, ...]:
 def read_scores(path: Path) -> dict[str, dict[str, Score]]:
     """Return the scores in a `scores.json` by test set (`test` for `test.jsonl`) and metric."""
     return {evaluation.test.stem: evaluation.scores for evaluation in read_evaluations(path)}
+
+
+def read_comet(path: Path, hypotheses: Sequence[str]) -> Score:
+    """Return the COMET score, in points of 100, that `comet-score --to_json` wrote for these translations.
+
+    Raises:
+        DataError: the file holds no scores of them.
+    """
+    texts = [text.strip() for text in hypotheses]
+    for rows in read_object(path).values():
+        with suppress(KeyError, TypeError, ValueError):
+            if [row["mt"] for row in rows] == texts:
+                values = 100 * np.array([float(row["COMET"]) for row in rows])
+                draws = np.random.default_rng(SEED).integers(len(values), size=(SAMPLES, len(values)))
+                signature = f"file:{path.name}|bs:{SAMPLES}|seed:{SEED}"
+                return Score(COMET, float(values.mean()), *interval(values[draws].mean(1)), signature, "")
+    raise DataError(
+        f"{path} has no scores of these {len(texts):,} translations; docs/evaluating.md says how to write it"
+    )
 
 
 HEADINGS = ("metric", "score", "95 % interval", "signature")

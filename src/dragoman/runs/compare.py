@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
@@ -189,12 +189,16 @@ def _translation_scorers(
     return {of: partial(evaluated, test_set, of) for of, test_set in zip(names, tests, strict=True)}
 
 
-def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
-    data, sources = RunFolder(run).data, set(test.sources)
+def training_pairs(run: Path | RunFolder) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a run's training text, as far as its folder holds them."""
+    data = RunFolder(run).data
     folders = direction_folders(data).values() if has_directions(data) else [data]
-    parts = chain.from_iterable(parts_of(folder, "train") for folder in folders)
-    pairs = chain.from_iterable(map(read_pairs, parts))
-    known = {source for source, _ in pairs if source in sources}
+    return chain.from_iterable(map(read_pairs, chain.from_iterable(parts_of(folder, "train") for folder in folders)))
+
+
+def _warn_of_known_text(run: Path, test: ReferenceSet) -> None:
+    sources = set(test.sources)
+    known = {source for source, _ in training_pairs(run) if source in sources}
     if count := sum(source in known for source in test.sources):
         log.warning(
             "%s of %s sentences of %s are in the text that %s was trained on, so the score is too high",

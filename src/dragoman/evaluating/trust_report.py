@@ -1,0 +1,156 @@
+"""The report on a model, or on a finished translation, as data: `report.json`, which `report_page` draws.
+
+`runs/report.py` builds it. Scores and flags are those of `evaluate`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from dragoman.config import Settings, read_json_as
+from dragoman.errors import DataError
+from dragoman.evaluating.calibration import Calibration
+from dragoman.evaluating.error_kinds import KINDS, LOST, Judge
+from dragoman.evaluating.gates import Figure, figures_of
+from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.scores import StoredEvaluation
+from dragoman.evaluating.significance import Comparison
+from dragoman.evaluating.speed import Speed
+from dragoman.inference.translation import Translation
+
+FORMAT, EXAMPLES = 1, 5
+
+
+class Example(Settings):
+    """Translation with an error, and the words that show it."""
+
+    place: str
+    source: str
+    text: str
+    reference: str
+    words: str
+
+
+class ErrorCount(Settings):
+    """Lines with an error of one kind, and examples, those with the shortest sources."""
+
+    kind: str
+    meaning: str
+    lines: int
+    examples: tuple[Example, ...]
+    precision: float
+    recall: float
+    """Those of the check, on planted errors."""
+
+
+class Errors(Settings):
+    """Errors in one text: numbers of lines with any error and with something lost, and those of each kind, the most
+    frequent first. `untested` gives a reason for each kind that cannot be judged.
+    """
+
+    lines: int
+    wrong: int
+    lost: int
+    kinds: tuple[ErrorCount, ...]
+    untested: dict[str, str]
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """The figures for gates: each kind, `lost` and `errors`."""
+        counts = {count.kind: count.lines for count in self.kinds} | {"lost": self.lost, "errors": self.wrong}
+        return {name: Figure(count, self.lines) for name, count in counts.items()}
+
+
+class SetResult(Settings):
+    """Results on one test set.
+
+    Attributes:
+        known: number of its sources that are in the training text; None if that is not known.
+        parts: name and number of lines of parts of it, with their scores, if they have enough lines.
+        rivals: other systems on it, with which `comparisons` compare.
+    """
+
+    evaluation: StoredEvaluation
+    known: int | None
+    parts: tuple[tuple[str, int, dict[str, Score]], ...]
+    errors: Errors
+    calibration: Calibration | None
+    rivals: tuple[StoredEvaluation, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+class TrustReport(Settings):
+    """Report on a model, or on a finished translation, which has `errors` and no `tests`.
+
+    Attributes:
+        text: rows of the report on the training text: what, how much, and why or where.
+        curves: names, and step and value, of the losses of training and dev set, and of the chrF of the dev set.
+        changes: name of a change of the texts, their number, and the comparison of changed with unchanged ones.
+        contrasts: phenomenon, number of pairs of a right and a wrong translation, and of those of which the right one
+            is more probable.
+        page: path of the page, next to which is this report as `report.json`.
+        files: name and number of texts of each document, and the reason why one was not judged.
+    """
+
+    format: Literal[1] = FORMAT
+    version: str
+    system: str
+    languages: tuple[str, str]
+    machine: str
+    page: str
+    text: tuple[tuple[str, str, str], ...] = ()
+    curves: tuple[tuple[str, tuple[tuple[int, float], ...]], ...] = ()
+    tests: tuple[SetResult, ...] = ()
+    changes: tuple[tuple[str, int, Comparison], ...] = ()
+    contrasts: tuple[tuple[str, int, int], ...] = ()
+    speeds: tuple[Speed, ...] = ()
+    memory_bytes: int | None = None
+    files: tuple[tuple[str, int, str], ...] = ()
+    errors: Errors | None = None
+
+    @property
+    def errors_by_text(self) -> dict[str, Errors]:
+        """The errors of a finished translation, or in each test set."""
+        own = {self.system: self.errors} if self.errors else {}
+        return own | {test.evaluation.test.name: test.errors for test in self.tests}
+
+    @property
+    def figures(self) -> dict[str, dict[str, Figure]]:
+        """The figures for gates, by text; a model's flags are those of its translator."""
+        scores = {test.evaluation.test.name: figures_of(test.evaluation) for test in self.tests}
+        return {name: errors.figures | scores.get(name, {}) for name, errors in self.errors_by_text.items()}
+
+
+def read_trust_report(path: Path) -> TrustReport:
+    """Read a `report.json`."""
+    return read_json_as(path, TrustReport, FORMAT, error=DataError)
+
+
+def count_errors(
+    judge: Judge, lines: Sequence[Translation], places: Sequence[str], references: Sequence[Sequence[str]] = ()
+) -> Errors:
+    """Judge all lines, and count their errors by kind."""
+    rows = references or [()] * len(lines)
+    findings = [judge.findings(line, row) for line, row in zip(lines, rows, strict=True)]
+    counts = list[ErrorCount]()
+    for kind in judge.kinds:
+        numbers = [number for number, errors in enumerate(findings) if kind in errors]
+        examples = tuple(
+            Example(
+                place=places[number],
+                source=lines[number].source,
+                text=lines[number].text,
+                reference=next(iter(rows[number]), ""),
+                words=findings[number][kind],
+            )
+            for number in sorted(numbers, key=lambda number: len(lines[number].source))[:EXAMPLES]
+        )
+        about = {name: value for name, value in KINDS[kind]._asdict().items() if name != "find"}
+        counts.append(ErrorCount(kind=kind, lines=len(numbers), examples=examples, **about))
+    return Errors(
+        lines=len(lines),
+        wrong=sum(map(bool, findings)),
+        lost=sum(not errors.keys().isdisjoint(LOST) for errors in findings),
+        kinds=tuple(sorted(counts, key=lambda count: -count.lines)),
+        untested=judge.untested,
+    )

@@ -1,0 +1,362 @@
+"""Reports on whether to trust a model (`report`), or a finished translation (`report_documents`)."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from itertools import groupby
+from operator import gt
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+import dragoman
+from dragoman.config import check, choose
+from dragoman.errors import ConfigError, DataError, MissingExtra
+from dragoman.evaluating.calibration import calibrate
+from dragoman.evaluating.direction import naming_for
+from dragoman.evaluating.error_kinds import Judge
+from dragoman.evaluating.evaluation import Evaluation, evaluate
+from dragoman.evaluating.meaning import BASELINE
+from dragoman.evaluating.metrics import SAMPLES, LineStatistics, Score, summary
+from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
+from dragoman.evaluating.report_page import render_report
+from dragoman.evaluating.scores import StoredEvaluation, read_comet
+from dragoman.evaluating.significance import Comparison, compare_outputs, compare_systems
+from dragoman.evaluating.speed import Speed, measure
+from dragoman.evaluating.strata import LETTERS, changed_texts, strata
+from dragoman.evaluating.trust_report import SetResult, TrustReport, count_errors
+from dragoman.files import make_folders, write_file
+from dragoman.formats.lines import read_lines
+from dragoman.formats.reading import read_document
+from dragoman.formats.terms import read_terms
+from dragoman.inference.documents import translate_file
+from dragoman.inference.folders import files_in, format_to_translate
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.resumable import identity
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
+from dragoman.languages import UNKNOWN_LANGUAGE, base_language
+from dragoman.memory import peak_memory_bytes
+from dragoman.progress import Progress, as_progress
+from dragoman.run_folder import RunFolder
+from dragoman.runs.compare import training_pairs
+from dragoman.runs.directed import test_set
+from dragoman.runs.metrics_log import dev_curve, training_losses
+from dragoman.runs.status import read_facts
+from dragoman.serialization import write_json
+from dragoman.system import describe
+from dragoman.text.prepared import evenly_spaced_from_first
+from dragoman.text.readers import open_pairs
+from dragoman.text.report import direction_folders, read_report, report_rows
+from dragoman.text.settings import ReadingSettings, reading_overrides
+
+LEAST_PART, CHANGED, TIMED, POINTS = 20, 120, 100, 200
+"""Least number of lines with scores of their own; numbers of texts that are changed in each way, of texts that are
+timed, and of points of the curve of the training loss."""
+COMMON = 0.02
+"""Share of the sources above which a word alone makes them similar to no other."""
+PAGE, CONTRASTS = "report.html", Path(__file__).parents[1] / "evaluating"
+_STORED = pydantic.TypeAdapter(Translation)
+
+
+def report(
+    system: Path | str,
+    test: Path | str | None = None,
+    references: Sequence[Path | str] = (),
+    *,
+    against: Sequence[Path | str] = (),
+    comet: Path | str | None = None,
+    terms: Path | str | None = None,
+    folder: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    samples: int = SAMPLES,
+    progress: Progress | bool = True,
+) -> TrustReport:
+    """Write a report on whether to trust a model into `folder`, by default `report` in its run: a page and its JSON.
+
+    `test`, `references` and `overrides` are those of `compare`; by default, all test sets of the run are reported. The
+    translations are kept in the folder, so a later call makes none again, and a stopped one goes on. On the first test
+    set, the model is also compared with the closest sentences of its training text, and with those `against`: models,
+    or files of translations. `comet` is what `comet-score --to_json` wrote for the first test set, `terms` a file of
+    terms.
+
+    Raises:
+        ConfigError: the run is not finished or has no test set, or a setting is unknown.
+        CheckpointError: there is no model that can be loaded.
+        DataError: a file cannot be read, or does not fit the test set.
+    """
+    run, progress = RunFolder(system), as_progress(progress)
+    if run.is_run and (status := read_facts(run)["status"]) != "finished":
+        raise ConfigError(f"{run} is not finished ({status}); finish it with: dragoman train {run}")
+    if test is None:
+        own_test_set(system)  # raises if there is none
+    reading, search = reading_overrides(overrides)
+    changes = {"terms": read_terms(Path(terms))} if terms else {}
+    place = {"device": device, "precision": precision, "progress": progress, "threads": threads}
+    translator = Translator.load(system, **place)
+    options = choose(SearchOptions, "decode", search, translator.options, align=True, **changes)
+    settings = choose(ReadingSettings, "data", reading)
+    tests = _test_sets(run, translator.bound(options), test, references, settings)
+    folder = Path(folder or (run.path if run.is_run else Path()) / "report")
+    make_folders(folder)
+    work = _Work(folder, options, {"samples": samples, "progress": progress})
+    sets = [work.translated(translator, test_set, str(system)) for test_set in tests]
+    first, training = sets[0], _TrainingText(run)
+    if comet is not None:
+        scores = {**first.evaluation.scores, "comet": read_comet(Path(comet), first.evaluation.hypotheses)}
+        sets[0] = first = replace(first, evaluation=replace(first.evaluation, scores=scores))
+    rivals = [work.closest(first, training)] if training.counts else []
+    for path in against:
+        is_model = Path(path).is_dir()
+        other = work.translated(Translator.load(path, **place), first.test, str(path)) if is_model else None
+        rivals.append(other.evaluation if other else evaluate(path, first.test, **work.scoring))
+    made = TrustReport(
+        version=dragoman.__version__,
+        system=str(system),
+        languages=translator.languages,
+        machine=describe(),
+        page=str(folder / PAGE),
+        text=tuple(training.rows),
+        curves=tuple(training.curves),
+        tests=tuple(work.judged(own, training, rivals if own is first else ()) for own in sets),
+        changes=tuple(work.changes(first)),
+        contrasts=tuple(_contrasts(first.translator)),
+        speeds=tuple(work.speeds(first)),
+        memory_bytes=peak_memory_bytes(translator.device),
+    )
+    return _written(made)
+
+
+def report_documents(
+    source: Path | str,
+    translated: Path | str,
+    *,
+    source_language: str = UNKNOWN_LANGUAGE,
+    target_language: str = UNKNOWN_LANGUAGE,
+    terms: Path | str | None = None,
+    folder: Path | str = "report",
+) -> TrustReport:
+    """Write a report on a finished translation of a document or a folder, as `report` does: errors by kind, without
+    references.
+
+    Raises:
+        DataError: a file cannot be read, or there is no text with a translation.
+    """
+    languages = source_language, target_language
+    source, translated, folder = Path(source), Path(translated), Path(folder)
+    for path in (source, translated):
+        if not path.exists() or path.is_dir() != source.is_dir():
+            raise DataError(f"{path} is no {'folder' if source.is_dir() else 'file'}; give two files, or two folders")
+    lines, places, files = list[Translation](), list[str](), list[tuple[str, int, str]]()
+    for name in files_in(source, translated, folder) if source.is_dir() else [""]:
+        try:
+            texts, problem = [*_document_texts(source / name, translated / name, languages)], ""
+        except (ConfigError, DataError, MissingExtra) as error:
+            texts, problem = [], str(error)
+        files += [(name or source.name, len(texts), problem)] if texts or problem else []
+        places += [" ".join(filter(None, (name, place))) for place, _ in texts]
+        lines += [line for _, line in texts]
+    if not lines:
+        problem = next((problem for *_, problem in files), f"{source} has no text that is translated")
+        raise DataError(f"there is nothing to judge: {problem}")
+    judge = Judge(lines, languages, tuple(read_terms(Path(terms))) if terms else ())
+    make_folders(folder)
+    made = TrustReport(
+        version=dragoman.__version__,
+        system=str(translated),
+        languages=languages,
+        machine=describe(),
+        page=str(folder / PAGE),
+        files=tuple(files),
+        errors=count_errors(judge, lines, places),
+    )
+    return _written(made)
+
+
+def _document_texts(source: Path, translated: Path, languages: tuple[str, str]) -> Iterator[tuple[str, Translation]]:
+    """Yield the places of a document's texts, and the texts with their translations; nothing for another file."""
+    if (kind := format_to_translate(source)) is None:
+        return
+    if not translated.is_file():
+        raise DataError(f"{translated} does not exist")
+    if kind.name in ("po", "xliff"):  # the translation holds its sources
+        yield from ((pair.origin, Translation(*pair[:2])) for pair in open_pairs(str(translated)) if not pair.fault)
+        return
+    document, made = (read_document(path, languages, kind.document) for path in (source, translated))
+    if (count := len(document.texts)) != len(made.texts):
+        raise DataError(f"{source} has {count:,} texts but {translated} {len(made.texts):,}: they cannot be compared")
+    for number, pair in enumerate(zip(document.texts, made.texts, strict=True)):
+        yield document.place(number), Translation(*pair)
+
+
+def _test_sets(
+    run: RunFolder,
+    translator: Translator,
+    test: Path | str | None,
+    references: Sequence[Path | str],
+    settings: ReadingSettings,
+) -> list[ReferenceSet]:
+    """Return the test set that is named, or all of a run's, of which `test` is the first."""
+    if test is not None:
+        naming = naming_for(run.path, settings.naming)._replace(expected=translator.languages)
+        return [read_references(test, references, naming, settings.format, settings.encoding_errors)]
+    sets = list[ReferenceSet]()
+    for direction, folder in direction_folders(run.data).items():
+        directed = translator.bound(translator.options, direction) if translator.directions else translator
+        for path in sorted(folder.glob("*.jsonl"), key=lambda path: (path.stem != "test", path.stem)):
+            if not path.stem.startswith(("train", "dev")) and path.stat().st_size:
+                sets.append(test_set(directed, path))
+    return sets
+
+
+class _TrainingText:
+    """The training text of a run, as far as its folder holds it: counts of its words in lower case, the rows of the
+    report on it, and the curves of the training.
+    """
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.counts = Counter(word for source, _ in training_pairs(run) for word in LETTERS.findall(source.lower()))
+        folders = direction_folders(run.data).values() if run.report.is_file() else ()
+        self.rows = [row for folder in folders for row in report_rows(read_report(folder))]
+        dev = [(f"dev {name}", dev_curve(run, f"dev_{name}")) for name in ("loss", "chrf")]
+        curves = [("training loss", training_losses(run, POINTS)), *dev]
+        self.curves = [(name, tuple(curve)) for name, curve in curves if curve]
+
+    def count_of(self, sources: Sequence[str]) -> int | None:
+        """Count the sources that are in the training text; return None if that is not known."""
+        known = {*sources}.intersection(source for source, _ in training_pairs(self.run))
+        return sum(source in known for source in sources) if self.counts else None
+
+    def closest(self, sources: Sequence[str]) -> list[str]:
+        """Return for each source the translation of the training source with the most similar words."""
+        rows = [{*LETTERS.findall(source.lower())} for source in sources]
+        numbers_of, best = defaultdict[str, list[int]](list), [(0.0, "")] * len(rows)
+        for number, row in enumerate(rows):
+            for word in row:
+                numbers_of[word].append(number)
+        index = {word: numbers for word, numbers in numbers_of.items() if len(numbers) <= max(1, COMMON * len(rows))}
+        for source, target in training_pairs(self.run):
+            words = {*LETTERS.findall(source.lower())}
+            for number in {number for word in words for number in index.get(word, ())}:
+                similarity = 2 * len(words & rows[number]) / (len(words) + len(rows[number]))
+                best[number] = max(best[number], (similarity, target))
+        return [target for _, target in best]
+
+
+@dataclass(frozen=True)
+class _Translated:
+    """A test set with its translations and scores, and the translator that made them. `evaluate` takes it for a
+    translator.
+    """
+
+    translator: Translator
+    test: ReferenceSet
+    translations: Sequence[Translation]
+    evaluation: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.translator, name)
+
+    def translate(self, *_: Any) -> Sequence[Translation]:
+        return self.translations
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The measurements of a report, with one folder and one search; `scoring` are keywords of `evaluate`."""
+
+    folder: Path
+    options: SearchOptions
+    scoring: dict[str, Any]
+
+    def translated(self, translator: Translator, test: ReferenceSet, name: str) -> _Translated:
+        """Return a test set with translations, which are kept in the folder, and scores."""
+        translator = translator.bound(self.options, (test.source_language, test.language))
+        facts = {"test": test.identity, "device": translator.device, "precision": translator.precision}
+        asked = identity(translator.folders, None, self.options, **facts, languages=translator.languages)
+        key = sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+        path = self.folder / f"{Path(test.name).stem}-{key}.jsonl"
+        if not path.is_file():
+            how = {"write": lambda _, line: [json.dumps(asdict(line))], "total": len(test)}
+            translate_file(translator, path, test.sources, path, self.options, self.scoring["progress"], **how)
+        made = _Translated(translator, test, [_STORED.validate_json(line) for line in read_lines(path)])
+        return replace(made, evaluation=evaluate(made, test, options=self.options, name=name, **self.scoring))
+
+    def closest(self, own: _Translated, training: _TrainingText) -> Evaluation:
+        """Evaluate the baseline that translates each text as the closest sentence of the training text."""
+        made = replace(own, translations=[Translation("", text) for text in training.closest(own.test.sources)])
+        evaluation = evaluate(made, own.test, name="the closest training sentence", **self.scoring)
+        return replace(evaluation, search=f"{BASELINE}, by the words of the sources", flags={})
+
+    def judged(self, own: _Translated, training: _TrainingText, rivals: Sequence[Evaluation]) -> SetResult:
+        """Return the results on a test set: parts, errors, calibration, and the comparisons with rivals."""
+        test, judge = own.test, Judge(own.translations, own.translator.languages, self.options.terms)
+        (counts,) = Evaluation.line_statistics([replace(own.evaluation, scores=dict.fromkeys(("bleu", "chrf")))])
+        parts = strata(test.sources, judge.names, training.counts).items()
+        places = [f"line {number:,}" for number in range(1, len(test) + 1)]
+        comparisons = [compare_systems([own.evaluation], [rival], metrics=[*counts]).values() for rival in rivals]
+        return SetResult(
+            evaluation=_stored(own.evaluation),
+            known=training.count_of(test.sources),
+            parts=tuple((name, len(lines), _scores_of(counts, lines)) for name, lines in parts),
+            errors=count_errors(judge, own.translations, places, test.references),
+            calibration=calibrate(own.translations, counts["chrf"].scores(counts["chrf"].lines).tolist()),
+            rivals=tuple(map(_stored, rivals)),
+            comparisons=tuple(comparison for row in comparisons for comparison in row),
+        )
+
+    def changes(self, own: _Translated) -> Iterator[tuple[str, int, Comparison]]:
+        """Yield the cost of changes of the sources, in points of chrF."""
+        rows = zip(own.test.sources, own.translations, own.test.references, strict=True)
+        lines = evenly_spaced_from_first([(source, line.text, row[0]) for source, line, row in rows], CHANGED)
+        for name, changed in changed_texts(lines, own.translator.languages):
+            if len(changed) >= LEAST_PART:
+                sources, before, references = zip(*changed, strict=True)
+                made = own.translator.translate(sources, self.options.but(align=False), self.scoring["progress"])
+                sides = [line.text for line in made], before
+                yield (
+                    name,
+                    len(changed),
+                    compare_outputs(*sides, references, names=(name, "as typed"), metrics=["chrf"])["chrf"],
+                )
+
+    def speeds(self, own: _Translated) -> list[Speed]:
+        """Time the translation of texts one by one, and of all together."""
+        texts = evenly_spaced_from_first([source for source in own.test.sources if source.strip()], TIMED)
+        searches = [self.options.but(align=False)]
+        return measure({own.evaluation.system: own.translator}, texts, searches=searches, rounds=1)[0]
+
+
+def _scores_of(counts: Mapping[str, LineStatistics], lines: Sequence[int]) -> dict[str, Score]:
+    """Score some lines of a test set; none if they are too few."""
+    if len(lines) < LEAST_PART:
+        return {}
+    return {name: summary(replace(whole, lines=whole.lines[lines])) for name, whole in counts.items()}
+
+
+def _stored(evaluation: Evaluation) -> StoredEvaluation:
+    return check(evaluation.facts(), evaluation.system, StoredEvaluation)
+
+
+def _contrasts(translator: Translator) -> Iterator[tuple[str, int, int]]:
+    """Compare the probabilities of contrastive pairs (Sennrich 2017), if there is a list for these languages."""
+    path = CONTRASTS / "contrasts.{}-{}.tsv".format(*map(base_language, translator.languages))
+    rows = [line.split("\t") for line in read_lines(path)] if path.is_file() else []
+    for phenomenon, group in groupby(rows, lambda row: row[0]):
+        _, sources, *sides = zip(*group, strict=True)
+        right, wrong = ([line.log_prob for line in translator.score(sources, side)] for side in sides)
+        yield phenomenon, len(sources), sum(map(gt, right, wrong))
+
+
+def _written(made: TrustReport) -> TrustReport:
+    """Write the page and the JSON of a report."""
+    write_json(Path(made.page).with_suffix(".json"), made.model_dump(mode="json"))
+    write_file(Path(made.page), render_report(made))
+    return made
