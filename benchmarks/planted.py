@@ -5,9 +5,10 @@
 Of each text, up to 1,000 pairs of human translations are clean. Each kind of error is planted in all of them that can
 have it: part of the source is *copied*, the second half of the translation is *omitted*, two or three words are
 *repeated*, the whole text is in the *language* of the source, or a number, a name, a placeholder or a term is lost or
-changed. Clean pairs that are reported are false alarms, although some of them are true errors. *Invented* text is
-planted in translations by a model that are similar to their reference (chrF of at least 70): two to four words of
-another translation. The model then gives their probabilities.
+changed. Numbers and placeholders are appended to both sides, because few pairs have some; terms are words with one
+usual translation. Clean pairs that are reported are false alarms, although some of them are true errors. *Invented*
+text is planted in translations by a model that are similar to their reference (chrF of at least 70): two to four words
+of another translation. The model then gives their probabilities.
 
 The precision is that in a text in which one translation of ten has the error.
 """
@@ -15,6 +16,8 @@ The precision is that in a text in which one translation of ten has the error.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +27,12 @@ from flags import forced, similarity
 from keeping import NAMES
 
 from dragoman import Translator
-from dragoman.evaluating.error_kinds import KINDS, Judge, Judged
+from dragoman.evaluating.error_kinds import KINDS, Judge
+from dragoman.inference.translation import Translation
+from dragoman.surface.protected import localised
 
 PAIRS, LIKE_REFERENCE, SHARE = 1_000, 70, 0.1
+NUMBERS = ("17", "43", "250", "1987", "3.5", "12.75", "1,250", "3,250,000", "7:30", "18:20")
 CODES = (
     "{name}",
     "%s",
@@ -44,22 +50,22 @@ class Text(NamedTuple):
     """Clean pairs of a text, and what is needed to plant errors in them."""
 
     languages: tuple[str, str]
-    pairs: list[Judged]
+    pairs: list[Translation]
     terms: tuple[tuple[str, ...], ...]
 
     @classmethod
     def read(cls, source: str, target: str, *files: str) -> "Text":
         sides = (pair for pair in read_sides([*map(Path, files)]) if all(side.strip() for side in pair))
-        pairs = [Judged(*pair) for pair in sorted(dict.fromkeys(sides), key=lambda pair: lot(pair[0]))]
+        pairs = [Translation(*pair) for pair in sorted(dict.fromkeys(sides), key=lambda pair: lot(pair[0]))]
         return cls((source, target), pairs, tuple(usual_translations(pairs)))
 
 
-def usual_translations(pairs: Sequence[Judged]) -> Iterator[tuple[str, str]]:
+def usual_translations(pairs: Sequence[Translation]) -> Iterator[tuple[str, str]]:
     """Yield words of the sources with the word that nearly all of their translations have, as a list of terms."""
     together: defaultdict[str, Counter[str]] = defaultdict(Counter)
     counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     for line in pairs:
-        words = [set(re.findall(r"[^\W\d_]{5,}", side.lower())) for side in line[:2]]
+        words = [set(re.findall(r"[^\W\d_]{5,}", side.lower())) for side in (line.source, line.text)]
         for side, count in zip(words, counts, strict=True):
             count.update(side)
         for word in words[0]:
@@ -75,7 +81,7 @@ def draw(text: str, most: int) -> int:
     return int(lot(text), 16) % most
 
 
-def plant_copied(line: Judged, _: Judge) -> str | None:
+def plant_copied(line: Translation, _: Judge) -> str | None:
     """Replace a part of the translation, or all of it, by words of the source."""
     source, words = line.source.split(), line.text.split()
     if len(source) < 6 or len(words) < 6:
@@ -86,7 +92,7 @@ def plant_copied(line: Judged, _: Judge) -> str | None:
     return " ".join([*source[: max(4, half)], *words[max(4, len(words) // 2) :]])
 
 
-def plant_omitted(line: Judged, _: Judge) -> str | None:
+def plant_omitted(line: Translation, _: Judge) -> str | None:
     """Cut the second half of a translation off, or all of it."""
     words = line.text.split()
     if len(words) < 6:
@@ -94,7 +100,7 @@ def plant_omitted(line: Judged, _: Judge) -> str | None:
     return " ".join(words[: len(words) // 2]) if draw(line.source, 5) else ""
 
 
-def plant_repeated(line: Judged, _: Judge) -> str | None:
+def plant_repeated(line: Translation, _: Judge) -> str | None:
     """Repeat the last word twice more, or two or three words once."""
     words = re.sub(r"\W+\Z", "", line.text).split()
     if len(words) < 4 or not all(word.isalpha() for word in words[-3:]):
@@ -103,20 +109,19 @@ def plant_repeated(line: Judged, _: Judge) -> str | None:
     return " ".join([*words, *words[-count:] * (2 if count == 1 else 1)])
 
 
-def plant_language(line: Judged, _: Judge) -> str | None:
+def plant_language(line: Translation, _: Judge) -> str | None:
     return line.source if len(line.source.split()) >= 6 and line.source.islower() is False else None
 
 
-def plant_number(line: Judged, _: Judge) -> str | None:
-    """Change the first digit of a number that both sides have."""
-    shared = [number for number in re.findall(r"(?<!\S)\d{2,}(?!\S)", line.source) if number in line.text.split()]
-    if not shared:
+def plant_number(line: Translation, _: Judge) -> str | None:
+    """Change the first digit of the number with which a text ends, or leave it out."""
+    if line.source.rpartition(" ")[2] not in NUMBERS:
         return None
-    wrong = str((int(shared[0][0]) % 9) + 1) + shared[0][1:]
-    return re.sub(rf"(?<!\S){shared[0]}(?!\S)", wrong, line.text)
+    text, _, number = line.text.rpartition(" ")
+    return f"{text} {int(number[0]) % 9 + 1}{number[1:]}" if draw(line.source, 2) else text
 
 
-def plant_name(line: Judged, judge: Judge) -> str | None:
+def plant_name(line: Translation, judge: Judge) -> str | None:
     """Leave out a name that both sides have, or write another one."""
     names = [line.source[span.begin : span.end] for span in judge.names.all(line.source)]
     shared = [name for name in names if re.search(rf"\b{re.escape(name)}\b", line.text)]
@@ -126,7 +131,7 @@ def plant_name(line: Judged, judge: Judge) -> str | None:
     return re.sub(rf"\b{re.escape(shared[0])}\b", new, line.text)
 
 
-def plant_placeholder(line: Judged, _: Judge) -> str | None:
+def plant_placeholder(line: Translation, _: Judge) -> str | None:
     """Leave out the code with which a text ends, or change a letter of it."""
     code = line.source.rpartition(" ")[2]
     if code not in CODES:
@@ -135,7 +140,7 @@ def plant_placeholder(line: Judged, _: Judge) -> str | None:
     return line.text.removesuffix(code) + (changed if draw(line.source, 2) else "")
 
 
-def plant_term(line: Judged, judge: Judge) -> str | None:
+def plant_term(line: Translation, judge: Judge) -> str | None:
     """Leave out the form of a term."""
     spans = judge.terms.found(line.source)
     if not spans or judge.terms.missing(line.source, line.text):
@@ -144,7 +149,9 @@ def plant_term(line: Judged, judge: Judge) -> str | None:
     return re.sub(rf"\b{form}\b", "", line.text, flags=re.IGNORECASE)
 
 
-PLANTED: dict[str, Callable[[Judged, Judge], str | None]] = {
+SHARED = {"numbers": NUMBERS, "placeholders": CODES}
+"""Texts that are appended to both sides, because few pairs have such."""
+PLANTED: dict[str, Callable[[Translation, Judge], str | None]] = {
     "copied": plant_copied,
     "omitted": plant_omitted,
     "repeated": plant_repeated,
@@ -176,17 +183,20 @@ def judge_text(text: Text) -> dict[str, Counts]:
     counts = dict[str, Counts]()
     for kind, plant in PLANTED.items():
         clean = text.pairs
-        if kind == "placeholders":
-            codes = [CODES[draw(line.source, len(CODES))] for line in clean]
+        if kind in SHARED:
+            in_target = partial(localised, source=text.languages[0], target=text.languages[1])
+            in_target = in_target if kind == "numbers" else str
+            codes = [SHARED[kind][draw(line.source, len(SHARED[kind]))] for line in clean]
             clean = [
-                Judged(f"{line.source} {code}", f"{line.text} {code}") for line, code in zip(clean, codes, strict=True)
+                Translation(f"{line.source} {code}", f"{line.text} {in_target(code)}")
+                for line, code in zip(clean, codes, strict=True)
             ]
         judge = Judge(clean[:PAIRS], text.languages, terms=text.terms)
         if kind in judge.untested:
             continue
         false = sum(kind in judge.findings(line) for line in clean[:PAIRS])
         planted = ((line, plant(line, judge)) for line in clean)
-        wrong = [line._replace(text=made) for line, made in planted if made is not None and made != line.text][:PAIRS]
+        wrong = [replace(line, text=made) for line, made in planted if made is not None and made != line.text][:PAIRS]
         reported = sum(kind in judge.findings(line) for line in wrong)
         counts[kind] = Counts(len(wrong), reported, len(clean[:PAIRS]), false)
     return counts
@@ -210,11 +220,8 @@ def judge_model(model: str, files: Sequence[str]) -> Counts:
         begin = draw(next_.text, max(1, len(others) - count))
         invented.append((line.source, " ".join([*words[:place], *others[begin : begin + count], *words[place:]])))
     wrong = forced(translator, invented)
-    judge = Judge([Judged(line.source, line.text, (), line) for line in good], translator.languages)
-    clean, planted = (
-        sum("invented" in judge.findings(Judged(line.source, line.text, (), line)) for line in lines)
-        for lines in (good, wrong)
-    )
+    judge = Judge(good, translator.languages)
+    clean, planted = (sum("invented" in judge.findings(line) for line in lines) for lines in (good, wrong))
     return Counts(len(wrong), planted, len(good), clean)
 
 

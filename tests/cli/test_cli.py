@@ -48,7 +48,7 @@ def test_commands_are_the_public_functions() -> None:
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
         *("doctor", "guide", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
         *("predict", "generate", "convert", "export", "quantize", "score", "filter", "back_translate", "distil"),
-        *("serve", "keys"),
+        *("serve", "keys", "report"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
     named |= {"filter": "filter_pairs", "guide": "find_guide"}

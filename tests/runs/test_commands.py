@@ -94,6 +94,19 @@ def test_evaluate_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Cal
     assert left_in(by_command) == left_in(by_function)
 
 
+def test_report_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
+    by_command, by_function = pairs_of_folders(tmp_path)
+    (tmp_path / "terms.tsv").write_text("cat\tgatto\n", encoding="utf-8")
+    asked = ("--terms", tmp_path / "terms.tsv", "--format", "json", *GREEDY)
+    told = json.loads(printed("report", run_folder, "--folder", by_command, *asked))
+    report = dragoman.report(run_folder, terms=tmp_path / "terms.tsv", folder=by_function, overrides=[GREEDY[1]])
+    measured = {"page", "speeds", "memory_bytes"}
+    assert {**told, **dict.fromkeys(measured)} == {**report.model_dump(mode="json"), **dict.fromkeys(measured)}
+    assert left_in(by_command).keys() == left_in(by_function).keys()
+    (stored,) = by_command.glob("test-*.jsonl")
+    assert stored.read_bytes() == (by_function / stored.name).read_bytes()
+
+
 def test_translate_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     texts = ["the gatt sees the top", "", "the can. the lup"]
     (tmp_path / "in.en").write_text("".join(f"{line}\n" for line in texts), encoding="utf-8")

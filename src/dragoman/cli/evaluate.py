@@ -125,9 +125,9 @@ def evaluate(
     verbose: Verbose = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with 95 % intervals."""
+    options = keywords(locals(), "system", "against", "metric", "picture", "require", "output_format")
     from dragoman.evaluating.gates import check_gates, figures_of, parse_gates
 
-    options = keywords(locals(), "system", "against", "metric", "picture", "require", "output_format")
     gates = parse_gates(require or ())
     if picture is not None:
         check_picture(picture, system, [path for path in (test, output, scores) if path is not None])

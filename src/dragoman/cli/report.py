@@ -1,7 +1,7 @@
-"""The command `report`, and gates of figures."""
+"""The command `report`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def report(
     system: Annotated[Path | None, typer.Argument(help="A model, or a finished run.", show_default=False)] = None,
     test: Annotated[
-        str | None, typer.Argument(help="A test set, as for evaluate.", show_default="all test sets of the run")
+        str | None, typer.Argument(help="Test set, as for evaluate.", show_default="all of the run")
     ] = None,
     references: Annotated[
         list[Path] | None, typer.Argument(help="References of source sentences, a file each.", show_default=False)
@@ -27,20 +27,14 @@ def report(
         list[Path] | None,
         typer.Option(help="Another model, or a file with its translations of the first test set; may be repeated."),
     ] = None,
-    comet: Annotated[
-        Path | None, typer.Option(help="Scores of the first test set by comet-score --to_json FILE.")
-    ] = None,
+    comet: Annotated[Path | None, typer.Option(help="What comet-score --to_json wrote for the first test set.")] = None,
     documents: Annotated[
         Path | None, typer.Option("--input", help="Instead of SYSTEM: a document or folder that was translated.")
     ] = None,
     translated: Annotated[Path | None, typer.Option(help="The translation of --input, to be judged.")] = None,
-    terms: Annotated[
-        Path | None, typer.Option(help="Words with a fixed translation, as for translate.", show_default=False)
-    ] = None,
+    terms: Annotated[Path | None, typer.Option(help="Words with a fixed translation, as for translate.")] = None,
     require: Require = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Folder of the report.", show_default="report, in the run if there is one")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder to write.", show_default="report, in the run")] = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     overrides: Set = None,
@@ -54,25 +48,20 @@ def report(
     from dragoman.evaluating.gates import check_gates, parse_gates
 
     progress, gates = open_screen(quiet), parse_gates(require or ())
+    options: dict[str, Any] = {"terms": terms} | ({} if folder is None else {"folder": folder})
     languages = {"source_language": source_language, "target_language": target_language}
     languages = {name: language for name, language in languages.items() if language is not None}
-    if (system is None) == (documents is None) or (documents is None) != (translated is None):
-        raise ConfigError("report takes a model or run, or --input with --translated")
-    if documents is not None and translated is not None:
-        if test or against or comet or overrides:
-            raise ConfigError("--input is judged without a model: leave out TEST, --against, --comet and --set")
-        folder = folder or Path("report")
-        made = dragoman.report_documents(documents, translated, terms=terms, folder=folder, **languages)
-    else:
-        assert system is not None, "a system or documents are given"
-        place = {"device": device, "precision": precision, "threads": threads, "progress": progress}
+    if documents is not None and translated is not None and not (system or against or comet or overrides):
+        made = dragoman.report_documents(documents, translated, **languages, **options)
+    elif system is not None and documents is None and translated is None:
+        options |= {"device": device, "precision": precision, "threads": threads, "progress": progress}
         search = [f"decode.{name}={language}" for name, language in languages.items()]
-        asked = {"against": against or (), "comet": comet, "terms": terms, "folder": folder}
-        made = dragoman.report(
-            system, test, references or (), **asked, overrides=[*search, *(overrides or ())], **place
-        )
+        options |= {"against": against or (), "comet": comet, "overrides": [*search, *(overrides or ())]}
+        made = dragoman.report(system, test, references or (), **options)
+    else:
+        raise ConfigError("report takes a model or run, or --input with --translated, which are judged without a model")
     write_result(output_format, made.model_dump(mode="json"), lambda: show_report(made))
-    note(f"the page is {made.page}; its JSON is next to it")
+    note(f"the page is {made.page}; report.json next to it has all figures")
     check_gates(gates, made.figures)
 
 
@@ -80,10 +69,5 @@ def show_report(made: "TrustReport") -> None:
     """Write the scores, and the errors by kind."""
     if made.tests:
         show_scores([evaluation for test in made.tests for evaluation in (test.evaluation, *test.rivals)])
-    rows = [
-        (text, count.kind, f"{count.lines:,}", f"{100 * count.lines / errors.lines:.1f} %", count.meaning)
-        for text, errors in made.errors_by_text.items()
-        for count in errors.kinds
-        if count.lines
-    ]
-    write_table(["text", "errors", "lines", "share", "meaning"], rows)
+    errors = [(text, *row) for text, own in made.errors_by_text.items() for row in own.rows]
+    write_table(["text", "errors", "lines", "share", "meaning"], errors)

@@ -29,14 +29,12 @@ from dragoman.text.detection import LanguageDetector
 LEAST_LINES, SHORT, OMITTED = 20, 25, 0.6
 """Part is omitted if a translation is shorter than this share of its reference, or of the usual length, which is known
 from so many lines; the length of a source with fewer characters says nothing."""
-COPIED_WORDS, COPIED_SMALL = 4, 2
-"""Least number of source words in a row that count as copied, and of those in lower case among them."""
-LANGUAGE_WORDS = 5
-"""Least number of words of a sentence whose language is judged."""
-INVENTED_LOG_PROB, INVENTED_WORDS = -2.0, 2
-"""Least number of words in a row that count as invented, each with a lower log-probability than this."""
-SAME_LETTERS = 3
-"""A name is in a translation if a word there begins with the same letters, as in Rome and Roma."""
+COPIED_WORDS, COPIED_SMALL, LANGUAGE_WORDS = 4, 2, 5
+"""Least numbers of source words in a row that count as copied, of those in lower case among them, and of words of a
+sentence whose language is judged."""
+INVENTED_LOG_PROB, INVENTED_WORDS, SAME_LETTERS = -2.0, 2, 3
+"""Words are invented if that many in a row have a lower log-probability. A name is in a translation if a word there
+begins with that many of its letters, as in Rome and Roma."""
 
 
 class Judge:
@@ -146,6 +144,14 @@ def _lost_names(judge: Judge, line: Translation, _: Sequence[str]) -> str:
     return ", ".join(name for name in names if name not in judge.translated_names and not _has_name(line.text, name))
 
 
+def _lost_code(judge: Judge, line: Translation, _: Sequence[str]) -> str:
+    return ", ".join(_lacking(line.text, line.source, code_in(line.source), judge.languages[1]))
+
+
+def _lost_terms(judge: Judge, line: Translation, _: Sequence[str]) -> str:
+    return ", ".join(judge.terms.missing(line.source, line.text))
+
+
 def _lacking(text: str, source: str, spans: Sequence[Span], language: str) -> list[str]:
     """Return the spans of a source that a text in a language lacks."""
     kept = _texts(source, spans)
@@ -164,37 +170,26 @@ def _has_name(text: str, name: str) -> bool:
 
 
 class ErrorKind(NamedTuple):
-    """A kind of error; precision and recall of its check are those of `benchmarks/results/planted.json`."""
+    """A kind of error; `find` is its check, which returns the words that show it, or an empty text. Its precision and
+    recall are those in `benchmarks/results/planted.json`.
+    """
 
     meaning: str
     find: Callable[[Judge, Translation, Sequence[str]], str]
-    """The check: it returns the words that show the error, or an empty text."""
     precision: float
     recall: float
 
 
 KINDS = {
-    "copied": ErrorKind("words of the source were copied instead of translated", _copied, 1, 1),
-    "omitted": ErrorKind("part of the text is missing", _omitted, 1, 1),
-    "repeated": ErrorKind("words are repeated", _repeated, 1, 1),
-    "invented": ErrorKind(
-        "words in a row that the model finds improbable, as text without a source is", _invented, 1, 1
-    ),
-    "language": ErrorKind("a sentence is in another language", _other_language, 1, 1),
-    "numbers": ErrorKind("a number was lost, changed or added", _lost_numbers, 1, 1),
-    "names": ErrorKind("a name was lost or changed", _lost_names, 1, 1),
-    "placeholders": ErrorKind(
-        "an address, variable or other code was lost or changed",
-        lambda judge, line, _: ", ".join(_lacking(line.text, line.source, code_in(line.source), judge.languages[1])),
-        1,
-        1,
-    ),
-    "terms": ErrorKind(
-        "a term has another translation than in the list of terms",
-        lambda judge, line, _: ", ".join(judge.terms.missing(line.source, line.text)),
-        1,
-        1,
-    ),
+    "copied": ErrorKind("words of the source were copied instead of translated", _copied, 1.0, 0.99),
+    "omitted": ErrorKind("part of the text is missing", _omitted, 0.93, 0.9),
+    "repeated": ErrorKind("words are repeated", _repeated, 0.99, 1.0),
+    "invented": ErrorKind("words in a row that the model finds improbable: invented or guessed", _invented, 0.99, 0.98),
+    "language": ErrorKind("a sentence is in another language", _other_language, 1.0, 1.0),
+    "numbers": ErrorKind("a number was lost, changed or added", _lost_numbers, 0.98, 1.0),
+    "names": ErrorKind("a name was lost or changed", _lost_names, 0.9, 0.97),
+    "placeholders": ErrorKind("an address, variable or other code was lost or changed", _lost_code, 0.95, 1.0),
+    "terms": ErrorKind("a term has another translation than in the list of terms", _lost_terms, 0.8, 1.0),
 }
 LOST = ("numbers", "names", "placeholders")
 """Kinds that count together as `lost` in a finished translation; those of a model are flagged by its translator."""

@@ -13,22 +13,11 @@ from dragoman.evaluating.metrics import METRICS
 from dragoman.inference.translation import MEANINGS
 
 SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-KNOWN = {
-    *METRICS,
-    *KINDS,
-    *MEANINGS,
-    "comet",
-    "errors",
-    "empty",
-    "copies of the source",
-    "wrong",
-    "accuracy",
-    "macro_f1",
-    "f1",
-    "precision",
-    "recall",
-}
+KNOWN = {*METRICS, *KINDS, *MEANINGS, "comet", "errors", "empty", "copies of the source"}
+KNOWN |= {"wrong", "accuracy", "macro_f1", "f1", "precision", "recall"}  # of labels
 _GATE = re.compile(r"\s*([A-Za-z][\w ]*?)\s*(>=|<=|>|<)\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
+Gate = tuple[str, str, str, float, bool]
+"""A condition as it was typed, the name of its figure, its sign and limit, and True for a percentage of lines."""
 
 
 class Figure(NamedTuple):
@@ -42,33 +31,26 @@ class Figure(NamedTuple):
         return 100 * self.value / max(1, self.of or 1)
 
     def __str__(self) -> str:
-        return (
-            f"{self.value:.2f}" if self.of is None else f"{self.percent:.2f}% ({self.value:,.0f} of {self.of:,} lines)"
-        )
-
-
-Gate = tuple[str, str, str, float, bool]
-"""A condition as it was typed: the name of its figure, its sign and limit, and True for a percentage of lines."""
+        lines = "" if self.of is None else f"{self.percent:.2f}% ({self.value:,.0f} of {self.of:,} lines)"
+        return lines or f"{self.value:.2f}"
 
 
 def parse_gates(texts: Sequence[str]) -> list[Gate]:
-    """Read gates, before anything is measured.
+    """Read gates, before anything is measured; raise `ConfigError` if one cannot be read or its name is unknown.
 
     >>> parse_gates(["lost <= 0.5%"])
     [('lost <= 0.5%', 'lost', '<=', 0.5, True)]
-
-    Raises:
-        ConfigError: a gate cannot be read, or its name is unknown.
     """
     gates = list[Gate]()
     for text in texts:
         if (parts := _GATE.fullmatch(text)) is None:
             example = f"write a name, one of {' '.join(SIGNS)}, and a number, as in 'bleu >= 40' or 'lost <= 0.5%'"
             raise ConfigError(f"--require {text!r} cannot be read; {example}")
-        gates.append((text.strip(), name := parts[1].lower(), parts[2], float(parts[3]), parts[4] == "%"))
-        if name not in KNOWN:
+        name, sign, limit, percent = parts.groups()
+        if name.lower() not in KNOWN:
             known = ", ".join(sorted(KNOWN))
             raise ConfigError(f"--require {text!r}: there is no figure {name!r}; choose from {known}")
+        gates.append((text.strip(), name.lower(), sign, float(limit), percent == "%"))
     return gates
 
 
@@ -90,10 +72,10 @@ def check_gates(gates: Sequence[Gate], measured: Mapping[str, Mapping[str, Figur
     """
     failed: list[str] = []
     for (typed, name, sign, limit, is_share), (text, figures) in product(gates, measured.items()):
-        if (figure := figures.get(name)) is None:
-            raise ConfigError(f"--require {typed!r}: {name} was not measured on {text}")
-        if is_share and figure.of is None:
-            raise ConfigError(f"--require {typed!r}: {name} is a score, so leave out the %")
+        figure = figures.get(name)
+        if figure is None or (is_share and figure.of is None):
+            problem = f"{name} was not measured on {text}" if figure is None else f"{name} is a score; leave out the %"
+            raise ConfigError(f"--require {typed!r}: {problem}")
         if not SIGNS[sign](figure.percent if is_share else figure.value, limit):
             failed.append(f"{typed}, but on {text} it is {figure}")
     if failed:

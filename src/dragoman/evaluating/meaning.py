@@ -2,49 +2,22 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dragoman.evaluating.metrics import Score
 
 BASELINE = "a baseline"
 """Start of the `search` field of an evaluation of a baseline."""
-
-
-class Quality(NamedTuple):
-    """A level of translations."""
-
-    chrf: float
-    """Minimum chrF."""
-    bleu: float
-    """Minimum BLEU; one of the two is enough, because chrF is low in scripts that write a word in a few characters."""
-    sentence: str
-    use: str
-    """The purpose that such translations serve."""
-    is_usable: bool
-
-
 TRANSLATIONS = (
-    Quality(75.0, 55.0, "most sentences are translated correctly", "as a draft that a person reads through", True),
-    Quality(
-        50.0,
-        35.0,
-        "about half of the sentences are translated correctly or nearly so",
-        "as a draft of which a person checks and corrects every sentence",
-        True,
-    ),
-    Quality(
-        35.0,
-        20.0,
-        "few sentences are translated correctly; many others can be understood in part",
-        "only to see what a text is about",
-        False,
-    ),
-    Quality(20.0, 5.0, "hardly any sentence is translated correctly, only some of its words", "for nothing", False),
-    Quality(0.0, 0.0, "it has learned next to nothing", "for nothing", False),
+    (75.0, 55.0, "most sentences are translated correctly"),
+    (50.0, 35.0, "about half of the sentences are translated correctly or nearly so"),
+    (35.0, 20.0, "few sentences are translated correctly; many others can be understood in part"),
+    (20.0, 5.0, "hardly any sentence is translated correctly, only some of its words"),
+    (0.0, 0.0, "it has learned next to nothing"),
 )
-"""Levels, best first, from a few models of English to Italian."""
-UNKNOWN = Quality(-math.inf, -math.inf, "", "", False)
-"""The level of translations without chrF and BLEU."""
+"""Minimum chrF, minimum BLEU, and the quality of such translations, from a few models of English to Italian. One of the
+two minima is enough, because chrF is low in scripts that write a word in a few characters.
+"""
 WRITING = (
     (0.5, "it has learned words, and which of them follow each other"),
     (0.7, "it has learned to spell most words"),
@@ -75,7 +48,8 @@ def in_short(evaluation: Any, others: Sequence[Any] = ()) -> str:
     baselines = [baseline for baseline in others if baseline.search.startswith(BASELINE)]
     baselines = [baseline for baseline in baselines if test_name(baseline) == test]
     if not {"chrf", "bleu", "ter"}.isdisjoint(scores):
-        sentence = quality_of(scores).sentence
+        level = level_of(scores)
+        sentence = "" if level is None else TRANSLATIONS[level][2]
     elif "character" in scores:
         frequencies = (baseline.scores["character"].value for baseline in baselines)
         sentence = _explain_writing(scores["character"].value, *frequencies)
@@ -89,10 +63,10 @@ def test_name(evaluation: Any) -> str:
     return getattr(evaluation.test, "name", evaluation.test)
 
 
-def quality_of(scores: Mapping[str, Score]) -> Quality:
-    """Return the level of translations with these scores."""
+def level_of(scores: Mapping[str, Score]) -> int | None:
+    """Return the level of translations, the place in `TRANSLATIONS`, 0 for the best; None without chrF and BLEU."""
     chrf, bleu = (scores[name].value if name in scores else -1.0 for name in ("chrf", "bleu"))
-    return next(level for level in (*TRANSLATIONS, UNKNOWN) if chrf >= level.chrf or bleu >= level.bleu)
+    return next((n for n, least in enumerate(TRANSLATIONS) if chrf >= least[0] or bleu >= least[1]), None)
 
 
 def _explain_writing(loss: float, frequencies: float | None = None) -> str:

@@ -7,7 +7,7 @@ unchanged.
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,28 +46,29 @@ Line = tuple[str, str, str]
 """A source, its translation and its reference."""
 
 
-def changed_texts(lines: Sequence[Line], languages: tuple[str, str]) -> Iterator[tuple[str, list[Line]]]:
-    """Yield the name of each change, and lines: a changed source, and the translation of the unchanged one and the
-    reference in the form that fits it.
+def changed_texts(
+    lines: Sequence[Line], languages: tuple[str, str]
+) -> Iterator[tuple[str, list[Line], Callable[[str], str]]]:
+    """Yield the name of each change; lines, with a changed source, and the translation of the unchanged one and the
+    reference in the form that fits it; and a function that brings a translation into this form, as far as both of its
+    forms are right.
     """
-    draws, no_end = random.Random(1), partial(_END.sub, "")
-    changes: dict[str, Any] = {  # of the source, and of the other side
-        "one typing error": (lambda text: add_noise(text, "", iter([0.9, *(draws.random() for _ in "abc")]))[0], str),
-        "no end mark": (no_end, no_end),
-        "capitals only": [partial(upper, language=language) for language in languages],
-        "lower case only": [partial(lower, language=language) for language in languages],
-        "in quotes": ('"{}"'.format, '"{}"'.format),
+    draws, no_end, no_quotes = random.Random(1), partial(_END.sub, ""), partial(_QUOTES.sub, "")
+    changes: dict[str, Any] = {  # of the source, of the expected translation, and of the translation
+        "one typing error": (
+            lambda text: add_noise(text, "", iter([0.9, *(draws.random() for _ in "abc")]))[0],
+            str,
+            str,
+        ),
+        "no end mark": (no_end, no_end, no_end),
+        "capitals only": (*(partial(upper, language=language) for language in languages), str),
+        "lower case only": (*(partial(lower, language=language) for language in languages), str),
+        "in quotes": ('"{}"'.format, no_quotes, no_quotes),
     }
-    for name, (change, fit) in changes.items():
-        changed = [(change(source), source, *map(fit, sides)) for source, *sides in lines]
-        yield name, [(new, *sides) for new, source, *sides in changed if new != source]
+    for name, (change, expect, fit) in changes.items():
+        changed = [(change(source), source, *map(expect, sides)) for source, *sides in lines]
+        yield name, [(new, *sides) for new, source, *sides in changed if new != source], fit
     ended = [line for line in lines if _END.search(line[0])]
     for name, size in (("two sentences in a line", 2), ("a paragraph of five sentences", 5)):
-        groups = (ended[first : first + size] for first in range(0, len(ended) - size + 1, size))
-        yield (
-            name,
-            [
-                (" ".join(source), " ".join(text), " ".join(own))
-                for source, text, own in (zip(*group, strict=True) for group in groups)
-            ],
-        )
+        groups = (zip(*ended[first : first + size], strict=True) for first in range(0, len(ended) - size + 1, size))
+        yield name, [(" ".join(source), " ".join(text), " ".join(own)) for source, text, own in groups], str

@@ -4,11 +4,9 @@
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
-from dragoman.config import Settings, read_json_as
-from dragoman.errors import DataError
+from dragoman.config import Settings
 from dragoman.evaluating.calibration import Calibration
 from dragoman.evaluating.error_kinds import KINDS, LOST, Judge
 from dragoman.evaluating.gates import Figure, figures_of
@@ -22,25 +20,26 @@ FORMAT, EXAMPLES = 1, 5
 
 
 class Example(Settings):
-    """Translation with an error, and the words that show it."""
+    """Translation, with the words that show its error."""
 
     place: str
     source: str
     text: str
     reference: str
-    words: str
+    words: str = ""
 
 
 class ErrorCount(Settings):
-    """Lines with an error of one kind, and examples, those with the shortest sources."""
+    """Lines with an error of one kind, and the examples with the shortest sources. Precision and recall are those of
+    its check, on planted errors.
+    """
 
     kind: str
     meaning: str
-    lines: int
-    examples: tuple[Example, ...]
     precision: float
     recall: float
-    """Those of the check, on planted errors."""
+    lines: int
+    examples: tuple[Example, ...]
 
 
 class Errors(Settings):
@@ -60,17 +59,25 @@ class Errors(Settings):
         counts = {count.kind: count.lines for count in self.kinds} | {"lost": self.lost, "errors": self.wrong}
         return {name: Figure(count, self.lines) for name, count in counts.items()}
 
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The kinds that occur: name, lines, share and meaning."""
+        counts = [count for count in self.kinds if count.lines]
+        return [(own.kind, f"{own.lines:,}", f"{100 * own.lines / self.lines:.1f} %", own.meaning) for own in counts]
+
 
 class SetResult(Settings):
     """Results on one test set.
 
     Attributes:
+        samples: some of its texts, evenly spaced.
         known: number of its sources that are in the training text; None if that is not known.
         parts: name and number of lines of parts of it, with their scores, if they have enough lines.
         rivals: other systems on it, with which `comparisons` compare.
     """
 
     evaluation: StoredEvaluation
+    samples: tuple[Example, ...]
     known: int | None
     parts: tuple[tuple[str, int, dict[str, Score]], ...]
     errors: Errors
@@ -83,12 +90,12 @@ class TrustReport(Settings):
     """Report on a model, or on a finished translation, which has `errors` and no `tests`.
 
     Attributes:
+        page: path of the page, next to which is this report as `report.json`.
         text: rows of the report on the training text: what, how much, and why or where.
         curves: names, and step and value, of the losses of training and dev set, and of the chrF of the dev set.
         changes: name of a change of the texts, their number, and the comparison of changed with unchanged ones.
         contrasts: phenomenon, number of pairs of a right and a wrong translation, and of those of which the right one
             is more probable.
-        page: path of the page, next to which is this report as `report.json`.
         files: name and number of texts of each document, and the reason why one was not judged.
     """
 
@@ -111,8 +118,8 @@ class TrustReport(Settings):
     @property
     def errors_by_text(self) -> dict[str, Errors]:
         """The errors of a finished translation, or in each test set."""
-        own = {self.system: self.errors} if self.errors else {}
-        return own | {test.evaluation.test.name: test.errors for test in self.tests}
+        tests = {test.evaluation.test.name: test.errors for test in self.tests}
+        return {self.system: self.errors} if self.errors else tests
 
     @property
     def figures(self) -> dict[str, dict[str, Figure]]:
@@ -121,36 +128,29 @@ class TrustReport(Settings):
         return {name: errors.figures | scores.get(name, {}) for name, errors in self.errors_by_text.items()}
 
 
-def read_trust_report(path: Path) -> TrustReport:
-    """Read a `report.json`."""
-    return read_json_as(path, TrustReport, FORMAT, error=DataError)
+def example_of(line: Translation, place: str, references: Sequence[str], words: str = "") -> Example:
+    """Return a translation as an example, with its first reference."""
+    reference = next(iter(references), "")
+    return Example(place=place, source=line.source, text=line.text, reference=reference, words=words)
 
 
 def count_errors(
     judge: Judge, lines: Sequence[Translation], places: Sequence[str], references: Sequence[Sequence[str]] = ()
 ) -> Errors:
     """Judge all lines, and count their errors by kind."""
-    rows = references or [()] * len(lines)
-    findings = [judge.findings(line, row) for line, row in zip(lines, rows, strict=True)]
+    rows = [*zip(lines, places, references or [()] * len(lines), strict=True)]
+    findings = [judge.findings(line, own) for line, _, own in rows]
     counts = list[ErrorCount]()
     for kind in judge.kinds:
-        numbers = [number for number, errors in enumerate(findings) if kind in errors]
-        examples = tuple(
-            Example(
-                place=places[number],
-                source=lines[number].source,
-                text=lines[number].text,
-                reference=next(iter(rows[number]), ""),
-                words=findings[number][kind],
-            )
-            for number in sorted(numbers, key=lambda number: len(lines[number].source))[:EXAMPLES]
-        )
-        about = {name: value for name, value in KINDS[kind]._asdict().items() if name != "find"}
-        counts.append(ErrorCount(kind=kind, lines=len(numbers), examples=examples, **about))
+        numbers = sorted((n for n, own in enumerate(findings) if kind in own), key=lambda n: len(lines[n].source))
+        examples = tuple(example_of(*rows[number], findings[number][kind]) for number in numbers[:EXAMPLES])
+        meaning, _, precision, recall = KINDS[kind]
+        facts = {"meaning": meaning, "precision": precision, "recall": recall}
+        counts.append(ErrorCount(kind=kind, lines=len(numbers), examples=examples, **facts))
     return Errors(
         lines=len(lines),
         wrong=sum(map(bool, findings)),
-        lost=sum(not errors.keys().isdisjoint(LOST) for errors in findings),
+        lost=sum(not own.keys().isdisjoint(LOST) for own in findings),
         kinds=tuple(sorted(counts, key=lambda count: -count.lines)),
         untested=judge.untested,
     )

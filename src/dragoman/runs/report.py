@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import groupby
@@ -20,14 +20,14 @@ from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.error_kinds import Judge
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.meaning import BASELINE
-from dragoman.evaluating.metrics import SAMPLES, LineStatistics, Score, summary
+from dragoman.evaluating.metrics import summary
 from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
 from dragoman.evaluating.report_page import render_report
 from dragoman.evaluating.scores import StoredEvaluation, read_comet
 from dragoman.evaluating.significance import Comparison, compare_outputs, compare_systems
 from dragoman.evaluating.speed import Speed, measure
 from dragoman.evaluating.strata import LETTERS, changed_texts, strata
-from dragoman.evaluating.trust_report import SetResult, TrustReport, count_errors
+from dragoman.evaluating.trust_report import SetResult, TrustReport, count_errors, example_of
 from dragoman.files import make_folders, write_file
 from dragoman.formats.lines import read_lines
 from dragoman.formats.reading import read_document
@@ -53,11 +53,11 @@ from dragoman.text.readers import open_pairs
 from dragoman.text.report import direction_folders, read_report, report_rows
 from dragoman.text.settings import ReadingSettings, reading_overrides
 
-LEAST_PART, CHANGED, TIMED, POINTS = 20, 120, 100, 200
-"""Least number of lines with scores of their own; numbers of texts that are changed in each way, of texts that are
-timed, and of points of the curve of the training loss."""
-COMMON = 0.02
-"""Share of the sources above which a word alone makes them similar to no other."""
+LEAST_PART, CHANGED, TIMED, SAMPLED, POINTS = 20, 120, 100, 3, 200
+"""Least number of lines with scores of their own; numbers of texts that are changed in each way, timed, and shown as
+samples, and of points of the curve of the training loss."""
+COMMON, LEAST_COMMON = 0.02, 20
+"""Share and number of the sources above which a word alone makes them similar to no other."""
 PAGE, CONTRASTS = "report.html", Path(__file__).parents[1] / "evaluating"
 _STORED = pydantic.TypeAdapter(Translation)
 
@@ -75,7 +75,6 @@ def report(
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
-    samples: int = SAMPLES,
     progress: Progress | bool = True,
 ) -> TrustReport:
     """Write a report on whether to trust a model into `folder`, by default `report` in its run: a page and its JSON.
@@ -105,7 +104,7 @@ def report(
     tests = _test_sets(run, translator.bound(options), test, references, settings)
     folder = Path(folder or (run.path if run.is_run else Path()) / "report")
     make_folders(folder)
-    work = _Work(folder, options, {"samples": samples, "progress": progress})
+    work = _Work(folder, options, progress)
     sets = [work.translated(translator, test_set, str(system)) for test_set in tests]
     first, training = sets[0], _TrainingText(run)
     if comet is not None:
@@ -115,7 +114,7 @@ def report(
     for path in against:
         is_model = Path(path).is_dir()
         other = work.translated(Translator.load(path, **place), first.test, str(path)) if is_model else None
-        rivals.append(other.evaluation if other else evaluate(path, first.test, **work.scoring))
+        rivals.append(other.evaluation if other else evaluate(path, first.test, progress=progress))
     made = TrustReport(
         version=dragoman.__version__,
         system=str(system),
@@ -225,7 +224,7 @@ class _TrainingText:
         self.counts = Counter(word for source, _ in training_pairs(run) for word in LETTERS.findall(source.lower()))
         folders = direction_folders(run.data).values() if run.report.is_file() else ()
         self.rows = [row for folder in folders for row in report_rows(read_report(folder))]
-        dev = [(f"dev {name}", dev_curve(run, f"dev_{name}")) for name in ("loss", "chrf")]
+        dev = [(f"dev {name}", dev_curve(run, f"dev_{name.lower()}")) for name in ("loss", "chrF")]
         curves = [("training loss", training_losses(run, POINTS)), *dev]
         self.curves = [(name, tuple(curve)) for name, curve in curves if curve]
 
@@ -241,12 +240,13 @@ class _TrainingText:
         for number, row in enumerate(rows):
             for word in row:
                 numbers_of[word].append(number)
-        index = {word: numbers for word, numbers in numbers_of.items() if len(numbers) <= max(1, COMMON * len(rows))}
+        most = max(LEAST_COMMON, COMMON * len(rows))
+        index = {word: numbers for word, numbers in numbers_of.items() if len(numbers) <= most}
         for source, target in training_pairs(self.run):
             words = {*LETTERS.findall(source.lower())}
             for number in {number for word in words for number in index.get(word, ())}:
                 similarity = 2 * len(words & rows[number]) / (len(words) + len(rows[number]))
-                best[number] = max(best[number], (similarity, target))
+                best[number] = max(best[number], (similarity + (source == sources[number]), target))
         return [target for _, target in best]
 
 
@@ -270,11 +270,11 @@ class _Translated:
 
 @dataclass(frozen=True)
 class _Work:
-    """The measurements of a report, with one folder and one search; `scoring` are keywords of `evaluate`."""
+    """The measurements of a report, with one folder and one search."""
 
     folder: Path
     options: SearchOptions
-    scoring: dict[str, Any]
+    progress: Progress
 
     def translated(self, translator: Translator, test: ReferenceSet, name: str) -> _Translated:
         """Return a test set with translations, which are kept in the folder, and scores."""
@@ -285,27 +285,34 @@ class _Work:
         path = self.folder / f"{Path(test.name).stem}-{key}.jsonl"
         if not path.is_file():
             how = {"write": lambda _, line: [json.dumps(asdict(line))], "total": len(test)}
-            translate_file(translator, path, test.sources, path, self.options, self.scoring["progress"], **how)
+            translate_file(translator, path, test.sources, path, self.options, self.progress, **how)
         made = _Translated(translator, test, [_STORED.validate_json(line) for line in read_lines(path)])
-        return replace(made, evaluation=evaluate(made, test, options=self.options, name=name, **self.scoring))
+        return replace(made, evaluation=evaluate(made, test, options=self.options, name=name, progress=self.progress))
 
     def closest(self, own: _Translated, training: _TrainingText) -> Evaluation:
         """Evaluate the baseline that translates each text as the closest sentence of the training text."""
         made = replace(own, translations=[Translation("", text) for text in training.closest(own.test.sources)])
-        evaluation = evaluate(made, own.test, name="the closest training sentence", **self.scoring)
+        evaluation = evaluate(made, own.test, name="the closest training sentence", progress=self.progress)
         return replace(evaluation, search=f"{BASELINE}, by the words of the sources", flags={})
 
     def judged(self, own: _Translated, training: _TrainingText, rivals: Sequence[Evaluation]) -> SetResult:
         """Return the results on a test set: parts, errors, calibration, and the comparisons with rivals."""
+
+        def scores_of(lines: Sequence[int]) -> dict[str, Any]:
+            metrics = counts.items() if len(lines) >= LEAST_PART else ()
+            return {name: summary(replace(whole, lines=whole.lines[lines])) for name, whole in metrics}
+
         test, judge = own.test, Judge(own.translations, own.translator.languages, self.options.terms)
         (counts,) = Evaluation.line_statistics([replace(own.evaluation, scores=dict.fromkeys(("bleu", "chrf")))])
         parts = strata(test.sources, judge.names, training.counts).items()
         places = [f"line {number:,}" for number in range(1, len(test) + 1)]
+        rows = [*zip(own.translations, places, test.references, strict=True)]
         comparisons = [compare_systems([own.evaluation], [rival], metrics=[*counts]).values() for rival in rivals]
         return SetResult(
             evaluation=_stored(own.evaluation),
+            samples=tuple(example_of(*row) for row in evenly_spaced_from_first(rows, SAMPLED)),
             known=training.count_of(test.sources),
-            parts=tuple((name, len(lines), _scores_of(counts, lines)) for name, lines in parts),
+            parts=tuple((name, len(lines), scores_of(lines)) for name, lines in parts),
             errors=count_errors(judge, own.translations, places, test.references),
             calibration=calibrate(own.translations, counts["chrf"].scores(counts["chrf"].lines).tolist()),
             rivals=tuple(map(_stored, rivals)),
@@ -316,29 +323,18 @@ class _Work:
         """Yield the cost of changes of the sources, in points of chrF."""
         rows = zip(own.test.sources, own.translations, own.test.references, strict=True)
         lines = evenly_spaced_from_first([(source, line.text, row[0]) for source, line, row in rows], CHANGED)
-        for name, changed in changed_texts(lines, own.translator.languages):
+        for name, changed, fit in changed_texts(lines, own.translator.languages):
             if len(changed) >= LEAST_PART:
-                sources, before, references = zip(*changed, strict=True)
-                made = own.translator.translate(sources, self.options.but(align=False), self.scoring["progress"])
-                sides = [line.text for line in made], before
-                yield (
-                    name,
-                    len(changed),
-                    compare_outputs(*sides, references, names=(name, "as typed"), metrics=["chrf"])["chrf"],
-                )
+                sources, *expected = zip(*changed, strict=True)
+                made = own.translator.translate(sources, self.options.but(align=False), self.progress)
+                sides = [fit(line.text) for line in made], *expected
+                yield name, len(changed), compare_outputs(*sides, names=(name, "as typed"), metrics=["chrf"])["chrf"]
 
     def speeds(self, own: _Translated) -> list[Speed]:
         """Time the translation of texts one by one, and of all together."""
         texts = evenly_spaced_from_first([source for source in own.test.sources if source.strip()], TIMED)
         searches = [self.options.but(align=False)]
         return measure({own.evaluation.system: own.translator}, texts, searches=searches, rounds=1)[0]
-
-
-def _scores_of(counts: Mapping[str, LineStatistics], lines: Sequence[int]) -> dict[str, Score]:
-    """Score some lines of a test set; none if they are too few."""
-    if len(lines) < LEAST_PART:
-        return {}
-    return {name: summary(replace(whole, lines=whole.lines[lines])) for name, whole in counts.items()}
 
 
 def _stored(evaluation: Evaluation) -> StoredEvaluation:
