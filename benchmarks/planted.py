@@ -179,7 +179,7 @@ class Counts(NamedTuple):
 
 
 def judge_text(text: Text) -> dict[str, Counts]:
-    """Plant every kind of error in a text, and count what is reported."""
+    """Count the errors of every kind that are planted in a text, and those that are reported."""
     counts = dict[str, Counts]()
     for kind, plant in PLANTED.items():
         clean = text.pairs
@@ -203,7 +203,7 @@ def judge_text(text: Text) -> dict[str, Counts]:
 
 
 def judge_model(model: str, files: Sequence[str]) -> Counts:
-    """Plant text that the source does not explain in the translations of a model."""
+    """Count invented texts that are planted in the translations of a model, and those that are reported."""
     translator = Translator.load(model, "cpu", progress=False)
     translator = translator.with_options(align=True)
     pairs = sorted(dict(read_sides([*map(Path, files)])).items(), key=lambda pair: lot(pair[0]))[: 2 * PAIRS]

@@ -122,8 +122,8 @@ def test_a_model_folder_is_reported_on_a_test_set_and_stays_as_it_is(run: Path, 
 
 SITE = {
     "index.html": (
-        "<p>Tom paid 35 euros here.</p><p>Write to <b>Anna</b>.</p>",
-        "<p>Tom ha pagato 53 euro qui.</p><p>Scrivi ad <b>Anna</b>.</p>",
+        '<html lang="en"><p>Tom paid 35 euros here.</p><p>Write to <b>Anna</b>.</p></html>',
+        '<html lang="it"><p>Tom ha pagato 53 euro qui.</p><p>Scrivi ad <b>Anna</b>.</p></html>',
     ),
     "more/a.md": ("Open `x` and wait for {file}.\n", "Apri `x` e aspetta.\n"),
     "short.html": ("<p>The first text.</p><p>The second text.</p>", "<p>Il primo testo.</p>"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dragoman
-from dragoman.cli.console import note, open_screen, write_result, write_table
+from dragoman.cli.console import note, open_screen, write, write_result, write_table
 from dragoman.cli.evaluate import Require, show_scores
 from dragoman.cli.options import Device, Format, Precision, Quiet, Set, SourceLanguage, TargetLanguage, Threads
 from dragoman.errors import ConfigError
@@ -70,4 +70,7 @@ def show_report(made: "TrustReport") -> None:
     if made.tests:
         show_scores([evaluation for test in made.tests for evaluation in (test.evaluation, *test.rivals)])
     errors = [(text, *row) for text, own in made.errors_by_text.items() for row in own.rows]
-    write_table(["text", "errors", "lines", "share", "meaning"], errors)
+    if errors:
+        write_table(["text", "errors", "lines", "share", "meaning"], errors)
+    else:
+        write("no error was found")

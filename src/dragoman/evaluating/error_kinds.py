@@ -26,9 +26,9 @@ from dragoman.surface.terms import compiled
 from dragoman.surface.words import split_words
 from dragoman.text.detection import LanguageDetector
 
-LEAST_LINES, SHORT, OMITTED = 20, 25, 0.6
+LEAST_LINES, SHORT, OMITTED = 10, 25, 0.6
 """Part is omitted if a translation is shorter than this share of its reference, or of the usual length, which is known
-from so many lines; the length of a source with fewer characters says nothing."""
+from this many lines; the length of a source with fewer characters says nothing."""
 COPIED_WORDS, COPIED_SMALL, LANGUAGE_WORDS = 4, 2, 5
 """Least numbers of source words in a row that count as copied, of those in lower case among them, and of words of a
 sentence whose language is judged."""

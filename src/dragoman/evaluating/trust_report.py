@@ -19,7 +19,7 @@ from dragoman.inference.translation import Translation
 FORMAT, EXAMPLES = 1, 5
 
 
-class Example(Settings):
+class ShownTranslation(Settings):
     """Translation, with the words that show its error."""
 
     place: str
@@ -39,7 +39,7 @@ class ErrorCount(Settings):
     precision: float
     recall: float
     lines: int
-    examples: tuple[Example, ...]
+    examples: tuple[ShownTranslation, ...]
 
 
 class Errors(Settings):
@@ -77,7 +77,7 @@ class SetResult(Settings):
     """
 
     evaluation: StoredEvaluation
-    samples: tuple[Example, ...]
+    samples: tuple[ShownTranslation, ...]
     known: int | None
     parts: tuple[tuple[str, int, dict[str, Score]], ...]
     errors: Errors
@@ -128,10 +128,10 @@ class TrustReport(Settings):
         return {name: errors.figures | scores.get(name, {}) for name, errors in self.errors_by_text.items()}
 
 
-def example_of(line: Translation, place: str, references: Sequence[str], words: str = "") -> Example:
+def example_of(line: Translation, place: str, references: Sequence[str], words: str = "") -> ShownTranslation:
     """Return a translation as an example, with its first reference."""
     reference = next(iter(references), "")
-    return Example(place=place, source=line.source, text=line.text, reference=reference, words=words)
+    return ShownTranslation(place=place, source=line.source, text=line.text, reference=reference, words=words)
 
 
 def count_errors(

@@ -99,7 +99,8 @@ def report(
     changes = {"terms": read_terms(Path(terms))} if terms else {}
     place = {"device": device, "precision": precision, "progress": progress, "threads": threads}
     translator = Translator.load(system, **place)
-    options = choose(SearchOptions, "decode", search, translator.options, align=True, **changes)
+    options = choose(SearchOptions, "decode", search, translator.options, **changes)
+    options = options.but(align=options.pivot in (None, "none"))  # through a pivot, no words are aligned
     settings = choose(ReadingSettings, "data", reading)
     tests = _test_sets(run, translator.bound(options), test, references, settings)
     folder = Path(folder or (run.path if run.is_run else Path()) / "report")
@@ -112,9 +113,10 @@ def report(
         sets[0] = first = replace(first, evaluation=replace(first.evaluation, scores=scores))
     rivals = [work.closest(first, training)] if training.counts else []
     for path in against:
-        is_model = Path(path).is_dir()
-        other = work.translated(Translator.load(path, **place), first.test, str(path)) if is_model else None
-        rivals.append(other.evaluation if other else evaluate(path, first.test, progress=progress))
+        if Path(path).is_dir():
+            rivals.append(work.translated(Translator.load(path, **place), first.test, str(path)).evaluation)
+        else:
+            rivals.append(evaluate(path, first.test, progress=progress))
     made = TrustReport(
         version=dragoman.__version__,
         system=str(system),
@@ -187,7 +189,8 @@ def _document_texts(source: Path, translated: Path, languages: tuple[str, str]) 
     if kind.name in ("po", "xliff"):  # the translation holds its sources
         yield from ((pair.origin, Translation(*pair[:2])) for pair in open_pairs(str(translated)) if not pair.fault)
         return
-    document, made = (read_document(path, languages, kind.document) for path in (source, translated))
+    document = read_document(source, languages, kind.document)
+    made = read_document(translated, languages[::-1], kind.document)  # as a text in its own language
     if (count := len(document.texts)) != len(made.texts):
         raise DataError(f"{source} has {count:,} texts but {translated} {len(made.texts):,}: they cannot be compared")
     for number, pair in enumerate(zip(document.texts, made.texts, strict=True)):
@@ -251,7 +254,7 @@ class _TrainingText:
 
 
 @dataclass(frozen=True)
-class _Translated:
+class _TranslatedSet:
     """A test set with its translations and scores, and the translator that made them. `evaluate` takes it for a
     translator.
     """
@@ -276,7 +279,7 @@ class _Work:
     options: SearchOptions
     progress: Progress
 
-    def translated(self, translator: Translator, test: ReferenceSet, name: str) -> _Translated:
+    def translated(self, translator: Translator, test: ReferenceSet, name: str) -> _TranslatedSet:
         """Return a test set with translations, which are kept in the folder, and scores."""
         translator = translator.bound(self.options, (test.source_language, test.language))
         facts = {"test": test.identity, "device": translator.device, "precision": translator.precision}
@@ -286,16 +289,16 @@ class _Work:
         if not path.is_file():
             how = {"write": lambda _, line: [json.dumps(asdict(line))], "total": len(test)}
             translate_file(translator, path, test.sources, path, self.options, self.progress, **how)
-        made = _Translated(translator, test, [_STORED.validate_json(line) for line in read_lines(path)])
+        made = _TranslatedSet(translator, test, [_STORED.validate_json(line) for line in read_lines(path)])
         return replace(made, evaluation=evaluate(made, test, options=self.options, name=name, progress=self.progress))
 
-    def closest(self, own: _Translated, training: _TrainingText) -> Evaluation:
+    def closest(self, own: _TranslatedSet, training: _TrainingText) -> Evaluation:
         """Evaluate the baseline that translates each text as the closest sentence of the training text."""
         made = replace(own, translations=[Translation("", text) for text in training.closest(own.test.sources)])
         evaluation = evaluate(made, own.test, name="the closest training sentence", progress=self.progress)
         return replace(evaluation, search=f"{BASELINE}, by the words of the sources", flags={})
 
-    def judged(self, own: _Translated, training: _TrainingText, rivals: Sequence[Evaluation]) -> SetResult:
+    def judged(self, own: _TranslatedSet, training: _TrainingText, rivals: Sequence[Evaluation]) -> SetResult:
         """Return the results on a test set: parts, errors, calibration, and the comparisons with rivals."""
 
         def scores_of(lines: Sequence[int]) -> dict[str, Any]:
@@ -319,7 +322,7 @@ class _Work:
             comparisons=tuple(comparison for row in comparisons for comparison in row),
         )
 
-    def changes(self, own: _Translated) -> Iterator[tuple[str, int, Comparison]]:
+    def changes(self, own: _TranslatedSet) -> Iterator[tuple[str, int, Comparison]]:
         """Yield the cost of changes of the sources, in points of chrF."""
         rows = zip(own.test.sources, own.translations, own.test.references, strict=True)
         lines = evenly_spaced_from_first([(source, line.text, row[0]) for source, line, row in rows], CHANGED)
@@ -330,7 +333,7 @@ class _Work:
                 sides = [fit(line.text) for line in made], *expected
                 yield name, len(changed), compare_outputs(*sides, names=(name, "as typed"), metrics=["chrf"])["chrf"]
 
-    def speeds(self, own: _Translated) -> list[Speed]:
+    def speeds(self, own: _TranslatedSet) -> list[Speed]:
         """Time the translation of texts one by one, and of all together."""
         texts = evenly_spaced_from_first([source for source in own.test.sources if source.strip()], TIMED)
         searches = [self.options.but(align=False)]
