@@ -24,7 +24,7 @@ from typing import NamedTuple
 from catalogues import lot
 from command_line import markdown, new_parser, read_sides, write_figures
 from flags import forced, similarity
-from keeping import NAMES
+from keeping import NAMES, distinct
 
 from dragoman import Translator
 from dragoman.evaluating.error_kinds import KINDS, Judge
@@ -56,7 +56,7 @@ class Text(NamedTuple):
     @classmethod
     def read(cls, source: str, target: str, *files: str) -> "Text":
         sides = (pair for pair in read_sides([*map(Path, files)]) if all(side.strip() for side in pair))
-        pairs = [Translation(*pair) for pair in sorted(dict.fromkeys(sides), key=lambda pair: lot(pair[0]))]
+        pairs = [Translation(pair[0], pair[1]) for pair in sorted(dict.fromkeys(sides), key=lambda pair: lot(pair[0]))]
         return cls((source, target), pairs, tuple(usual_translations(pairs)))
 
 
@@ -117,7 +117,7 @@ def plant_number(line: Translation, _: Judge) -> str | None:
     """Change the first digit of the number with which a text ends, or leave it out."""
     if line.source.rpartition(" ")[2] not in NUMBERS:
         return None
-    text, _, number = line.text.rpartition(" ")
+    text, number = line.text.rsplit(" ", 1)
     return f"{text} {int(number[0]) % 9 + 1}{number[1:]}" if draw(line.source, 2) else text
 
 
@@ -206,12 +206,12 @@ def judge_model(model: str, files: Sequence[str]) -> Counts:
     """Count invented texts that are planted in the translations of a model, and those that are reported."""
     translator = Translator.load(model, "cpu", progress=False)
     translator = translator.with_options(align=True)
-    pairs = sorted(dict(read_sides([*map(Path, files)])).items(), key=lambda pair: lot(pair[0]))[: 2 * PAIRS]
-    made = translator.translate([source for source, _ in pairs], progress=False)
+    pairs = distinct(read_sides([*map(Path, files)]))[: 2 * PAIRS]
+    made = translator.translate([pair.source for pair in pairs], progress=False)
     good = [
         line
-        for line, (_, reference) in zip(made, pairs, strict=True)
-        if similarity(line.text, [reference]) >= LIKE_REFERENCE
+        for line, pair in zip(made, pairs, strict=True)
+        if similarity(line.text, [pair.reference]) >= LIKE_REFERENCE
     ][:PAIRS]
     invented = list[tuple[str, str]]()
     for line, next_ in zip(good, [*good[1:], good[0]], strict=True):

@@ -61,7 +61,7 @@ class Judge:
             "names": source in ("de", "lb") and "all nouns of the source language have capitals",
             "terms": not terms and "no list of terms was given (--terms)",
         }
-        self.untested = {kind: reason for kind, reason in reasons.items() if reason}
+        self.untested = {kind: str(reason) for kind, reason in reasons.items() if reason}
         self.kinds = [kind for kind in KINDS if kind not in self.untested]
         self.translated_names = self._translated_names(lines)
 

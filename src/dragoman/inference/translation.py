@@ -375,8 +375,8 @@ def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
     return loops >= _LOOPS and loops > most_loops(source)
 
 
-def most_loops(tokens: Sequence[int]) -> int:
-    """Return the maximum number of times that a run of up to eight tokens occurs in a row."""
+def most_loops(tokens: Sequence[object]) -> int:
+    """Return the maximum number of times that a run of up to eight tokens, or words, occurs in a row."""
     best = min(len(tokens), 1)
     for size in range(1, min(_LONGEST_LOOP, len(tokens) // 2) + 1):
         same = 0

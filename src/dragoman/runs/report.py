@@ -190,7 +190,7 @@ def _document_texts(source: Path, translated: Path, languages: tuple[str, str]) 
         yield from ((pair.origin, Translation(*pair[:2])) for pair in open_pairs(str(translated)) if not pair.fault)
         return
     document = read_document(source, languages, kind.document)
-    made = read_document(translated, languages[::-1], kind.document)  # as a text in its own language
+    made = read_document(translated, (languages[1], languages[0]), kind.document)  # as a text in its own language
     if (count := len(document.texts)) != len(made.texts):
         raise DataError(f"{source} has {count:,} texts but {translated} {len(made.texts):,}: they cannot be compared")
     for number, pair in enumerate(zip(document.texts, made.texts, strict=True)):
@@ -289,12 +289,12 @@ class _Work:
         if not path.is_file():
             how = {"write": lambda _, line: [json.dumps(asdict(line))], "total": len(test)}
             translate_file(translator, path, test.sources, path, self.options, self.progress, **how)
-        made = _TranslatedSet(translator, test, [_STORED.validate_json(line) for line in read_lines(path)])
+        made: Any = _TranslatedSet(translator, test, [_STORED.validate_json(line) for line in read_lines(path)])
         return replace(made, evaluation=evaluate(made, test, options=self.options, name=name, progress=self.progress))
 
     def closest(self, own: _TranslatedSet, training: _TrainingText) -> Evaluation:
         """Evaluate the baseline that translates each text as the closest sentence of the training text."""
-        made = replace(own, translations=[Translation("", text) for text in training.closest(own.test.sources)])
+        made: Any = replace(own, translations=[Translation("", text) for text in training.closest(own.test.sources)])
         evaluation = evaluate(made, own.test, name="the closest training sentence", progress=self.progress)
         return replace(evaluation, search=f"{BASELINE}, by the words of the sources", flags={})
 
