@@ -112,7 +112,7 @@ def convert(
 
 def export(
     model: Model,
-    target: Annotated[Target, typer.Argument(help="The toolkit that reads the new folder.", show_default=False)],
+    target: Annotated[Target, typer.Argument(help="The toolkit that reads the new folder; web: a page for a browser.", show_default=False)],
     out: Folder,
     text: Annotated[
         Path | None,
@@ -120,12 +120,12 @@ def export(
     ] = None,
     adapter: Adapter = None,
 ) -> None:
-    """Write a model for CTranslate2 or Hugging Face transformers, after proving that it translates the same there."""
+    """Write a model for CTranslate2, transformers or a browser, after proving that it translates the same there."""
     from dragoman.formats.lines import read_lines
 
     texts = None if text is None else list(read_lines(text))
     result = dragoman.export(model, target, out, texts, adapter)
-    write(f"{result.folder}: {result.proof}")
+    write(f"{result.folder}: {result.proof or 'not proved'}")
     write_notes(result.notes)
 
 

@@ -1,6 +1,6 @@
-"""Export of models to other toolkits: a file for each toolkit, and one file that verifies the exports."""
+"""Export of models to other toolkits and to a web page: a file or folder for each, and one file that verifies them."""
 
 from typing import Literal
 
-Target = Literal["ctranslate2", "huggingface"]
-"""Toolkit that a model is exported to."""
+Target = Literal["ctranslate2", "huggingface", "web"]
+"""Toolkit that a model is exported to; `web` is a page that translates in a browser."""

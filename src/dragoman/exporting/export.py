@@ -1,4 +1,6 @@
-"""Export of a model folder to another toolkit, after a proof that it translates equally there. Start with `export`."""
+"""Export of a model folder to another toolkit or a web page, after a proof that it translates equally there. Start
+with `export`.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +11,7 @@ from dragoman.evaluating.references import own_test_pairs
 from dragoman.exporting import Target
 from dragoman.exporting.huggingface import export_huggingface
 from dragoman.exporting.proof import Proof
+from dragoman.exporting.web.node import export_web
 from dragoman.files import new_folder, write_file
 from dragoman.run_folder import RunFolder
 from dragoman.store.folder import load_model
@@ -25,7 +28,8 @@ class Export(NamedTuple):
     """Exported folder with its proof and notes for the user."""
 
     folder: Path
-    proof: Proof
+    proof: Proof | None
+    """None for a page, if there is no Node to run it."""
     notes: tuple[str, ...] = ()
 
 
@@ -36,11 +40,11 @@ def export(
     texts: Sequence[str] | None = None,
     adapter: Path | str | None = None,
 ) -> Export:
-    """Export a model to the folder `out`, for CTranslate2 or Hugging Face transformers.
+    """Export a model to the folder `out`, for CTranslate2 or Hugging Face transformers, or as a web page.
 
     The export is proved first: on `texts`, else on the run's test set or the phrasebook, both toolkits give the same
-    greedy translations, and the same log-probabilities up to 1e-4. Weights are written in float32; an `adapter` is
-    merged with its base.
+    greedy translations, and the same log-probabilities up to 1e-4. Weights are written in float32, and in a page as they
+    are stored; an `adapter` is merged with its base. A page (`web`) is proved by Node, if it is installed.
 
     Raises:
         ConfigError: the target does not support a part of this model, or the proof failed; the message names it.
@@ -49,7 +53,7 @@ def export(
         MissingExtra: the target's package, needed for the proof, is not installed.
     """
     if target not in get_args(Target):
-        raise ConfigError(f"a model is exported to {' or '.join(get_args(Target))}, but {target!r} was given")
+        raise ConfigError(f"a model is exported to {', '.join(get_args(Target))}, but {target!r} was given")
     out = Path(out)
     check_new_model(out)
     stored = load_model(model, adapter=adapter)
@@ -57,6 +61,9 @@ def export(
         raise ConfigError(f"{model} does not translate, and only translation models can be exported")
     texts = own_texts(model) if texts is None else texts
     with new_folder(out) as aside:
+        if target == "web":
+            proof, notes = export_web(stored, aside, texts)
+            return Export(out, proof, tuple(notes))
         # what is needed without Dragoman: a README, a script that translates, and its placeholders
         conventions, here = (stored.files.conventions or UNKNOWN_CONVENTIONS).of(*stored.languages), Path(__file__)
         write_file(aside / "placeholders.txt", conventions.learned_placeholders)
