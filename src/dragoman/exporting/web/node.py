@@ -81,5 +81,4 @@ class NodeModel:
         return self.ask("greedy", {"source": list(source), "longest": longest, "suppressed": self.suppressed})
 
     def score(self, source: Ids, target: Ids) -> list[float]:
-        rows = self.ask("follow", {"source": list(source), "target": list(target)})
-        return [row[token] for row, token in zip(rows, self.framing.labels(target), strict=True)]
+        return self.ask("score", {"source": list(source), "labels": self.framing.labels(target)})

@@ -43,10 +43,9 @@ def obstacles(stored: StoredModel) -> Iterator[str]:
     """Yield the parts of a model that the page does not support, by the names of the settings."""
     if languages := stored.tokenizers.source.vocabulary.languages:
         yield f"it translates several languages ({listed(languages)}), and the page one direction"
-    for side, tokenizer in stored.tokenizers._asdict().items():
-        kind = tokenizer.kind if type(tokenizer) is Tokenizer else "SentencePiece"
-        if kind not in _KINDS:
-            yield f"its {side} tokenizer is of kind {kind!r}, and the page reads {', '.join(_KINDS)}"
+    kinds = {tokenizer.kind if type(tokenizer) is Tokenizer else "SentencePiece" for tokenizer in stored.tokenizers}
+    if others := sorted(kinds.difference(_KINDS)):
+        yield f"its tokenizer is of kind {' and '.join(others)}, and the page reads {', '.join(_KINDS)}"
     options = search_options(stored)
     for name in _UNSUPPORTED:
         if getattr(options, name):

@@ -38,8 +38,8 @@ function continuations(live, next, count, end) {
       const logProb = next[place].logProbs[token];
       return { parent, place, token, logProb, total: parent.total + logProb };
     }));
-  ranked.sort((a, b) => b.total - a.total || a.place - b.place || b.logProb - a.logProb || a.token - b.token);
-  return ranked.slice(0, count).map(({ parent, place, token, logProb, total }) => ({
+  const order = (a, b) => b.total - a.total || a.place - b.place || b.logProb - a.logProb || a.token - b.token;
+  return ranked.sort(order).slice(0, count).map(({ parent, place, token, logProb, total }) => ({
     tokens: [...parent.tokens, token], logProbs: [...parent.logProbs, logProb], total, cache: next[place].cache, finished: token === end,
   }));
 }

@@ -1,8 +1,10 @@
 // The page: what is typed goes to the translator, and what the model computed is drawn. Text is always a text node.
 const find = (id) => document.getElementById(id);
-const { facts, translator } = openPage(find("facts").textContent, find("weights").textContent);
+const facts = JSON.parse(find("facts").textContent), newTranslator = () => new Translator(facts, find("weights").textContent);
+const translator = newTranslator();
 const opened = performance.now();
 const { heads, encoder_layers: encoderLayers, decoder_layers: decoderLayers } = facts.model;
+const [alignmentLayer, alignmentHead] = facts.model.alignment_head ?? [0, 0];
 const ATTENTIONS = [["encoder", "self_attention", encoderLayers], ["decoder", "self_attention", decoderLayers], ["decoder", "cross_attention", decoderLayers]];
 const WINDOW = 40; // tokens in a row or column of a table
 const shown = { answer: null, first: null, before: null, prefix: [] };
@@ -14,23 +16,20 @@ function el(tag, attributes, ...children) {
     else if (name === "--p") node.style.setProperty(name, value);
     else if (value !== false) node.setAttribute(name, value);
   }
-  node.append(...children.flat());
+  node.append(...children.flat(Infinity));
   return node;
 }
 
-const count = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
+const count = (length) => Array.from({ length }, (_, i) => i);
 const number = (x) => x.toFixed(2).replace("-", "−");
-const percent = (x) => `${(100 * x).toFixed(1)} %`;
 const chip = (side, id) => el("bdi", { class: id < SYMBOLS ? "token symbol" : "token" }, side.token(id));
 const table = (names, rows) => [el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)];
 const cells = (...parts) => parts.map((part) => el("td", {}, part));
-const kind = ([stack, attention]) => `${stack}, ${attention === "self_attention" ? "self-attention" : "cross-attention"}`;
+const kindOf = ([stack, attention]) => `${stack}, ${attention === "self_attention" ? "self-attention" : "cross-attention"}`;
 const options = (select, names, chosen) => find(select).replaceChildren(...names.map((name, value) => el("option", { value, selected: value === chosen }, name)));
 
-// ---- translating ----
-
 function translate() {
-  const text = find("text").value.trim(), same = shown.answer?.typed === text, { off } = translator.model;
+  const text = find("text").value.trim().replace(/\s*\n\s*/g, " "), same = shown.answer?.typed === text, { off } = translator.model;
   if (!same) shown.prefix = [];
   try {
     const answer = { typed: text, off: off.size, forced: shown.prefix.length, ...translator.translate(text, { beamSize: +find("size").value, prefix: shown.prefix }) };
@@ -42,19 +41,19 @@ function translate() {
     drawAll();
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
+    ["translation", "facts-of-answer", "before"].forEach((id) => find(id).replaceChildren());
     find("notes").replaceChildren(el("li", {}, error.message));
   }
 }
 
 // The page knows what the training text looks like, and says where a text differs.
 function notes({ typed, text, originals, hypotheses: [best], source }) {
-  const lost = [...originals.values()].filter((piece) => !text.includes(piece));
-  const unseen = source.slice(facts.framing.before.length).some((id) => id >= SYMBOLS && id < translator.source.firstPiece);
+  const lost = [...originals.values()].filter((piece) => !text.includes(piece)), ends = facts.ends.filter(Boolean);
   return [
     facts.capitals && /^\p{Ll}/u.test(typed) && "Sentences of the training text begin with a capital.",
-    facts.ends.length && !facts.ends.some((mark) => mark && typed.endsWith(mark)) && `Sentences of the training text end with ${facts.ends.filter(Boolean).join(" or ")}`,
+    ends.length && !ends.some((mark) => typed.endsWith(mark)) && `Sentences of the training text end with ${ends.join(" or ")}`,
     /[.!?…]\s+\p{Lu}/u.test(typed) && "The model reads one sentence at a time, and these may be several.",
-    unseen && "The text has characters that the model does not know, or hardly.",
+    source.some((id) => id >= SYMBOLS && id < translator.source.firstPiece) && "The text has characters that the model does not know, or hardly.",
     lost.length && `The translation lacks ${lost.join(", ")}.`,
     !best.finished && "The translation has reached its maximum length.",
   ].filter(Boolean);
@@ -62,16 +61,14 @@ function notes({ typed, text, originals, hypotheses: [best], source }) {
 
 // The words of a text, those marked that another text has not between the same first and last words.
 function marked(text, other) {
-  const [words, others] = [text.split(" "), other.split(" ")];
-  let first = 0, last = 0;
-  while (first < words.length && words[first] === others[first]) first++;
+  const [words, others] = [text.split(" "), other.split(" ")], changed = words.findIndex((word, i) => word !== others[i]);
+  const first = changed < 0 ? words.length : changed;
+  let last = 0;
   while (last < words.length - first && last < others.length - first && words.at(-1 - last) === others.at(-1 - last)) last++;
   return words.flatMap((word, i) => [i ? " " : "", i >= first && i < words.length - last ? el("mark", {}, word) : word]);
 }
 
-function conditions({ off, forced, beamSize }) {
-  return [`beam ${beamSize}`, off && `${off} heads off`, forced && `${forced} pieces given`].filter(Boolean).join(", ");
-}
+const conditions = ({ off, forced, beamSize }) => [`beam ${beamSize}`, off && `${off} heads off`, forced && `${forced} pieces given`].filter(Boolean).join(", ");
 
 function drawAnswer({ text, seconds, steps, hypotheses: [best] }) {
   const { answer, before } = shown, ms = 1000 * seconds;
@@ -82,8 +79,6 @@ function drawAnswer({ text, seconds, steps, hypotheses: [best] }) {
   find("own").hidden = !answer.forced;
   find("on").hidden = !answer.off;
 }
-
-// ---- views ----
 
 function drawPieces({ source, tokens }) {
   const piece = (side) => (id) => el("span", { class: "piece" }, chip(side, id), el("span", { class: "id" }, String(id)));
@@ -107,16 +102,16 @@ function paint(canvas, rows) {
   }));
 }
 
-function drawAttention({ source, inside }) {
+function drawAttention({ source, tokens, inside }) {
   const [which, layer, head] = ["which", "layer", "head"].map((id) => +find(id).value), [stack, attention] = ATTENTIONS[which];
   const seen = inside.weights[`${stack}.blocks.${Math.min(layer, ATTENTIONS[which][2] - 1)}.${attention}`];
-  const [queries, keys] = [stack === "encoder" ? source : inside.read, which === 1 ? inside.read : source];
-  const sides = [stack === "encoder" ? translator.source : translator.target, which === 1 ? translator.target : translator.source];
+  const read = { encoder: [source, translator.source], decoder: [inside.read, translator.target] };
+  const [[queries, querySide], [keys, keySide]] = [read[stack], read[which === 1 ? "decoder" : "encoder"]];
   const weight = (t, s) => (head < heads ? seen[t][head][s] : seen[t].reduce((sum, weights) => sum + weights[s] / heads, 0));
   const cell = (t, s) => (s < seen[t][0].length ? el("td", { "--p": weight(t, s) }, String(Math.round(100 * weight(t, s)))) : el("td", { class: "masked" }, "−∞"));
-  const columns = keys.slice(0, WINDOW), name = (t) => (stack === "decoder" ? ["→ ", chip(sides[0], shown.answer.tokens[t])] : []);
-  find("weights-table").replaceChildren(...table(["query ↓ key →", ...columns.map((id) => chip(sides[1], id))], queries.slice(0, WINDOW).map((id, t) =>
-    el("tr", {}, el("th", { scope: "row" }, chip(sides[0], id), name(t)), columns.map((_, s) => cell(t, s))))));
+  const columns = keys.slice(0, WINDOW), name = (t) => (stack === "decoder" ? ["→ ", chip(querySide, tokens[t])] : []);
+  find("weights-table").replaceChildren(...table(["query ↓ key →", ...columns.map((id) => chip(keySide, id))], queries.slice(0, WINDOW).map((id, t) =>
+    el("tr", {}, el("th", { scope: "row" }, chip(querySide, id), name(t)), columns.map((_, s) => cell(t, s))))));
   find("attention-note").textContent = ["Weights in hundredths: each row sums to 100.",
     stack === "decoder" ? "A row has the piece that is read, and the piece that is written next." : "",
     which === 1 ? "The mask (−∞) hides pieces that come later." : "No mask: every piece of the sentence is visible.",
@@ -124,55 +119,47 @@ function drawAttention({ source, inside }) {
 }
 
 function drawBeam({ steps, finished, tokens }) {
-  const at = slide("step", 1, steps.length), state = { live: "continues", ended: "ended", dropped: "dropped" };
+  const at = slide("step", steps.length);
   const written = (ids) => [translator.target.decode(ids.slice(0, -1)), " ", chip(translator.target, ids.at(-1))];
   find("step-name").textContent = `${at} of ${steps.length}`;
   find("candidates").replaceChildren(...table(["hypothesis", "log-probability", "total", "status"], steps[at - 1].map(({ hypothesis, status }) =>
     el("tr", { class: tokens.slice(0, at).join() === hypothesis.tokens.join() ? `${status} chosen` : status },
-      cells(written(hypothesis.tokens), number(hypothesis.logProbs.at(-1)), number(hypothesis.total), state[status])))));
+      cells(written(hypothesis.tokens), number(hypothesis.logProbs.at(-1)), number(hypothesis.total), status === "live" ? "continues" : status)))));
   find("penalty").textContent = `Score: the total divided by ((5 + n) / 6)^${facts.options.length_penalty} for n pieces. The best score is the translation.`;
   find("finished").replaceChildren(...table(["hypothesis", "total", "score"], finished.map((hypothesis) =>
     el("tr", {}, cells(translator.target.decode(hypothesis.tokens), number(hypothesis.total), number(score(hypothesis, facts.options.length_penalty)))))));
 }
 
 function drawNext({ tokens, inside }) {
-  const at = slide("place", 0, tokens.length - 1), row = inside.following[at], written = tokens.slice(0, at);
+  const at = slide("place", tokens.length - 1), row = inside.following[at], written = tokens.slice(0, at);
   const force = (id) => () => ((shown.prefix = [...written, id]), translate(), find("translation").scrollIntoView({ block: "nearest" }));
   find("place-name").textContent = translator.target.decode(written) || "(nothing yet)";
   find("following").replaceChildren(...table(["next piece", "probability", ""], largest(row, 10).map((id) =>
-    el("tr", { class: id === tokens[at] ? "chosen" : "" }, cells(chip(translator.target, id), el("span", { class: "share", "--p": Math.exp(row[id]) }, percent(Math.exp(row[id]))),
+    el("tr", { class: id === tokens[at] ? "chosen" : "" }, cells(chip(translator.target, id), el("span", { class: "share", "--p": Math.exp(row[id]) }, `${(100 * Math.exp(row[id])).toFixed(1)} %`),
       id === tokens[at] ? "written" : id === facts.framing.end || !facts.banned.includes(id) ? el("button", { type: "button", click: force(id), "aria-label": `Write ${translator.target.token(id)}` }, "write it") : "")))));
 }
 
-// Give a slider its range, and return its value: its last one if it is the same sentence.
-function slide(id, min, max) {
-  const input = find(id);
-  input.max = max;
-  return Math.max(min, Math.min(max, +input.value));
-}
+// Give a slider its largest value, and return its value, which the browser keeps within its range.
+const slide = (id, max) => +Object.assign(find(id), { max }).value;
 
 function drawSwitches() {
   const { off } = translator.model;
   const turn = (name) => (event) => (event.target.checked ? off.delete(name) : off.add(name), translate());
-  find("switches").replaceChildren(...ATTENTIONS.map((of) => el("fieldset", {}, el("legend", {}, kind(of)), el("table", {}, table(["layer", ...count(0, heads).map((head) => `head ${head}`)], count(0, of[2]).map((layer) =>
-    el("tr", {}, el("th", { scope: "row" }, String(layer)), count(0, heads).map((head) => {
+  find("switches").replaceChildren(...ATTENTIONS.map((of) => el("fieldset", {}, el("legend", {}, kindOf(of)), el("table", {}, table(["layer", ...count(heads).map((head) => `head ${head}`)], count(of[2]).map((layer) =>
+    el("tr", {}, el("th", { scope: "row" }, String(layer)), count(heads).map((head) => {
       const name = `${of[0]}.blocks.${layer}.${of[1]}.${head}`;
-      return cells(el("input", { type: "checkbox", checked: !off.has(name), "aria-label": `${kind(of)}, layer ${layer}, head ${head}`, change: turn(name) }));
+      return cells(el("input", { type: "checkbox", checked: !off.has(name), "aria-label": `${kindOf(of)}, layer ${layer}, head ${head}`, change: turn(name) }));
     }))))))));
 }
 
-const VIEWS = { pieces: drawPieces, attention: drawAttention, beam: drawBeam, next: drawNext };
-const drawAll = () => [drawAnswer, ...Object.values(VIEWS)].forEach((draw) => draw(shown.answer));
+const drawAll = () => [drawAnswer, drawPieces, drawAttention, drawBeam, drawNext].forEach((draw) => draw(shown.answer));
 
-// ---- the check and the start ----
-
+// Translate sentences whose translations Dragoman has written into the page, with all heads on.
 async function check() {
+  const whole = newTranslator();
   let same = 0, seconds = 0;
-  const off = [...translator.model.off];
   for (const [i, [text, translation]] of facts.checks.entries()) {
-    translator.model.off.clear();
-    const answer = translator.translate(text);
-    off.forEach((name) => translator.model.off.add(name));
+    const answer = whole.translate(text);
     same += answer.text === translation;
     seconds += answer.seconds;
     find("checked").textContent = `${same} of ${i + 1} translations are the same as Dragoman's; ${(seconds / (i + 1)).toFixed(2)} s a sentence.`;
@@ -190,9 +177,9 @@ for (const id of ["which", "layer", "head"]) find(id).addEventListener("change",
 find("step").addEventListener("input", () => drawBeam(shown.answer));
 find("place").addEventListener("input", () => drawNext(shown.answer));
 for (const size of new Set([1, 2, 4, 8, facts.options.beam_size])) find("size").append(el("option", { value: size, selected: size === facts.options.beam_size }, String(size)));
-options("which", ATTENTIONS.map(kind), 2);
-options("layer", count(0, Math.max(encoderLayers, decoderLayers)).map(String), 0);
-options("head", [...count(0, heads).map(String), "mean of all"], 0);
+options("which", ATTENTIONS.map(kindOf), 2);
+options("layer", count(Math.max(encoderLayers, decoderLayers)).map(String), alignmentLayer);
+options("head", [...count(heads).map(String), "mean of all"], alignmentHead);
 drawSwitches();
 find(location.hash.slice(1))?.setAttribute("open", "");
 find("text").value = facts.checks[0]?.[0] ?? "";

@@ -1,22 +1,23 @@
 // Run by Node with the path of a page: answer questions about its model, a line of JSON each. See `node.py`.
-const [page, vm, lines] = [require("node:fs").readFileSync(process.argv[2], "utf8"), require("node:vm"), require("node:readline")];
+const [{ readFileSync }, { runInThisContext }, { createInterface }] = ["fs", "vm", "readline"].map((name) => require(`node:${name}`));
+const page = readFileSync(process.argv[2], "utf8");
 const part = (id) => page.match(new RegExp(`<script[^>]* id="${id}"[^>]*>([^]*?)</script>`))[1];
-vm.runInThisContext(part("engine"));
-const { facts, translator } = vm.runInThisContext("openPage")(part("facts"), part("weights"));
-const { framing } = facts;
+runInThisContext(part("engine"));
+const facts = JSON.parse(part("facts")), { framing } = facts;
+const translator = runInThisContext("(facts, weights) => new Translator(facts, weights)")(facts, part("weights"));
 
 // The log-probabilities of what follows each token that the decoder reads; `choose` names the next token, or none.
 function following(source, choose) {
-  const cross = vm.runInThisContext("crossKeys")(translator.model, vm.runInThisContext("encode")(translator.model, source));
-  const rows = [];
+  const cross = crossKeys(translator.model, encode(translator.model, source)), rows = [];
   for (let token = framing.start, cache = null; token !== undefined; token = choose(rows)) {
-    const [next] = vm.runInThisContext("step")(translator.model, cross, [{ token, position: rows.length, cache }]);
+    const [next] = step(translator.model, cross, [{ token, position: rows.length, cache }]);
     cache = next.cache;
     rows.push(next.logProbs);
   }
   return rows;
 }
 
+const plain = ({ tokens, total, finished }) => ({ tokens, total, finished });
 const answers = {
   encode: (texts) => texts.map((text) => [...framing.before, ...translator.source.encode(text), ...framing.after]),
   decode: (ids) => translator.target.decode(ids),
@@ -24,22 +25,22 @@ const answers = {
     const written = [];
     following(source, (rows) => {
       suppressed.forEach((id) => (rows.at(-1)[id] = -Infinity));
-      const best = rows.at(-1).indexOf(rows.at(-1).reduce((most, number) => Math.max(most, number), -Infinity));
+      const [best] = largest(rows.at(-1), 1);
       return best === framing.end || written.push(best) === longest ? undefined : best;
     });
     return written;
   },
   follow: ({ source, target }) => following(source, (rows) => target[rows.length - 1]).map((row) => Array.from(row)),
-  translate({ text, beamSize, prefix, off = [] }) {
+  score: ({ source, labels }) => following(source, (rows) => labels.slice(0, -1)[rows.length - 1]).map((row, i) => row[labels[i]]),
+  translate({ text, off = [], ...options }) {
     translator.model.off = new Set(off);
-    const { hypotheses, steps, seconds, ...rest } = translator.translate(text, { beamSize, prefix });
-    const plain = ({ tokens, logProbs, total, finished }) => ({ tokens, logProbs, total, finished });
-    return { text: rest.text, source: rest.source, seconds, hypotheses: hypotheses.map(plain), steps: steps.map((candidates) => candidates.map(({ hypothesis, status }) => ({ ...plain(hypothesis), status }))) };
+    const { hypotheses, steps, text: translation, seconds } = translator.translate(text, options);
+    return { text: translation, seconds, hypotheses: hypotheses.map(plain), steps: steps.map((few) => few.map(({ hypothesis, status }) => ({ ...plain(hypothesis), status }))) };
   },
   inside: ({ source, tokens }) => translator.inside(source, tokens).weights,
 };
 
-lines.createInterface({ input: process.stdin }).on("line", (line) => {
+createInterface({ input: process.stdin }).on("line", (line) => {
   const [question, subject] = JSON.parse(line);
   process.stdout.write(`${JSON.stringify(answers[question](subject))}\n`);
 });

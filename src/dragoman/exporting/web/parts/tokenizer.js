@@ -3,6 +3,7 @@ const SYMBOLS = 4; // unknown, padding, start and end come first
 const SPACE = "\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 const CLASSES = { s: SPACE, w: "\\p{L}\\p{M}\\p{N}_", d: "\\p{Nd}" };
 const upper = { s: "sSſ" }; // a pattern without regard to case also takes the long s
+const [UTF8, TEXT] = [new TextEncoder(), new TextDecoder("utf-8", { ignoreBOM: true })];
 
 // Build a regular expression of Python or of the tokenizers library: JavaScript writes some parts in another way.
 function compile(pattern) {
@@ -29,8 +30,7 @@ class Tokenizer {
     this.longest = Math.max(...pieces.map((piece) => piece.length));
     this.byteNames = this.ofBytes ? byteNames() : [];
     const valueOf = new Map(this.byteNames.map((name, value) => [name, value]));
-    const utf8 = new TextEncoder();
-    const spelled = pieces.map((piece) => (this.ofBytes ? Uint8Array.from(piece, (name) => valueOf.get(name)) : utf8.encode(piece)));
+    const spelled = pieces.map((piece) => (this.ofBytes ? Uint8Array.from(piece, (name) => valueOf.get(name)) : UTF8.encode(piece)));
     const bytes = this.ofBytes ? [] : Array.from({ length: 256 }, (_, value) => Uint8Array.of(value));
     this.names = Object.values(vocabulary.specials);
     this.spellings = [...this.names.map(() => new Uint8Array()), ...bytes, ...spelled];
@@ -45,7 +45,7 @@ class Tokenizer {
 
   // Byte-pair encoding: of all neighbours, merge those that were learned first, until none were (Sennrich et al. 2016).
   merge(word) {
-    const parts = this.ofBytes ? Array.from(new TextEncoder().encode(word), (value) => this.byteNames[value]) : [...word];
+    const parts = this.ofBytes ? Array.from(UTF8.encode(word), (value) => this.byteNames[value]) : [...word];
     for (;;) {
       let best = Infinity, place = -1;
       for (let i = 0; i + 1 < parts.length; i++) {
@@ -80,19 +80,18 @@ class Tokenizer {
 
   spell(piece) {
     const id = this.ids.get(piece);
-    return id === undefined ? Array.from(new TextEncoder().encode(piece), (value) => SYMBOLS + value) : [id];
+    return id === undefined ? Array.from(UTF8.encode(piece), (value) => SYMBOLS + value) : [id];
   }
 
   decode(ids) {
-    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(ids.flatMap((id) => [...this.spellings[id]])));
+    const text = TEXT.decode(Uint8Array.from(ids.flatMap((id) => [...this.spellings[id]])));
     return this.addsSpace && text.startsWith(" ") ? text.slice(1) : text;
   }
 
   // The readable form of an id: a space is ▁, and bytes that are no character are their numbers.
   token(id) {
     if (id < SYMBOLS) return this.names[id];
-    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.spellings[id]);
-    const place = text.codePointAt(0) - FIRST_PLACEHOLDER;
+    const text = TEXT.decode(this.spellings[id]), place = text.codePointAt(0) - FIRST_PLACEHOLDER;
     if (place >= 0 && place < 16) return place < 8 ? `[word ${place + 1}]` : `[number ${place - 7}]`;
     if (/^[^\p{C}\ufffd]+$/u.test(text)) return text.replaceAll(" ", "▁");
     return Array.from(this.spellings[id], (value) => `<0x${value.toString(16).toUpperCase().padStart(2, "0")}>`).join("");

@@ -1,10 +1,10 @@
-// Text in, text out, with everything in between. `facts` describe the model; `bytes` are its weights.
+// Text in, text out, with everything in between. `facts` describe the model; `weights` are safetensors in base64.
 const FIRST_PLACEHOLDER = 0x100000; // eight for words, then eight for numbers
 
 class Translator {
-  constructor(facts, bytes) {
+  constructor(facts, weights) {
     this.facts = facts;
-    this.model = { settings: facts.model, weights: readWeights(bytes), off: new Set() };
+    this.model = { settings: facts.model, weights: readWeights(weights), off: new Set() };
     this.source = new Tokenizer(facts.source);
     this.target = facts.target ? new Tokenizer(facts.target) : this.source;
     this.piece = compile(facts.protected);
@@ -27,10 +27,11 @@ class Translator {
 
   // Translate one sentence. `prefix` holds the ids that the translation begins with.
   translate(text, { beamSize = this.facts.options.beam_size, prefix = [] } = {}) {
-    const begun = performance.now(), { options, framing } = this.facts;
+    const begun = performance.now(), { options, framing, longest } = this.facts;
+    if (text.length > 16 * longest) throw new RangeError(`The text is too long: the model takes ${longest} pieces at most.`);
     const { masked, originals } = this.mask(text), ids = this.source.encode(masked);
     if (!ids.length) throw new RangeError("There is nothing to translate.");
-    if (ids.length > this.facts.longest) throw new RangeError(`The text has ${ids.length} pieces, and the page takes ${this.facts.longest} at most.`);
+    if (ids.length > longest) throw new RangeError(`The text has ${ids.length} pieces, and the model takes ${longest} at most.`);
     const source = [...framing.before, ...ids, ...framing.after], steps = [];
     const cross = crossKeys(this.model, encode(this.model, source));
     const limit = Math.min(Math.floor(options.length_ratio * ids.length) + options.length_extra + prefix.length, this.facts.model.max_positions ?? Infinity);
@@ -69,11 +70,4 @@ class Translator {
     });
     return { weights, read, following };
   }
-}
-
-// Open what a page holds: facts as JSON, weights in base64.
-function openPage(facts, weights) {
-  const text = atob(weights), bytes = new Uint8Array(text.length), read = JSON.parse(facts);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return { facts: read, translator: new Translator(read, bytes) };
 }

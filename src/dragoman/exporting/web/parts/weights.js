@@ -1,7 +1,9 @@
 // The weights of a model from safetensors, and what every layer computes with them. Rows of numbers are Float32Arrays.
 
 // A matrix of integers becomes float32 as in Dragoman: each number times the scale of its row, rounded.
-function readWeights(bytes) {
+function readWeights(base64) {
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   const size = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size)));
   const numbers = ({ dtype, data_offsets: [first, last] }) => {
@@ -11,14 +13,11 @@ function readWeights(bytes) {
   const weights = {};
   for (const [name, facts] of Object.entries(header)) {
     if (name === "__metadata__" || name.endsWith(".scale")) continue;
-    let data = numbers(facts);
-    if (facts.dtype === "I8") {
-      const scale = numbers(header[`${name}.scale`]), width = facts.shape[1];
-      const whole = Float32Array.from(data);
-      scale.forEach((factor, row) => {
-        for (let i = row * width; i < (row + 1) * width; i++) whole[i] *= factor;
+    const data = Float32Array.from(numbers(facts)), scale = header[`${name}.scale`], width = facts.shape[1];
+    if (scale) {
+      numbers(scale).forEach((factor, row) => {
+        for (let i = row * width; i < (row + 1) * width; i++) data[i] *= factor;
       });
-      data = whole;
     }
     weights[name] = { data, shape: facts.shape };
   }
@@ -61,7 +60,6 @@ function dot(x, from, y, at, width) {
 }
 
 const project = ({ weights }, name, x) => linear(x, weights[`${name}.weight`], weights[`${name}.bias`]);
-
 const add = (x, y) => x.map((number, i) => number + y[i]);
 
 // LayerNorm, or RMSNorm, which subtracts no mean.
