@@ -28,6 +28,7 @@ extensions = [
     "hover",
     "neighbours",
     "notebooks",
+    "live",
     "budgets",
     "links",
 ]

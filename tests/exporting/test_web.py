@@ -76,16 +76,21 @@ def test_the_page_writes_what_translate_writes(
     count: int, beam: int, shipped: NodeModel, translator: Translator
 ) -> None:
     """The same tokens, for as many sentences of known and of new patterns: 200 of `make test-all`. Only a near tie may
-    differ, whose margin rounding explains; none of these sentences has one.
+    differ, whose margin rounding explains; none of these sentences has one. Texts that Dragoman rewrites before the
+    model, because of a name that it protects, are compared as the model reads them.
     """
     texts = [*evenly("test", count), *evenly("new_patterns", count)]
+    usual = translator.translate(texts, split="never", beam_size=beam)
+    as_typed = translator.translate(texts, split="never", beam_size=beam, raw=True)
     near_ties = {}
-    for text, ours in zip(texts, translator.translate(texts, split="never", beam_size=beam), strict=True):
+    for text, ours, plain in zip(texts, usual, as_typed, strict=True):
         found = shipped.ask("translate", {"text": text, "beamSize": beam})
         best = found["hypotheses"][0]
-        if translator.tokenizers.target.tokens(best["tokens"]) != list(ours.tokens) or found["text"] != ours.text:
-            near_ties[text] = (ours.text, found["text"], ours.log_prob - best["total"])
+        if translator.tokenizers.target.tokens(best["tokens"]) != list(plain.tokens):
+            near_ties[text] = (plain.text, found["text"], plain.log_prob - best["total"])
+        assert found["text"] in (plain.text, ours.text) and (ours.rewritten or ours.text == plain.text)
     assert not near_ties
+    assert sum(bool(ours.rewritten) for ours in usual) < len(texts) / 5
 
 
 @pytest.mark.parametrize(
@@ -153,7 +158,7 @@ def test_the_page_is_as_exact_as_pytorch(settings: dict[str, Any], tmp_path: Pat
             rows = weights[f"{stack}.blocks.{layer}.{attention}_attention"]
             wanted = sites[f"{stack}.{layer}.{attention}_attention.weights"]
             for t, heads in enumerate(rows):
-                seen = np.array(heads)
+                seen = np.array(heads, np.float64)
                 assert_close(torch.tensor(seen), torch.tensor(wanted[:, t, : seen.shape[1]]), share=1e-5)
                 assert not wanted[:, t, seen.shape[1] :].any(), "the page leaves out only what the mask hides"
 
@@ -165,7 +170,7 @@ def test_a_head_that_is_off_adds_nothing(
     name: str, heads: list[int], tmp_path: Path, shipped: NodeModel, translator: Translator
 ) -> None:
     """As if the columns of W^O that read it were zero."""
-    stored, texts = load_model(MODEL), evenly("new_patterns", 5)
+    stored, texts = load_model(MODEL), evenly("test", 5)
     weight: torch.Tensor = stored.model.get_submodule(f"{name}.output").weight  # pyright: ignore[reportAssignmentType]
     with torch.no_grad():
         for head in heads:
@@ -173,7 +178,7 @@ def test_a_head_that_is_off_adds_nothing(
     save_model(tmp_path / "model", stored.model, stored.files)
     ours = Translator.load(tmp_path / "model", **EXACT).translate(texts, split="never")
     off = [f"{name}.{head}" for head in heads]
-    found = [shipped.ask("translate", {"text": text, "off": off}) for text in texts]
+    found = [shipped.ask("translate", {"text": text, "off": off}) for text in texts]  # texts that nothing rewrites
     assert [each["text"] for each in found] == [translation.text for translation in ours]
     totals = torch.tensor([each["hypotheses"][0]["total"] for each in found])
     assert_close(totals, torch.tensor([translation.log_prob for translation in ours]))
@@ -227,7 +232,7 @@ def test_the_page_holds_translations_that_a_browser_can_compare(translator: Tran
     (first, second) = facts["checks"]
     assert first == [texts[0], translator.translate(texts[:1])[0].text]
     assert second[0] == texts[2], "data cannot end a script"
-    assert html.count("<script") == 4 and "http" not in re.sub(r"(?s)<script.*?</script>", "", html)
+    assert html.count("<script") == 4 and "://" not in re.sub(r"(?s)<script.*?</script>", "", html)
 
 
 def refused(folder: Path, out: Path, match: str) -> None:

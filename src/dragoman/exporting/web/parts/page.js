@@ -109,7 +109,7 @@ function drawAttention({ source, tokens, inside }) {
   const [[queries, querySide], [keys, keySide]] = [read[stack], read[which === 1 ? "decoder" : "encoder"]];
   const weight = (t, s) => (head < heads ? seen[t][head][s] : seen[t].reduce((sum, weights) => sum + weights[s] / heads, 0));
   const cell = (t, s) => (s < seen[t][0].length ? el("td", { "--p": weight(t, s) }, String(Math.round(100 * weight(t, s)))) : el("td", { class: "masked" }, "−∞"));
-  const columns = keys.slice(0, WINDOW), name = (t) => (stack === "decoder" ? ["→ ", chip(querySide, tokens[t])] : []);
+  const columns = keys.slice(0, WINDOW), name = (t) => (stack === "decoder" ? [" → ", chip(querySide, tokens[t])] : []);
   find("weights-table").replaceChildren(...table(["query ↓ key →", ...columns.map((id) => chip(keySide, id))], queries.slice(0, WINDOW).map((id, t) =>
     el("tr", {}, el("th", { scope: "row" }, chip(querySide, id), name(t)), columns.map((_, s) => cell(t, s))))));
   find("attention-note").textContent = ["Weights in hundredths: each row sums to 100.",
@@ -134,7 +134,7 @@ function drawNext({ tokens, inside }) {
   const at = slide("place", tokens.length - 1), row = inside.following[at], written = tokens.slice(0, at);
   const force = (id) => () => ((shown.prefix = [...written, id]), translate(), find("translation").scrollIntoView({ block: "nearest" }));
   find("place-name").textContent = translator.target.decode(written) || "(nothing yet)";
-  find("following").replaceChildren(...table(["next piece", "probability", ""], largest(row, 10).map((id) =>
+  find("following").replaceChildren(...table(["next piece", "probability", "choice"], largest(row, 10).map((id) =>
     el("tr", { class: id === tokens[at] ? "chosen" : "" }, cells(chip(translator.target, id), el("span", { class: "share", "--p": Math.exp(row[id]) }, `${(100 * Math.exp(row[id])).toFixed(1)} %`),
       id === tokens[at] ? "written" : id === facts.framing.end || !facts.banned.includes(id) ? el("button", { type: "button", click: force(id), "aria-label": `Write ${translator.target.token(id)}` }, "write it") : "")))));
 }
@@ -181,7 +181,8 @@ options("which", ATTENTIONS.map(kindOf), 2);
 options("layer", count(Math.max(encoderLayers, decoderLayers)).map(String), alignmentLayer);
 options("head", [...count(heads).map(String), "mean of all"], alignmentHead);
 drawSwitches();
-find(location.hash.slice(1))?.setAttribute("open", "");
+const view = find(location.search.slice(1)); // as in index.html?attention
+if (view?.matches(".view")) find("views").prepend(Object.assign(view, { open: true }));
 find("text").value = facts.checks[0]?.[0] ?? "";
 if (find("text").value) translate();
 const first = performance.now();
