@@ -2,9 +2,9 @@
 
     python benchmarks/exporting.py [--out results.json]
 
-Small models with random weights, one for each combination of settings, are exported to all three. An export proves itself:
-greedy translations must be the same, and log-probabilities within 1e-4. The table has the largest difference, or the
-reason of a refusal.
+Small models with random weights, one for each combination of settings, are exported to all three. An export proves
+itself: greedy translations must be the same, and log-probabilities within 1e-4. The table has the largest difference,
+or the reason of a refusal. Without Node, pages are not proved.
 """
 
 import json

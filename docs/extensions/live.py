@@ -1,5 +1,5 @@
-"""The box in which the shipped model translates in the page: `:::{live} VIEW` embeds the page of `dragoman export`, with
-that view open. All boxes share one file of the site, which is written after each build.
+"""The box in which the shipped model translates: `:::{live} VIEW` embeds the page of `dragoman export`, with that view
+open. All boxes share one file of the site, which is written after each build.
 """
 
 from pathlib import Path
@@ -22,7 +22,11 @@ class Live(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         address = "../" * self.env.docname.count("/") + f"{BOX}?{self.arguments[0]}"
         title = f"A translator in this page; its view {self.arguments[0]} is open"
-        return [nodes.raw("", f'<iframe class="live" src="{address}" title="{title}" loading="lazy"></iframe>', format="html")]
+        return [
+            nodes.raw(
+                "", f'<iframe class="live" src="{address}" title="{title}" loading="lazy"></iframe>', format="html"
+            )
+        ]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -34,7 +34,7 @@ def ours() -> Translator:
 
 @pytest.fixture
 def live(show: Open, html: str) -> Open:
-    """Opens the page of the shipped model, with all views unfolded."""
+    """Return a function that opens the page of the shipped model, with all views unfolded."""
 
     def open_page(width: int = 1000, **options: Any) -> Any:
         page = show(html, width, **options)
@@ -110,10 +110,10 @@ def test_another_word_is_written_and_the_search_continues(live: Open) -> None:
     page = live()
     before = page.inner_text("#translation")
     chosen = page.locator("#following tr.chosen").inner_text()
-    other = page.locator("#following tbody tr").nth(1)
-    piece = other.locator("bdi").inner_text()
+    second = page.locator("#following tbody tr").nth(1)
+    piece = second.locator("bdi").inner_text()
     assert piece not in chosen
-    other.locator("button").click()
+    second.locator("button").click()
     assert page.inner_text("#translation").startswith(piece.removeprefix("▁"))
     assert "1 pieces given" in page.inner_text("#facts-of-answer") and before in page.inner_text("#before")
     page.click("#own")
@@ -141,7 +141,8 @@ def test_attention_shows_every_head_and_the_mask(live: Open) -> None:
         for head in range(5):
             page.select_option("#head", str(head))
             rows = page.eval_on_selector_all(
-                "#weights-table tbody tr", "rows => rows.map((row) => [...row.cells].slice(1).map((cell) => cell.textContent))"
+                "#weights-table tbody tr",
+                "rows => rows.map((row) => [...row.cells].slice(1).map((cell) => cell.textContent))",
             )
             assert len(rows) == pieces
             for t, row in enumerate(rows):
@@ -172,8 +173,8 @@ def test_it_is_readable_and_nothing_sticks_out(live: Open, scheme: str, width: i
 def test_every_control_has_a_name_and_the_keyboard_reaches_it(live: Open) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="make browser installs axe")
     page = live()
-    found = axe.Axe().run(page).response["violations"]
-    assert [(rule["id"], [node["html"] for node in rule["nodes"][:2]]) for rule in found] == []
+    violations = axe.Axe().run(page).response["violations"]
+    assert [(rule["id"], [node["html"] for node in rule["nodes"][:2]]) for rule in violations] == []
     reached = set()
     for _ in range(120):
         page.keyboard.press("Tab")

@@ -40,21 +40,21 @@ Opened = Callable[[Path], AbstractContextManager[NodeModel]]
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
-    """Opens the page of a model folder in Node."""
+    """Return a function that opens the page of a model folder in Node."""
     if shutil.which("node") is None:
         pytest.skip("node is missing, which runs the model of a page")
 
     def open_model(folder: Path) -> AbstractContextManager[NodeModel]:
-        stored, written = load_model(folder), tmp_path_factory.mktemp("page") / "index.html"
-        written.write_text(render_page(stored), "utf-8")
-        return NodeModel.open(written, stored)
+        stored, path = load_model(folder), tmp_path_factory.mktemp("page") / "index.html"
+        path.write_text(render_page(stored), "utf-8")
+        return NodeModel.open(path, stored)
 
     return open_model
 
 
 @pytest.fixture(scope="module")
 def shipped(opened: Opened) -> Iterator[NodeModel]:
-    """The page of the model that the package ships."""
+    """Open the page of the model that the package ships."""
     with opened(MODEL) as model:
         yield model
 
@@ -75,7 +75,7 @@ def evenly(part: str, count: int) -> list[str]:
 def test_the_page_writes_what_translate_writes(
     count: int, beam: int, shipped: NodeModel, translator: Translator
 ) -> None:
-    """The same tokens, for as many sentences of known and of new patterns: 200 of `make test-all`. Only a near tie may
+    """The same tokens, for sentences of known patterns and of new ones, 200 in `make test-all`. Only a near tie may
     differ, whose margin rounding explains; none of these sentences has one. Texts that Dragoman rewrites before the
     model, because of a name that it protects, are compared as the model reads them.
     """
@@ -84,11 +84,11 @@ def test_the_page_writes_what_translate_writes(
     as_typed = translator.translate(texts, split="never", beam_size=beam, raw=True)
     near_ties = {}
     for text, ours, plain in zip(texts, usual, as_typed, strict=True):
-        found = shipped.ask("translate", {"text": text, "beamSize": beam})
-        best = found["hypotheses"][0]
+        written = shipped.ask("translate", {"text": text, "beamSize": beam})
+        best = written["hypotheses"][0]
         if translator.tokenizers.target.tokens(best["tokens"]) != list(plain.tokens):
-            near_ties[text] = (plain.text, found["text"], plain.log_prob - best["total"])
-        assert found["text"] in (plain.text, ours.text) and (ours.rewritten or ours.text == plain.text)
+            near_ties[text] = (plain.text, written["text"], plain.log_prob - best["total"])
+        assert written["text"] in (plain.text, ours.text) and (ours.rewritten or ours.text == plain.text)
     assert not near_ties
     assert sum(bool(ours.rewritten) for ours in usual) < len(texts) / 5
 
@@ -99,9 +99,9 @@ def test_the_page_writes_what_translate_writes(
 def test_numbers_and_addresses_are_copied_as_translate_copies_them(
     text: str, shipped: NodeModel, translator: Translator
 ) -> None:
-    found = shipped.ask("translate", {"text": text})["text"]
-    assert found == translator.translate([text])[0].text
-    assert all(piece in found for piece in re.findall(r"\S*[\d@]\S*[\w]", text)[:1])
+    written = shipped.ask("translate", {"text": text})["text"]
+    assert written == translator.translate([text])[0].text
+    assert all(piece in written for piece in re.findall(r"\S*[\d@]\S*[\w]", text)[:1])
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
@@ -109,27 +109,29 @@ def test_every_step_of_the_beam_is_that_of_the_search(beam: int, shipped: NodeMo
     """All candidates, in order, and what became of them."""
     text = "My sister is very tired because it is raining."
     steps: list[list[BeamCandidate]] = []
-    watcher = type("Watcher", (), {"tensor": lambda *_: None, "candidates": lambda _, __, found: steps.append(found)})()
+    watcher = type(
+        "Watcher", (), {"tensor": lambda *_: None, "candidates": lambda _, __, written: steps.append(written)}
+    )()
     options = translator.options.but(beam_size=beam)
     segment = Segment(text, text, ids=tuple(translator.tokenizers.source.encode(text)))
     ((request,),) = translator.requests.of([Segment(text, text, parts=(segment,))], options)
     engine = translator.search.engine(options, watcher)
     engine.admit(request)
     (*_, result) = engine.run()
-    found = shipped.ask("translate", {"text": text, "beamSize": beam})
+    written = shipped.ask("translate", {"text": text, "beamSize": beam})
     ours = [[(list(c.hypothesis.tokens), c.status) for c in few] for few in steps]
-    assert [[(c["tokens"], c["status"]) for c in few] for few in found["steps"]] == ours
-    totals = [c["total"] for few in found["steps"] for c in few]
+    assert [[(c["tokens"], c["status"]) for c in few] for few in written["steps"]] == ours
+    totals = [c["total"] for few in written["steps"] for c in few]
     assert_close(torch.tensor(totals), torch.tensor([c.hypothesis.total for few in steps for c in few]))
-    assert found["hypotheses"][0]["tokens"] == list(result.hypotheses[0].tokens)
+    assert written["hypotheses"][0]["tokens"] == list(result.hypotheses[0].tokens)
 
 
 def test_a_prefix_is_written_and_continued(shipped: NodeModel, translator: Translator) -> None:
     text, prefix = "My sister is tired.", "Tua"
     ids = translator.tokenizers.target.encode(prefix)
-    found = shipped.ask("translate", {"text": text, "prefix": ids})
-    assert found["text"] == translator.translate([text], prefix=prefix)[0].text
-    assert found["text"].startswith(prefix) and found["text"] != shipped.ask("translate", {"text": text})["text"]
+    written = shipped.ask("translate", {"text": text, "prefix": ids})
+    assert written["text"] == translator.translate([text], prefix=prefix)[0].text
+    assert written["text"].startswith(prefix) and written["text"] != shipped.ask("translate", {"text": text})["text"]
 
 
 @pytest.mark.parametrize(
@@ -145,14 +147,16 @@ def test_the_page_is_as_exact_as_pytorch(settings: dict[str, Any], tmp_path: Pat
     source = stored.files.framing.source(stored.tokenizers.source.encode(text))
     target = stored.tokenizers.target.encode(translation)
     sites, logits = Model(folder).run(source, stored.files.framing.target(target))
-    exact = logits - np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1, keepdims=True)) - logits.max(
-        1, keepdims=True
+    exact = (
+        logits
+        - np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1, keepdims=True))
+        - logits.max(1, keepdims=True)
     )
     with opened(folder) as model:
-        found = np.array(model.ask("follow", {"source": source, "target": target}))
+        written = np.array(model.ask("follow", {"source": source, "target": target}))
         weights = model.ask("inside", {"source": source, "tokens": target})
-    assert found.shape == exact.shape
-    assert np.abs(found - exact).max() < 64 * np.finfo(np.float32).eps * np.abs(exact).max()
+    assert written.shape == exact.shape
+    assert np.abs(written - exact).max() < 64 * np.finfo(np.float32).eps * np.abs(exact).max()
     for stack, attention in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross")):
         for layer in range(2):
             rows = weights[f"{stack}.blocks.{layer}.{attention}_attention"]
@@ -178,9 +182,9 @@ def test_a_head_that_is_off_adds_nothing(
     save_model(tmp_path / "model", stored.model, stored.files)
     ours = Translator.load(tmp_path / "model", **EXACT).translate(texts, split="never")
     off = [f"{name}.{head}" for head in heads]
-    found = [shipped.ask("translate", {"text": text, "off": off}) for text in texts]  # texts that nothing rewrites
-    assert [each["text"] for each in found] == [translation.text for translation in ours]
-    totals = torch.tensor([each["hypotheses"][0]["total"] for each in found])
+    written = [shipped.ask("translate", {"text": text, "off": off}) for text in texts]  # texts that nothing rewrites
+    assert [answer["text"] for answer in written] == [translation.text for translation in ours]
+    totals = torch.tensor([answer["hypotheses"][0]["total"] for answer in written])
     assert_close(totals, torch.tensor([translation.log_prob for translation in ours]))
     whole = translator.translate(texts, split="never")
     assert ((totals - torch.tensor([translation.log_prob for translation in whole])).abs() > 1e-3).all()
@@ -200,7 +204,10 @@ def test_every_text_has_the_same_ids(kind: str, tmp_path: Path, opened: Opened) 
 
 @pytest.mark.parametrize(
     "settings",
-    [pytest.param(each, marks=[pytest.mark.thorough] if at % 6 else []) for at, each in enumerate(COMBINATIONS)],
+    [
+        pytest.param(settings, marks=[pytest.mark.thorough] if at % 6 else [])
+        for at, settings in enumerate(COMBINATIONS)
+    ],
     ids=as_words,
 )
 def test_every_architecture_travels(settings: dict[str, Any], tmp_path: Path) -> None:
@@ -242,12 +249,16 @@ def refused(folder: Path, out: Path, match: str) -> None:
 
 
 def test_what_a_page_cannot_do_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused(make(tmp_path / "word", {"preset": "modern"}, "word"), tmp_path / "out", "kind word, and the page reads bpe")
+    refused(
+        make(tmp_path / "word", {"preset": "modern"}, "word"), tmp_path / "out", "kind word, and the page reads bpe"
+    )
     stored = load_model(make(tmp_path / "model", {"preset": "modern"}))
     for name, value in {"no_repeat_ngram": 3, "minimum_length": 2, "temperature": 0.5, "prefix": "Il"}.items():
         files = stored.files._replace(generation={name: value})
         save_model(tmp_path / name, stored.model, files)
-        refused(tmp_path / name, tmp_path / "out", f"cannot be exported to a page: .*generation_config.json sets {name}")
+        refused(
+            tmp_path / name, tmp_path / "out", f"cannot be exported to a page: .*generation_config.json sets {name}"
+        )
     monkeypatch.setattr(page, "MOST_BYTES", 1_000)
     refused(tmp_path / "model", tmp_path / "out", "MB of weights, and the page takes 0 MB; dragoman quantize")
 
@@ -271,9 +282,7 @@ def test_a_wrong_page_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         refused(model, tmp_path / "out", match)
 
 
-def test_without_node_the_page_is_written_and_the_note_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_node_the_page_is_written_and_the_note_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     result = dragoman.export(make(tmp_path / "model", {"preset": "modern"}), "web", tmp_path / "out", ["Where is it?"])
     assert result.proof is None and "nothing was proved here" in result.notes[1]

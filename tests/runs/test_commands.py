@@ -333,9 +333,9 @@ def test_convert_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
 
 
 @pytest.mark.filterwarnings("ignore:Recommended")
-@pytest.mark.parametrize("target", ["ctranslate2", "huggingface"])
+@pytest.mark.parametrize("target", ["ctranslate2", "huggingface", "web"])
 def test_export_leaves_the_same(
-    target: Literal["ctranslate2", "huggingface"], tmp_path: Path, printed: Callable[..., str]
+    target: Literal["ctranslate2", "huggingface", "web"], tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     from exporting import make
 
@@ -343,5 +343,5 @@ def test_export_leaves_the_same(
     (tmp_path / "text").write_text("".join(f"{text}\n" for text in texts))
     by_command, by_function = pairs_of_folders(tmp_path)
     told = printed("export", model, target, "--out", by_command / "theirs", "--text", tmp_path / "text")
-    assert str(dragoman.export(model, target, by_function / "theirs", texts).proof) in told
+    assert str(dragoman.export(model, target, by_function / "theirs", texts).proof or "not proved") in told
     assert left_in(by_command) == left_in(by_function)

@@ -112,7 +112,10 @@ def convert(
 
 def export(
     model: Model,
-    target: Annotated[Target, typer.Argument(help="The toolkit that reads the new folder; web: a page for a browser.", show_default=False)],
+    target: Annotated[
+        Target,
+        typer.Argument(help="The toolkit that reads the new folder; web: a page for a browser.", show_default=False),
+    ],
     out: Folder,
     text: Annotated[
         Path | None,

@@ -43,8 +43,8 @@ def export(
     """Export a model to the folder `out`, for CTranslate2 or Hugging Face transformers, or as a web page.
 
     The export is proved first: on `texts`, else on the run's test set or the phrasebook, both toolkits give the same
-    greedy translations, and the same log-probabilities up to 1e-4. Weights are written in float32, and in a page as they
-    are stored; an `adapter` is merged with its base. A page (`web`) is proved by Node, if it is installed.
+    greedy translations, and the same log-probabilities up to 1e-4. Weights are written in float32; an `adapter` is
+    merged with its base. A page (`web`) keeps weights as they are stored, and is proved by Node, if it is installed.
 
     Raises:
         ConfigError: the target does not support a part of this model, or the proof failed; the message names it.

@@ -1,6 +1,6 @@
 // Scaled dot-product attention of several heads (Vaswani et al. 2017, section 3.2), and the rotation of positions.
-
 const headWidth = ({ settings }) => settings.d_model / settings.heads;
+const keyWidth = (model) => headWidth(model) * (model.settings.kv_heads ?? model.settings.heads);
 
 // Attend from rows of queries, and project what they get. `visible(row)` is what a row may look at: {keys, values}.
 // `watch` receives the weights of every head; a head in `model.off` adds nothing.
@@ -30,7 +30,6 @@ function softmax(scores) {
 
 // The rows of a flat array, which share its memory.
 const rowsOf = (x, width) => Array.from({ length: x.length / width }, (_, row) => x.subarray(row * width, (row + 1) * width));
-
 // position / base^(2i / width), as Dragoman rounds it.
 const angle = (position, i, width, base) => Math.fround(position / base ** ((2 * i) / width));
 

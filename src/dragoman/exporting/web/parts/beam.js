@@ -1,14 +1,12 @@
 // Beam search for one sentence, as `decoding/beam.py` defines it, and the rules about which tokens may follow.
-
 const lengthPenalty = (length, exponent) => ((5 + length) / 6) ** exponent;
 const score = (hypothesis, exponent) => hypothesis.total / lengthPenalty(hypothesis.tokens.length, exponent);
 
 // Search. `follow(hypotheses)` returns the next log-probabilities and the cache of each; `watch` receives the candidates
 // of each step, best first, with their status: live, ended or dropped.
 function beamSearch(request, follow, watch) {
-  const { beamSize, limit, end } = request;
-  const best = () => [...finished].sort((a, b) => score(b, request.lengthPenalty) - score(a, request.lengthPenalty));
-  const finished = [];
+  const { beamSize, end, lengthPenalty: exponent } = request, finished = [];
+  const best = () => [...finished].sort((a, b) => score(b, exponent) - score(a, exponent));
   let live = [{ tokens: [], logProbs: [], total: 0, cache: null, finished: false }];
   while (!done(request, live, finished, best)) {
     const next = follow(live);
@@ -19,8 +17,7 @@ function beamSearch(request, follow, watch) {
     finished.push(...ended);
     watch?.(candidates.map((hypothesis) => ({ hypothesis, status: live.includes(hypothesis) ? "live" : ended.includes(hypothesis) ? "ended" : "dropped" })));
   }
-  const few = best().slice(0, request.nBest);
-  return { hypotheses: [...few, ...live.slice(0, request.nBest - few.length)], finished: best() };
+  return { hypotheses: [...best(), ...live].slice(0, request.nBest), finished: best() };
 }
 
 // True if no live hypothesis can change the result: see `Beam.done`.
@@ -39,9 +36,8 @@ function continuations(live, next, count, end) {
       return { parent, place, token, logProb, total: parent.total + logProb };
     }));
   const order = (a, b) => b.total - a.total || a.place - b.place || b.logProb - a.logProb || a.token - b.token;
-  return ranked.sort(order).slice(0, count).map(({ parent, place, token, logProb, total }) => ({
-    tokens: [...parent.tokens, token], logProbs: [...parent.logProbs, logProb], total, cache: next[place].cache, finished: token === end,
-  }));
+  return ranked.sort(order).slice(0, count).map(({ parent: { tokens, logProbs }, place, token, logProb, total }) => (
+    { tokens: [...tokens, token], logProbs: [...logProbs, logProb], total, cache: next[place].cache, finished: token === end }));
 }
 
 // The places of the largest numbers in order, the lower place first among equals; never one of minus infinity.

@@ -2,10 +2,9 @@
 
 // The keys and values of every layer's cross-attention, which all steps share.
 function crossKeys(model, memory) {
-  const { settings } = model, width = headWidth(model) * (settings.kv_heads ?? settings.heads);
-  return Array.from({ length: settings.decoder_layers }, (_, layer) => {
+  return Array.from({ length: model.settings.decoder_layers }, (_, layer) => {
     const name = `decoder.blocks.${layer}.cross_attention`;
-    const [keys, values] = ["key", "value"].map((part) => rowsOf(project(model, `${name}.${part}`, memory), width));
+    const [keys, values] = ["key", "value"].map((part) => rowsOf(project(model, `${name}.${part}`, memory), keyWidth(model)));
     return { keys, values };
   });
 }
@@ -13,7 +12,7 @@ function crossKeys(model, memory) {
 // Read the next token of several rows: {token, position, cache}. Returns the log-probabilities of the token after it and
 // the row's new cache. A cache is never changed, so hypotheses can share one.
 function step(model, cross, rows, watch) {
-  const { settings, weights } = model, width = headWidth(model) * (settings.kv_heads ?? settings.heads);
+  const { settings, weights } = model, width = keyWidth(model);
   const positions = rows.map((row) => row.position), caches = rows.map(() => []);
   let x = embed(model, "target", rows.map((row) => row.token), positions);
   for (let layer = 0; layer < settings.decoder_layers; layer++) {

@@ -6,7 +6,7 @@ function encode(model, ids, watch) {
   for (let layer = 0; layer < settings.encoder_layers; layer++) {
     const block = `encoder.blocks.${layer}`;
     x = residual(model, `${block}.self_residual`, x, (rows) => {
-      const name = `${block}.self_attention`, width = headWidth(model) * (settings.kv_heads ?? settings.heads);
+      const name = `${block}.self_attention`, width = keyWidth(model);
       const keys = rowsOf(projectRotated(model, `${name}.key`, rows, positions), width);
       const values = rowsOf(project(model, `${name}.value`, rows), width);
       return attend(model, name, projectRotated(model, `${name}.query`, rows, positions), () => ({ keys, values }), watch);

@@ -1,8 +1,7 @@
 // The page: what is typed goes to the translator, and what the model computed is drawn. Text is always a text node.
 const find = (id) => document.getElementById(id);
 const facts = JSON.parse(find("facts").textContent), newTranslator = () => new Translator(facts, find("weights").textContent);
-const translator = newTranslator();
-const opened = performance.now();
+const translator = newTranslator(), opened = performance.now();
 const { heads, encoder_layers: encoderLayers, decoder_layers: decoderLayers } = facts.model;
 const [alignmentLayer, alignmentHead] = facts.model.alignment_head ?? [0, 0];
 const ATTENTIONS = [["encoder", "self_attention", encoderLayers], ["decoder", "self_attention", decoderLayers], ["decoder", "cross_attention", decoderLayers]];
@@ -25,6 +24,8 @@ const number = (x) => x.toFixed(2).replace("-", "−");
 const chip = (side, id) => el("bdi", { class: id < SYMBOLS ? "token symbol" : "token" }, side.token(id));
 const table = (names, rows) => [el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)];
 const cells = (...parts) => parts.map((part) => el("td", {}, part));
+const slide = (id, max) => +Object.assign(find(id), { max }).value; // which the browser keeps within the range
+const conditions = ({ off, forced, beamSize }) => [`beam ${beamSize}`, off && `${off} heads off`, forced && `${forced} pieces given`].filter(Boolean).join(", ");
 const kindOf = ([stack, attention]) => `${stack}, ${attention === "self_attention" ? "self-attention" : "cross-attention"}`;
 const options = (select, names, chosen) => find(select).replaceChildren(...names.map((name, value) => el("option", { value, selected: value === chosen }, name)));
 
@@ -38,7 +39,7 @@ function translate() {
     shown.before = same ? shown.first : shown.answer;
     if (!same) shown.first = answer;
     shown.answer = answer;
-    drawAll();
+    [drawAnswer, drawPieces, drawAttention, drawBeam, drawNext].forEach((draw) => draw(answer));
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     ["translation", "facts-of-answer", "before"].forEach((id) => find(id).replaceChildren());
@@ -62,13 +63,10 @@ function notes({ typed, text, originals, hypotheses: [best], source }) {
 // The words of a text, those marked that another text has not between the same first and last words.
 function marked(text, other) {
   const [words, others] = [text.split(" "), other.split(" ")], changed = words.findIndex((word, i) => word !== others[i]);
-  const first = changed < 0 ? words.length : changed;
-  let last = 0;
+  let [first, last] = [changed < 0 ? words.length : changed, 0];
   while (last < words.length - first && last < others.length - first && words.at(-1 - last) === others.at(-1 - last)) last++;
   return words.flatMap((word, i) => [i ? " " : "", i >= first && i < words.length - last ? el("mark", {}, word) : word]);
 }
-
-const conditions = ({ off, forced, beamSize }) => [`beam ${beamSize}`, off && `${off} heads off`, forced && `${forced} pieces given`].filter(Boolean).join(", ");
 
 function drawAnswer({ text, seconds, steps, hypotheses: [best] }) {
   const { answer, before } = shown, ms = 1000 * seconds;
@@ -139,9 +137,6 @@ function drawNext({ tokens, inside }) {
       id === tokens[at] ? "written" : id === facts.framing.end || !facts.banned.includes(id) ? el("button", { type: "button", click: force(id), "aria-label": `Write ${translator.target.token(id)}` }, "write it") : "")))));
 }
 
-// Give a slider its largest value, and return its value, which the browser keeps within its range.
-const slide = (id, max) => +Object.assign(find(id), { max }).value;
-
 function drawSwitches() {
   const { off } = translator.model;
   const turn = (name) => (event) => (event.target.checked ? off.delete(name) : off.add(name), translate());
@@ -151,8 +146,6 @@ function drawSwitches() {
       return cells(el("input", { type: "checkbox", checked: !off.has(name), "aria-label": `${kindOf(of)}, layer ${layer}, head ${head}`, change: turn(name) }));
     }))))))));
 }
-
-const drawAll = () => [drawAnswer, drawPieces, drawAttention, drawBeam, drawNext].forEach((draw) => draw(shown.answer));
 
 // Translate sentences whose translations Dragoman has written into the page, with all heads on.
 async function check() {
@@ -176,7 +169,7 @@ find("check").addEventListener("click", check);
 for (const id of ["which", "layer", "head"]) find(id).addEventListener("change", () => drawAttention(shown.answer));
 find("step").addEventListener("input", () => drawBeam(shown.answer));
 find("place").addEventListener("input", () => drawNext(shown.answer));
-for (const size of new Set([1, 2, 4, 8, facts.options.beam_size])) find("size").append(el("option", { value: size, selected: size === facts.options.beam_size }, String(size)));
+for (const width of new Set([1, 2, 4, 8, facts.options.beam_size])) find("size").append(el("option", { value: width, selected: width === facts.options.beam_size }, String(width)));
 options("which", ATTENTIONS.map(kindOf), 2);
 options("layer", count(Math.max(encoderLayers, decoderLayers)).map(String), alignmentLayer);
 options("head", [...count(heads).map(String), "mean of all"], alignmentHead);
@@ -185,5 +178,5 @@ const view = find(location.search.slice(1)); // as in index.html?attention
 if (view?.matches(".view")) find("views").prepend(Object.assign(view, { open: true }));
 find("text").value = facts.checks[0]?.[0] ?? "";
 if (find("text").value) translate();
-const first = performance.now();
-find("size-note").textContent = `The page has ${(document.documentElement.outerHTML.length / 1e6).toFixed(1)} MB with ${facts.weights.toLocaleString("en")} weights, and loads nothing else. It was ready after ${Math.round(opened)} ms, and the first translation was shown after ${Math.round(first)} ms.`;
+const size = [...document.scripts].reduce((sum, script) => sum + script.textContent.length, 0) / 1e6;
+find("size-note").textContent = `The page has ${size.toFixed(1)} MB with ${facts.weights.toLocaleString("en")} weights, and loads nothing else. It was ready after ${Math.round(opened)} ms${shown.answer ? `, and the first translation was shown after ${Math.round(performance.now())} ms` : ""}.`;

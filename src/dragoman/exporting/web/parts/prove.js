@@ -17,7 +17,6 @@ function following(source, choose) {
   return rows;
 }
 
-const plain = ({ tokens, total, finished }) => ({ tokens, total, finished });
 const answers = {
   encode: (texts) => texts.map((text) => [...framing.before, ...translator.source.encode(text), ...framing.after]),
   decode: (ids) => translator.target.decode(ids),
@@ -35,12 +34,10 @@ const answers = {
   translate({ text, off = [], ...options }) {
     translator.model.off = new Set(off);
     const { hypotheses, steps, text: translation, seconds } = translator.translate(text, options);
+    const plain = ({ tokens, total }) => ({ tokens, total });
     return { text: translation, seconds, hypotheses: hypotheses.map(plain), steps: steps.map((few) => few.map(({ hypothesis, status }) => ({ ...plain(hypothesis), status }))) };
   },
   inside: ({ source, tokens }) => translator.inside(source, tokens).weights,
 };
-
-createInterface({ input: process.stdin }).on("line", (line) => {
-  const [question, subject] = JSON.parse(line);
-  process.stdout.write(`${JSON.stringify(answers[question](subject))}\n`);
-});
+const answer = ([question, subject]) => `${JSON.stringify(answers[question](subject))}\n`;
+createInterface({ input: process.stdin }).on("line", (line) => process.stdout.write(answer(JSON.parse(line))));

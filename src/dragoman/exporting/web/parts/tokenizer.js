@@ -20,17 +20,15 @@ function compile(pattern) {
 class Tokenizer {
   constructor(vocabulary) {
     const { kind, pieces, merges, scores } = vocabulary;
-    this.addsSpace = kind === "bpe" || kind === "unigram";
+    [this.addsSpace, this.ofBytes] = [kind === "bpe" || kind === "unigram", kind === "byte_bpe"];
     this.pattern = compile(vocabulary.pattern);
-    this.ofBytes = kind === "byte_bpe";
     this.firstPiece = SYMBOLS + (this.ofBytes ? 0 : 256);
     this.ids = new Map(pieces.map((piece, number) => [piece, this.firstPiece + number]));
     this.ranks = new Map(merges.map(([left, right], rank) => [`${left}\0${right}`, rank]));
     this.scores = kind === "unigram" ? scores : null;
     this.longest = Math.max(...pieces.map((piece) => piece.length));
     this.byteNames = this.ofBytes ? byteNames() : [];
-    const valueOf = new Map(this.byteNames.map((name, value) => [name, value]));
-    const spelled = pieces.map((piece) => (this.ofBytes ? Uint8Array.from(piece, (name) => valueOf.get(name)) : UTF8.encode(piece)));
+    const spelled = pieces.map((piece) => (this.ofBytes ? Uint8Array.from(piece, (name) => this.byteNames.indexOf(name)) : UTF8.encode(piece)));
     const bytes = this.ofBytes ? [] : Array.from({ length: 256 }, (_, value) => Uint8Array.of(value));
     this.names = Object.values(vocabulary.specials);
     this.spellings = [...this.names.map(() => new Uint8Array()), ...bytes, ...spelled];
@@ -61,17 +59,18 @@ class Tokenizer {
   likeliest(word) {
     const unseen = Math.min(0, ...this.scores) - 10;
     const best = [{ score: 0, piece: "", from: null }];
-    for (let from = 0; from < word.length; from += String.fromCodePoint(word.codePointAt(from)).length) {
-      const character = String.fromCodePoint(word.codePointAt(from));
-      const offer = (piece, score) => {
-        const end = from + piece.length;
-        if (!best[end] || best[from].score + score > best[end].score) best[end] = { score: best[from].score + score, piece, from };
+    let from = 0;
+    for (const character of word) {
+      const offer = (piece, added) => {
+        const end = from + piece.length, score = best[from].score + added;
+        if (!best[end] || score > best[end].score) best[end] = { score, piece, from };
       };
       for (let end = from + 1; end <= Math.min(word.length, from + this.longest); end++) {
         const id = this.ids.get(word.slice(from, end));
         if (id !== undefined) offer(word.slice(from, end), this.scores[id - this.firstPiece]);
       }
       if (!this.ids.has(character)) offer(character, unseen);
+      from += character.length;
     }
     const pieces = [];
     for (let end = word.length; end > 0; end = best[end].from) pieces.unshift(best[end].piece);

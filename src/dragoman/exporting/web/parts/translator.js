@@ -9,7 +9,6 @@ class Translator {
     this.target = facts.target ? new Tokenizer(facts.target) : this.source;
     this.piece = compile(facts.protected);
     this.placeholders = facts.placeholders.map((character) => this.target.ids.get(character));
-    this.blank = new Set(facts.blank);
   }
 
   // Replace numbers, addresses and code by placeholders that the model copies, as long as some are free.
@@ -37,7 +36,7 @@ class Translator {
     const limit = Math.min(Math.floor(options.length_ratio * ids.length) + options.length_extra + prefix.length, this.facts.model.max_positions ?? Infinity);
     const request = { beamSize, limit, end: framing.end, nBest: Math.min(options.n_best, beamSize), lengthPenalty: options.length_penalty, earlyStopping: options.early_stopping };
     const own = [...originals.keys()].map((character) => this.target.ids.get(character));
-    const rules = { banned: this.facts.banned, blank: this.blank, placeholders: this.placeholders, end: framing.end, prefix, own };
+    const rules = { banned: this.facts.banned, blank: new Set(this.facts.blank), placeholders: this.placeholders, end: framing.end, prefix, own };
     const result = beamSearch(request, (live) => this.follow(cross, live, rules), (candidates) => steps.push(candidates));
     const seconds = (performance.now() - begun) / 1000;
     return { text: this.restore(result.hypotheses[0], originals), source, steps, seconds, originals, beamSize, ...result };

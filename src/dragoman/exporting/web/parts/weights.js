@@ -14,11 +14,10 @@ function readWeights(base64) {
   for (const [name, facts] of Object.entries(header)) {
     if (name === "__metadata__" || name.endsWith(".scale")) continue;
     const data = Float32Array.from(numbers(facts)), scale = header[`${name}.scale`], width = facts.shape[1];
-    if (scale) {
+    if (scale)
       numbers(scale).forEach((factor, row) => {
         for (let i = row * width; i < (row + 1) * width; i++) data[i] *= factor;
       });
-    }
     weights[name] = { data, shape: facts.shape };
   }
   return weights;
@@ -90,8 +89,7 @@ function erf(x) {
   return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
 }
 
-const silu = (x) => x / (1 + Math.exp(-x));
-const gelu = (x) => (x * (1 + erf(x / Math.SQRT2))) / 2;
+const silu = (x) => x / (1 + Math.exp(-x)), gelu = (x) => (x * (1 + erf(x / Math.SQRT2))) / 2;
 const ACTIVATIONS = { relu: (x) => Math.max(0, x), gelu, silu, swiglu: silu, geglu: gelu };
 
 function feedForward(model, name, x) {
