@@ -15,13 +15,14 @@ import torch
 from closeness import assert_close
 from exporting import COMBINATIONS, KINDS, as_words, make, outcome, phrases
 from numpy_model import Model
+from small_translators import several
 
 import dragoman
 from dragoman.decoding.hypothesis import BeamCandidate
 from dragoman.errors import ConfigError
 from dragoman.exporting.web import node, page
 from dragoman.exporting.web.node import NodeModel
-from dragoman.exporting.web.page import page_facts, render_page
+from dragoman.exporting.web.page import obstacles, page_facts, render_page
 from dragoman.inference.translator import Translator
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
@@ -252,6 +253,8 @@ def test_what_a_page_cannot_do_is_refused_by_name(tmp_path: Path, monkeypatch: p
     refused(
         make(tmp_path / "word", {"preset": "modern"}, "word"), tmp_path / "out", "kind word, and the page reads bpe"
     )
+    (several_languages,) = obstacles(several(kind="bpe"))
+    assert several_languages.startswith("it translates several languages (en, it, de")
     stored = load_model(make(tmp_path / "model", {"preset": "modern"}))
     for name, value in {"no_repeat_ngram": 3, "minimum_length": 2, "temperature": 0.5, "prefix": "Il"}.items():
         files = stored.files._replace(generation={name: value})

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dragoman.exporting.translate_script import PIECE
 from dragoman.inference.options import DRAWS, SearchOptions
 from dragoman.inference.requests import RequestBuilder
 from dragoman.inference.translator import Translator
+from dragoman.languages import english_name
 from dragoman.progress import silent
 from dragoman.store.description import StoredModel
 from dragoman.surface.conventions import UNKNOWN_CONVENTIONS
@@ -68,7 +70,7 @@ def render_page(stored: StoredModel, texts: Sequence[str] = ()) -> str:
     engine = "\n".join(['"use strict";', *(_read(f"{name}.js") for name in _ENGINE)])
     page = f'"use strict";\n{_read("page.js")}'
     filled = {
-        "title": f"{stored.languages.source} to {stored.languages.target}",
+        "title": escape(" to ".join(map(english_name, stored.languages))),
         "style": _read("style.css"),
         "engine": engine,
         "page": page,

@@ -174,6 +174,7 @@ options("which", ATTENTIONS.map(kindOf), 2);
 options("layer", count(Math.max(encoderLayers, decoderLayers)).map(String), alignmentLayer);
 options("head", [...count(heads).map(String), "mean of all"], alignmentHead);
 drawSwitches();
+[find("text").lang, find("translation").lang] = facts.languages;
 const view = find(location.search.slice(1)); // as in index.html?attention
 if (view?.matches(".view")) find("views").prepend(Object.assign(view, { open: true }));
 find("text").value = facts.checks[0]?.[0] ?? "";
