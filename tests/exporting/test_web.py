@@ -127,6 +127,32 @@ def test_every_step_of_the_beam_is_that_of_the_search(beam: int, shipped: NodeMo
     assert written["hypotheses"][0]["tokens"] == list(result.hypotheses[0].tokens)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"length_penalty": 0.0},
+        {"length_penalty": 5.0},
+        {"early_stopping": False},
+        {"length_ratio": 0.1, "length_extra": 5},
+    ],
+    ids=str,
+)
+def test_a_model_keeps_its_search_options(
+    options: dict[str, Any], tmp_path: Path, opened: Opened, translator: Translator
+) -> None:
+    """All hypotheses of the n-best list, in order."""
+    stored, texts = load_model(MODEL), evenly("new_patterns", 4)
+    generation = {"beam_size": 4, "n_best": 4, **options}
+    save_model(tmp_path / "model", stored.model, stored.files._replace(generation=generation))
+    changed = translator.options.but(**generation, raw=True, split="never")
+    tokens = translator.tokenizers.target.tokens
+    with opened(tmp_path / "model") as model:
+        for text, ours in zip(texts, translator.translate(texts, changed), strict=True):
+            hypotheses = model.ask("translate", {"text": text})["hypotheses"]
+            best = [list(translation.tokens) for translation in (ours, *ours.alternatives)]
+            assert [tokens(hypothesis["tokens"]) for hypothesis in hypotheses] == best
+
+
 def test_a_prefix_is_written_and_continued(shipped: NodeModel, translator: Translator) -> None:
     text, prefix = "My sister is tired.", "Tua"
     ids = translator.tokenizers.target.encode(prefix)
@@ -218,7 +244,7 @@ def test_every_architecture_travels(settings: dict[str, Any], tmp_path: Path) ->
 
 
 def test_no_translation_is_blank(tmp_path: Path, opened: Opened) -> None:
-    """A model that would rather end at once, and then write spaces, must write something that is seen."""
+    """A model that would rather end at once, then write a placeholder or spaces, writes something visible."""
     folder = make(tmp_path / "model", {"preset": "modern", "tied": "all", "output_bias": True})
     stored = load_model(folder)
     blank = page_facts(stored, [])["blank"]
@@ -226,6 +252,7 @@ def test_no_translation_is_blank(tmp_path: Path, opened: Opened) -> None:
     with torch.no_grad():
         bias: torch.Tensor = stored.model.output_bias  # pyright: ignore[reportAssignmentType]
         bias[3], bias[blank] = 60.0, 50.0
+        bias[[*stored.tokenizers.target.placeholders.values()]] = 55.0
     save_model(tmp_path / "blank", stored.model, stored.files)
     ours = Translator.load(tmp_path / "blank", **EXACT).translate(["Where is it?"], split="never")[0].text
     with opened(tmp_path / "blank") as model:
