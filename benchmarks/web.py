@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ def page_size(stored: StoredModel) -> str:
     return f"the page has {len(render_page(stored).encode()) / 1e6:.1f} MB"
 
 
-def ways(model: Path, stored: StoredModel, page: Path) -> dict[str, "contextmanager[Contender]"]:
+def ways(model: Path, stored: StoredModel, page: Path) -> Mapping[str, AbstractContextManager[Contender]]:
     """Return the contenders that this machine has."""
     contenders = {f"dragoman translate, {precision}": ours(model, precision) for precision in ("float32", "int8")}
     if shutil.which("node"):
@@ -89,7 +89,7 @@ def ways(model: Path, stored: StoredModel, page: Path) -> dict[str, "contextmana
         contenders["the page in Chromium"] = chromium(page)
     except ImportError:
         report("Chromium is left out: Playwright is missing")
-    return contenders  # pyright: ignore[reportReturnType]
+    return contenders
 
 
 @contextmanager

@@ -437,6 +437,7 @@ def test_other_tokenizers_and_symbols_are_refused(folders: Path, tmp_path: Path)
 def test_ctranslate2_translates_as_the_marian_model_does(form: str, folders: Path, tmp_path: Path) -> None:
     texts = [*TEXTS, *(f"{tag} {text}" for tag in (">>fra<<", ">>xyz<<") for text in ENGLISH)]
     found = dragoman.export(folders / "ours" / form, "ctranslate2", tmp_path / "theirs", texts)
+    assert found.proof is not None
     assert found.proof.largest_difference < 1e-4 and found.proof.sentences >= len(texts) - 1
     names = {each.name for each in (tmp_path / "theirs").iterdir()}
     assert {"model.bin", "source.spm", "target.spm", "translate.py"} <= names and "tokenizer.json" not in names

@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,18 @@ HOSTILE = [
     *("l'uomo d'Italia, 1.234,56 «ciao»", "Ω≈ç√∫", "▁dog", "</script><script>", "\u212a\u0345\u1e9b\u0323"),
 ]
 Opened = Callable[[Path], AbstractContextManager[NodeModel]]
+
+
+class Watcher:
+    """An observer that keeps the candidates of every step."""
+
+    def __init__(self, steps: list[list[BeamCandidate]]) -> None:
+        self.steps = steps
+
+    def tensor(self, site: str, value: torch.Tensor) -> None: ...
+
+    def candidates(self, ticket: int, candidates: Sequence[BeamCandidate]) -> None:
+        self.steps.append([*candidates])
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +122,10 @@ def test_every_step_of_the_beam_is_that_of_the_search(beam: int, shipped: NodeMo
     """All candidates, in order, and what became of them."""
     text = "My sister is very tired because it is raining."
     steps: list[list[BeamCandidate]] = []
-    watcher = type(
-        "Watcher", (), {"tensor": lambda *_: None, "candidates": lambda _, __, written: steps.append(written)}
-    )()
     options = translator.options.but(beam_size=beam)
     segment = Segment(text, text, ids=tuple(translator.tokenizers.source.encode(text)))
     ((request,),) = translator.requests.of([Segment(text, text, parts=(segment,))], options)
-    engine = translator.search.engine(options, watcher)
+    engine = translator.search.engine(options, Watcher(steps))
     engine.admit(request)
     (*_, result) = engine.run()
     written = shipped.ask("translate", {"text": text, "beamSize": beam})
