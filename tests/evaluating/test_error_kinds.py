@@ -72,6 +72,21 @@ def test_a_reference_decides_what_is_copied_and_omitted() -> None:
     assert judge().findings(word) == {} and "copied" in judge().findings(word, ["ciao"])
 
 
+@pytest.mark.parametrize(
+    ("source", "text", "kept", "translated", "kind"),
+    [
+        ("Hello, Mrs Clark!", "Salve, signora!", "Salve, Mrs Clark!", "Ciao, signora!", "names"),
+        ("It starts at 7 sharp.", "Inizia in orario.", "Inizia alle 7 in punto.", "Inizia in punto.", "numbers"),
+        ("Send it with {name} now.", "Invialo ora.", "Invialo ora con {name}.", "Mandalo ora.", "placeholders"),
+    ],
+)
+def test_what_no_reference_keeps_is_not_lost(source: str, text: str, kept: str, translated: str, kind: str) -> None:
+    line = Translation(source, text)
+    assert kind in judge().findings(line) and kind in judge().findings(line, [translated, kept])
+    assert kind not in judge().findings(line, [translated])
+    assert judge().findings(line, [kept, text]) == {}, "it equals a reference"
+
+
 def test_a_name_that_the_text_usually_translates_is_not_expected() -> None:
     assert judge().translated_names == {"Monday", "June"}
     once = [*CLEAN[:6], CLEAN[6]]

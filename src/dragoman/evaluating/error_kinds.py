@@ -66,8 +66,10 @@ class Judge:
         self.translated_names = self._translated_names(lines)
 
     def findings(self, line: Translation, references: Sequence[str] = ()) -> dict[str, str]:
-        """Return the errors of a translation: the kind, and the words that show it. A blank text has none."""
-        if not line.source.strip():
+        """Return the errors of a translation: the kind, and the words that show it. A blank text has none, and neither
+        has a translation that equals a reference.
+        """
+        if not line.source.strip() or line.text in references:
             return {}
         shown = ((kind, KINDS[kind].find(self, line, references)) for kind in self.kinds)
         return {kind: words for kind, words in shown if words}
@@ -132,29 +134,41 @@ def _other_language(judge: Judge, line: Translation, _: Sequence[str]) -> str:
     return ""
 
 
-def _lost_numbers(judge: Judge, line: Translation, _: Sequence[str]) -> str:
+def _lost_numbers(judge: Judge, line: Translation, references: Sequence[str]) -> str:
     """Return the numbers of the source that the translation lacks, and those that only the translation has."""
-    lost = _lacking(line.text, line.source, numbers_in(line.source), judge.languages[1])
-    added = _lacking(line.source, line.text, numbers_in(line.text), judge.languages[0])
+    lost = _lost(line.text, references, lambda text: _lacking(text, line.source, numbers_in, judge.languages[1]))
+    added = _lacking(line.source, line.text, numbers_in, judge.languages[0])
     return ", ".join([*lost, *(f"{number} (not in the source)" for number in added)])
 
 
-def _lost_names(judge: Judge, line: Translation, _: Sequence[str]) -> str:
-    names = _texts(line.source, judge.names.all(line.source))
-    return ", ".join(name for name in names if name not in judge.translated_names and not _has_name(line.text, name))
+def _lost_names(judge: Judge, line: Translation, references: Sequence[str]) -> str:
+    names = [name for name in _texts(line.source, judge.names.all(line.source)) if name not in judge.translated_names]
+    lost = _lost(line.text, references, lambda text: [name for name in names if not _has_name(text, name)])
+    return ", ".join(lost)
 
 
-def _lost_code(judge: Judge, line: Translation, _: Sequence[str]) -> str:
-    return ", ".join(_lacking(line.text, line.source, code_in(line.source), judge.languages[1]))
+def _lost_code(judge: Judge, line: Translation, references: Sequence[str]) -> str:
+    return ", ".join(
+        _lost(line.text, references, lambda text: _lacking(text, line.source, code_in, judge.languages[1]))
+    )
+
+
+def _lost(text: str, references: Sequence[str], lacking: Callable[[str], list[str]]) -> list[str]:
+    """Return what a translation lacks; if there are references, only what one of them has."""
+    lost = lacking(text)
+    if not lost or not references:
+        return lost
+    translated = set.intersection(*({*lacking(reference)} for reference in references))
+    return [words for words in lost if words not in translated]
 
 
 def _lost_terms(judge: Judge, line: Translation, _: Sequence[str]) -> str:
     return ", ".join(judge.terms.missing(line.source, line.text))
 
 
-def _lacking(text: str, source: str, spans: Sequence[Span], language: str) -> list[str]:
+def _lacking(text: str, source: str, spans_in: Callable[[str], Sequence[Span]], language: str) -> list[str]:
     """Return the spans of a source that a text in a language lacks."""
-    kept = _texts(source, spans)
+    kept = _texts(source, spans_in(source))
     return missing(text, dict(zip(kept, kept, strict=True)), source, language) if kept else []
 
 
