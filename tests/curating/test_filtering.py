@@ -38,7 +38,7 @@ def test_pairs_are_dropped_by_rules_and_by_the_quality_of_both_models(
     run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "filtered"
-    report = filter_pairs(run_folder, reverse_folder, str(noisy), folder, keep=0.8, progress=False)
+    report = filter_pairs(run_folder, reverse_folder, noisy, folder, keep=0.8, progress=False)
     judged, kept, dropped = (rows(folder / f"{name}.jsonl") for name in ("judged", "kept", "dropped"))
     assert report.rows == len(judged) == 103 and report.kept == len(kept) == 80 and len(dropped) == 23
     assert report.dropped[IMPROBABLE].pairs == 20
@@ -72,7 +72,7 @@ def test_the_quality_falls_with_the_difference_of_both_directions() -> None:
 
 
 def test_kept_pairs_are_text_to_train_on(run_folder: Path, reverse_folder: Path, noisy: Path, tmp_path: Path) -> None:
-    filter_pairs(run_folder, reverse_folder, str(noisy), tmp_path / "filtered", progress=False)
+    filter_pairs(run_folder, reverse_folder, noisy, tmp_path / "filtered", progress=False)
     report = prepare_data(str(tmp_path / "filtered/kept.jsonl"), tmp_path / "data", False, dev_size=5, test_size=5)
     assert (report.source_language, report.target_language) == ("en", "it")
 

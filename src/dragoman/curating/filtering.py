@@ -34,7 +34,7 @@ KEEP = 0.9
 def filter_pairs(
     model: Path | str,
     reverse: Path | str,
-    data: Address,
+    data: Address | Path,
     folder: Path | str,
     *,
     keep: float | None = None,
@@ -63,7 +63,7 @@ def filter_pairs(
     check_threshold(keep, at_least)
     folder, progress = Path(folder), as_progress(progress)
     settings = chosen(ReadingSettings, "data", overrides)
-    reading = open_scored(model, data, settings)
+    reading = open_scored(model, str(data) if isinstance(data, Path) else data, settings)
     if not reading.files:
         raise ConfigError("filter reads files; save the data set of the hub as one")
     load = partial(Translator.load, device=device, precision=precision, progress=progress, threads=threads)
