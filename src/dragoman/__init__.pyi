@@ -51,6 +51,8 @@ from dragoman.store.merging import average as average
 from dragoman.store.merging import merge as merge
 from dragoman.text.prepare import prepare_data as prepare_data
 from dragoman.tokenizing.training import train_tokenizer as train_tokenizer
+from dragoman.workshop.checks import check_workshop as check_workshop
+from dragoman.workshop.exercises import make_workshop as make_workshop
 
 __version__: str
 __all__: list[str]

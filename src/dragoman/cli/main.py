@@ -25,6 +25,7 @@ from dragoman.cli.serve import keys, serve
 from dragoman.cli.streams import prepare_streams
 from dragoman.cli.train import demo, fine_tune, prepare_data, train, train_tokenizer
 from dragoman.cli.translate import translate
+from dragoman.cli.workshop import workshop
 from dragoman.errors import Error, Interrupted
 from dragoman.memory import address_limit, out_of_memory_as
 
@@ -39,7 +40,7 @@ LONGEST_NAME = 100
 COMMANDS = (
     *(demo, prepare_data, train_tokenizer, train, runs, translate, serve, keys, predict, generate),
     *(evaluate, report, score, filter, back_translate, distil, explain, embeddings, fine_tune, merge, average),
-    *(quantize, convert, export, benchmark, settings, doctor, guide),
+    *(quantize, convert, export, benchmark, settings, doctor, guide, workshop),
 )
 """Functions of the commands, in the order of --help, which follows a model's life."""
 
