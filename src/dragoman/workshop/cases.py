@@ -66,7 +66,7 @@ def cubes(p: Any) -> Calls:
 
 
 def first_values(p: Any) -> Calls:
-    """Compare deviation and largest number with the bound of Xavier uniform; vectors must keep their values."""
+    """Compare deviation (in steps of a third) and largest number with Xavier's bound; vectors must keep their values."""
     model = settle(p.Transformer(100, 80, 32, 1, 2, 48))
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     torch.manual_seed(1)
@@ -74,7 +74,8 @@ def first_values(p: Any) -> Calls:
 
     def facts(name: str, weight: Tensor) -> Tensor:
         spread = torch.stack([weight.std(), weight.abs().max()]) / (6 / sum(weight.shape)) ** 0.5
-        return (weight == before[name]) if weight.dim() < 2 else (5 * spread[: 1 if "embed" in name else 2]).round()
+        deviation, is_beyond = (2.5 * spread[0].log2()).round(), (spread[1] > 1.05).double()
+        return weight == before[name] if weight.dim() < 2 else torch.stack([deviation, is_beyond])
 
     return [(facts, {"name": name, "weight": weight.detach()}) for name, weight in model.named_parameters()]
 
@@ -89,15 +90,15 @@ def steps(p: Any) -> Calls:
 
 
 def search(p: Any, model: Any, longest: int) -> Calls:
-    found = lambda source: until_end(p.greedy(model, source, longest))  # noqa: E731
-    return [(found, {"source": SOURCE}), (lambda: getattr(model, "decoded", 0), {})]
+    until = lambda source: until_end(p.greedy(model, source, longest))  # noqa: E731
+    return [(until, {"source": SOURCE}), (lambda: getattr(model, "decoded", 0), {})]
 
 
 def whole(p: Any) -> Calls:
     model: Any = settle(p.Transformer(10, 11, **MODEL))
     memory = draw(memory=(3, 5, 8)) | {"memory_visible": KEYS}
     both = {"source": SOURCE, "target": TARGET}
-    return [(model.encode, {"source": SOURCE}), (model.decode, {"target": TARGET, **memory}), (model, both)]
+    return [(model.encode, {"source": SOURCE}), (model.decode, {"target": TARGET[:, 1:], **memory}), (model, both)]
 
 
 def together(p: Any) -> Calls:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
@@ -67,7 +68,8 @@ def run(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
         command = [sys.executable, "-m", "dragoman.workshop.worker", str(folder), *names]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8")
         lines: Queue[str] = Queue()
-        Thread(target=forward, args=(process, lines), daemon=True).start()
+        thread = Thread(target=forward, args=(process, lines), daemon=True)
+        thread.start()
         try:
             lines.get(timeout=10 * SECONDS)
             while names and (line := lines.get(timeout=SECONDS)):
@@ -78,11 +80,13 @@ def run(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
             yield names.pop(0), f"It takes more than {SECONDS:.0f} s: does a loop never end?"
         finally:
             process.kill()
+            thread.join()
             process.wait()
 
 
 def forward(process: "subprocess.Popen[str]", lines: "Queue[str]") -> None:
     """Forward the lines of a process to a queue, and an empty line at its end."""
-    for line in process.stdout or ():
-        lines.put(line)
+    with process.stdout or nullcontext([]) as output:
+        for line in output:
+            lines.put(line)
     lines.put("")

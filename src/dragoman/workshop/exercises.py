@@ -16,7 +16,7 @@ MODEL = "my_transformer.py"
 """The program that trains what the reader has written."""
 
 
-class Part(NamedTuple):
+class WorkshopPart(NamedTuple):
     """A function or class that a reader writes."""
 
     page: int
@@ -47,10 +47,12 @@ def make_workshop(folder: Path | str, solutions: bool = False) -> Path:
 
 
 @cache
-def list_parts() -> tuple[Part, ...]:
+def list_parts() -> tuple[WorkshopPart, ...]:
     """Return all parts, in the order of the pages."""
     sources = {file: (SOLUTIONS / file).read_text("utf-8") for file in FILES}
-    return tuple(Part(int(file.split("_")[1]), file, name) for file in FILES for name in find_parts(sources[file]))
+    return tuple(
+        WorkshopPart(int(file.split("_")[1]), file, name) for file in FILES for name in find_parts(sources[file])
+    )
 
 
 def find_parts(source: str) -> dict[str, list[ast.FunctionDef]]:

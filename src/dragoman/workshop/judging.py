@@ -1,4 +1,4 @@
-"""What a part of the workshop computes, how it differs from ours, and the mistake that explains the difference."""
+"""Verdicts: the results of a part of the workshop, how they differ from ours, and the mistake that explains it."""
 
 import ast
 import time
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.workshop.cases import CASES
-from dragoman.workshop.exercises import FILES, SOLUTIONS, Part
+from dragoman.workshop.exercises import FILES, SOLUTIONS, WorkshopPart
 
 Observed = dict[str, Any]
 """Results, changes of arguments and gradients by name; `raised` is the exception that ended the case."""
@@ -38,7 +38,7 @@ def read_mistakes() -> dict[str, list[dict[str, str]]]:
     return tomllib.loads((SOLUTIONS.parent / "mistakes.toml").read_text("utf-8"))
 
 
-def variants(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
+def variants(part: WorkshopPart) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield our program with one of the part's usual mistakes, then with two, after the sentences that name them."""
     whole, known = (SOLUTIONS / part.file).read_text("utf-8"), read_mistakes().get(part.name, [])
     node = next(node for node in ast.parse(whole).body if getattr(node, "name", None) == part.name)
@@ -49,18 +49,15 @@ def variants(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
         if text:
             defined = dict(solutions())
             exec(text, defined)
-            yield " ".join(mistake["says"] for mistake in mistakes), defined
+            yield " ".join(filter(None, (mistake["says"] for mistake in mistakes))), defined
 
 
-def judge(part: Part, theirs: dict[str, Any]) -> str:
+def judge(part: WorkshopPart, theirs: dict[str, Any]) -> str:
     """Return the mistake of a reader's part and where it shows; empty if it computes the same as ours."""
     seen = observe(part.name, theirs)
     difference = compare(observe(part.name, solutions()), seen)
     if not difference:
-        expected, elsewhere = (observe(part.name, parts, "meta") for parts in (solutions(), theirs))
-        where = elsewhere.get("where") or f"in {part.file}"
-        follows = "raised" in expected or expected == elsewhere
-        return "" if follows else f"It fails on a GPU, {where}: make new tensors on the device of the input (device=…)."
+        return elsewhere(part.name, theirs)
     end = time.monotonic() + SEARCH_SECONDS
     for says, parts in variants(part) if part.name != "together" else ():
         if not compare(observe(part.name, parts), seen):
@@ -70,12 +67,23 @@ def judge(part: Part, theirs: dict[str, Any]) -> str:
     return difference
 
 
+def elsewhere(name: str, theirs: dict[str, Any]) -> str:
+    """Return a complaint if a part that is right does not follow its input to another device."""
+    expected, seen = (observe(name, parts, "meta") for parts in (solutions(), theirs))
+    text = seen.get("raised", "")
+    is_mixed = "device" in text and "meta tensor" not in text  # others need numbers, which `meta` has not
+    if "raised" in expected or expected == seen or (text and not is_mixed):
+        return ""
+    return f"It fails on a GPU: make new tensors on the device of the input (device=…). {seen.get('where', '')}".strip()
+
+
 def observe(name: str, parts: dict[str, Any], device: str = "cpu") -> Observed:
     """Run a case, and return what it computes; on the device `meta`, which has no numbers, only devices."""
     observed: Observed = {}
     try:
         for number, (function, arguments) in enumerate(CASES[name](SimpleNamespace(**parts))):
-            observed |= {f"{number} {key}": value for key, value in _call(function, arguments, device)}
+            for key, value in _call(function, arguments, device):
+                observed[f"{number} {key}"] = value
     except BaseException as error:  # whatever the reader's code raises, also SystemExit
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name in FILES]
         place = [f"{Path(frame.filename).name}, line {frame.lineno}: {frame.line}" for frame in frames[-1:]]
@@ -113,10 +121,13 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def compare(expected: Observed, seen: Observed) -> str:
     """Return the first difference in words; empty if both are equal."""
-    if seen.get("raised") != expected.get("raised"):
-        return f"{seen['where']}: {seen['raised']}".removeprefix(": ") if "raised" in seen else "It raises nothing."
-    keys = [key for key in expected if key[0].isdigit()]
-    return next(filter(None, (_differ(key.partition(" ")[2], expected[key], seen.get(key, ...)) for key in keys)), "")
+    same_end = seen.get("raised") == expected.get("raised")
+    for key in sorted(expected, key=lambda key: "changed" not in key):
+        name = key.partition(" ")[2]
+        if name and (same_end or "changed" in key and key in seen):
+            if difference := _differ(name, expected[key], seen.get(key, ...)):
+                return difference
+    return "" if same_end else f"{seen.get('where', '')}: {seen.get('raised', 'It raises nothing.')}".removeprefix(": ")
 
 
 def _differ(name: str, wanted: Any, seen: Any) -> str:

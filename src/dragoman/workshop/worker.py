@@ -1,6 +1,6 @@
 """The process that runs a reader's files: it checks one part after another, and writes a line of JSON for each.
 
-What the reader prints goes to standard error.
+The reader's prints go to standard error.
 """
 
 import importlib
@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from dragoman.workshop.exercises import FILES, Part, list_parts
+from dragoman.workshop.exercises import FILES, WorkshopPart, list_parts
 from dragoman.workshop.judging import judge, solutions
 
 modules: dict[str, ModuleType] = {}
 """The reader's files; ours in place of a file that cannot be imported, for those that import it."""
 own: dict[str, dict[str, Any]] = {}
-"""What each of the reader's files defines."""
+"""The names that each of the reader's files defines."""
 failures: dict[str, str] = {}
 
 
@@ -36,7 +36,7 @@ def load(file: str) -> None:
             own[stem] = dict(vars(modules[stem]))
 
 
-def check(part: Part) -> str:
+def check(part: WorkshopPart) -> str:
     """Check a part with ours in place of all others, so that each mistake shows once; or all parts together."""
     load(part.file)
     if part.file in failures:
@@ -55,7 +55,7 @@ def main(folder: str, *names: str) -> None:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as results:
         os.dup2(2, 1)
         for name in ("", *names):
-            part = next((part for part in list_parts() if part.name == name), Part(9, FILES[-1], name))
+            part = next((part for part in list_parts() if part.name == name), WorkshopPart(9, FILES[-1], name))
             results.write(json.dumps(check(part) if name else "") + "\n")  # the first line says that torch is loaded
             results.flush()
 
