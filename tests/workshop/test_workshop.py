@@ -104,8 +104,8 @@ def test_mistakes_in_other_ways_are_named(name: str, before: str, after: str, sa
 
 
 def test_two_mistakes_are_both_named() -> None:
-    code = RIGHT["attend"].replace(" / d_k ** 0.5", "").replace("dim=3", "dim=2")
-    assert "not divided by the root" in (says := verdict("attend", code)) and "over the queries" in says
+    says = verdict("LayerNorm", RIGHT["LayerNorm"].replace(", unbiased=False", "").replace(" + self.shift", ""))
+    assert "divides by D - 1" in says and "shift is not added" in says
 
 
 def test_a_changed_argument_a_cut_gradient_and_another_shape_are_said() -> None:

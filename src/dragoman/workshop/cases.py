@@ -66,7 +66,7 @@ def cubes(p: Any) -> Calls:
 
 
 def first_values(p: Any) -> Calls:
-    """Compare deviation (in steps of a third) and largest number with Xavier's bound; vectors must keep their values."""
+    """Compare deviation and largest number with Xavier's bound, roughly; vectors must keep their values."""
     model = settle(p.Transformer(100, 80, 32, 1, 2, 48))
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     torch.manual_seed(1)

@@ -121,13 +121,13 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def compare(expected: Observed, seen: Observed) -> str:
     """Return the first difference in words; empty if both are equal."""
-    same_end = seen.get("raised") == expected.get("raised")
-    for key in sorted(expected, key=lambda key: "changed" not in key):
+    ends = [observed.get("raised", "It raises nothing.") for observed in (expected, seen)]
+    for key in sorted(expected, key=lambda key: key in seen and "changed" not in key):
+        is_known = ends[0] == ends[1] or (key in seen and "changed" in key)
         name = key.partition(" ")[2]
-        if name and (same_end or "changed" in key and key in seen):
-            if difference := _differ(name, expected[key], seen.get(key, ...)):
-                return difference
-    return "" if same_end else f"{seen.get('where', '')}: {seen.get('raised', 'It raises nothing.')}".removeprefix(": ")
+        if name and is_known and (difference := _differ(name, expected[key], seen.get(key, ...))):
+            return difference
+    return "" if ends[0] == ends[1] else f"{seen.get('where', '')}: {ends[1]}".removeprefix(": ")
 
 
 def _differ(name: str, wanted: Any, seen: Any) -> str:
