@@ -46,12 +46,12 @@ def test_commands_are_the_public_functions() -> None:
     functions = {command.__name__ for command in COMMANDS}
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
-        *("doctor", "guide", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
+        *("doctor", "guide", "workshop", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
         *("predict", "generate", "convert", "export", "quantize", "score", "filter", "back_translate", "distil"),
         *("serve", "keys", "report"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
-    named |= {"filter": "filter_pairs", "guide": "find_guide"}
+    named |= {"filter": "filter_pairs", "guide": "find_guide", "workshop": "make_workshop"}
     assert {named.get(name, name) for name in functions - {"demo", "serve", "keys"}} <= set(dir(dragoman))
 
 

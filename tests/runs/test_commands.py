@@ -230,6 +230,20 @@ def test_guide_leaves_the_same(
     assert printed("guide") == f"{dragoman.find_guide()}\n" == f"{page}\n"
 
 
+def test_workshop_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+    by_command, by_function = tmp_path / "one", tmp_path / "by_function"
+    for solutions in (False, True):
+        printed("workshop", by_command / str(solutions), *["--solutions"] * solutions)
+        dragoman.make_workshop(by_function / str(solutions), solutions=solutions)
+    assert left_in(by_command) == left_in(by_function)
+    step = "step_5_positions.py"
+    (by_command / "False" / step).write_bytes((by_command / "True" / step).read_bytes())
+    told = json.loads(printed("workshop", "check", by_command / "False", "--format", "json"))
+    verdicts = dragoman.check_workshop(by_command / "False", progress=False)
+    assert told == [verdict._asdict() for verdict in verdicts]
+    assert [verdict.part for verdict in verdicts if verdict.result == "passes"] == ["positions", "embed"]
+
+
 def test_explain_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     told = json.loads(printed("explain", run_folder, "the gatt sees.", "--format", "json"))
     record = dragoman.record(run_folder, "the gatt sees.")
