@@ -149,7 +149,7 @@ def test_whatever_a_file_does_is_a_verdict_on_its_part(solved: Path, monkeypatch
     says = {verdict.part: verdict.says for verdict in dragoman.check_workshop(solved, progress=False)}
     assert says["network_gradients"].startswith("step_4_gradients.py, line 12: z = x @ W3: NameError")
     assert says["logits_gradient"] == "It ends Python itself."
-    assert says["positions"].startswith("It takes more than 15 s")
+    assert says["positions"].startswith("It takes too long")
     assert "step_6_attention.py cannot be imported: AttributeError" in says["attend"] and says["Attention"]
     assert "line 19: raise SystemExit('x'): SystemExit: x" in says["LayerNorm"]
     assert says["initialise"] == "step_8_model.py has no initialise."

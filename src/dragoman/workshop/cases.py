@@ -30,7 +30,7 @@ def settle(module: nn.Module) -> nn.Module:
         weight.data = draw(**{name: tuple(weight.shape)})[name] / 2
     for part in module.modules():
         if isinstance(part, nn.Dropout):
-            part.forward = lambda x: x / 2
+            part.forward = lambda input: input / 2
     return module
 
 

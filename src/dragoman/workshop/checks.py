@@ -4,10 +4,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
+from select import select
 from typing import NamedTuple
 
 from dragoman.errors import ConfigError
@@ -16,6 +14,8 @@ from dragoman.workshop.exercises import FILES, is_open, list_parts
 
 SECONDS = 20.0
 """Time limit of a part; Python and torch get ten times as much to start."""
+TOO_LONG = "It takes too long: does a loop never end?"
+ENDED = "It ends Python itself."
 
 
 class Verdict(NamedTuple):
@@ -66,27 +66,18 @@ def run(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with each part. After one that ends its process, another process continues."""
     while names:
         command = [sys.executable, "-m", "dragoman.workshop.worker", str(folder), *names]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8")
-        lines: Queue[str] = Queue()
-        thread = Thread(target=forward, args=(process, lines), daemon=True)
-        thread.start()
-        try:
-            lines.get(timeout=10 * SECONDS)
-            while names and (line := lines.get(timeout=SECONDS)):
-                yield names.pop(0), json.loads(line)
-            if names:
-                yield names.pop(0), "It ends Python itself."
-        except Empty:
-            yield names.pop(0), f"It takes more than {SECONDS:.0f} s: does a loop never end?"
-        finally:
-            process.kill()
-            thread.join()
-            process.wait()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
+            try:
+                line = read_line(process, 10 * SECONDS)
+                assert line, "the process that checks a reader's files did not start"
+                while names and line:
+                    line = read_line(process, SECONDS)
+                    yield names.pop(0), json.loads(line) if line else TOO_LONG if line is None else ENDED
+            finally:
+                process.kill()
 
 
-def forward(process: "subprocess.Popen[str]", lines: "Queue[str]") -> None:
-    """Forward the lines of a process to a queue, and an empty line at its end."""
-    with process.stdout or nullcontext([]) as output:
-        for line in output:
-            lines.put(line)
-    lines.put("")
+def read_line(process: "subprocess.Popen[bytes]", seconds: float) -> bytes | None:
+    """Return the next line of a process: empty at its end, None if there is none in this time."""
+    ready, _, _ = select([process.stdout], [], [], seconds)
+    return process.stdout.readline() if ready and process.stdout else None

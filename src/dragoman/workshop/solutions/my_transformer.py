@@ -85,21 +85,22 @@ def main(texts):
     torch.manual_seed(1)
     random.seed(1)
     learned, tested = read("train.tsv"), read("test.tsv")
-    words = [vocabulary(side) for side in zip(*learned, strict=True)]
+    source_words, target_words = (vocabulary(side) for side in zip(*learned, strict=True))
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    model = Transformer(len(words[0]), len(words[1]), **SIZES).to(device)
+    model = Transformer(len(source_words), len(target_words), **SIZES).to(device)
     if texts:
         if not WEIGHTS.exists():
             sys.exit("there are no weights yet; train first: python my_transformer.py")
         load_model(model, str(WEIGHTS), device=device)
-        print(*translate(model, texts, *words, device), sep="\n")
+        print(*translate(model, texts, source_words, target_words, device), sep="\n")
         return
-    train(model, learned, *words, device)
+    train(model, learned, source_words, target_words, device)
     sources, references = zip(*tested, strict=True)
-    right = sum(map(str.__eq__, translate(model, sources, *words, device), references))
+    translations = translate(model, sources, source_words, target_words, device)
+    right = sum(map(str.__eq__, translations, references))
     print(f"{right} of {len(tested)} test sentences are translated as in the test set. Type a sentence:", flush=True)
     for line in sys.stdin:
-        print(*translate(model, [line], *words, device), flush=True)
+        print(*translate(model, [line], source_words, target_words, device), flush=True)
 
 
 if __name__ == "__main__":

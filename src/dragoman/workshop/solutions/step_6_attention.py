@@ -47,6 +47,7 @@ class Attention(nn.Module):
 
     def forward(self, x, memory, visible):
         """Return (B, T, D): queries are from x (B, T, D), keys and values from the memory (B, S, D)."""
-        query, key, value = self.query(x), self.key(memory), self.value(memory)
-        mixed = attend(*(split_heads(rows, self.heads) for rows in (query, key, value)), visible)
+        projected = self.query(x), self.key(memory), self.value(memory)
+        query, key, value = (split_heads(rows, self.heads) for rows in projected)
+        mixed = attend(query, key, value, visible)
         return self.output(join_heads(mixed))
