@@ -137,6 +137,7 @@ def test_solutions_pass_also_together(solved: Path) -> None:
     assert [(verdict.part, verdict.says) for verdict in verdicts] == [(name, "") for name in (*PARTS, TOGETHER)]
 
 
+@pytest.mark.thorough
 def test_whatever_a_file_does_is_a_verdict_on_its_part(solved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "SECONDS", 15.0)
     replace(solved / "step_4_gradients.py", "    z = x @ W1\n", "    z = x @ W3\n")
