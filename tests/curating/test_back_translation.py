@@ -58,6 +58,7 @@ def test_what_is_no_pair_is_dropped_with_its_reason() -> None:
         ("Where is the nearest station?", (), "Wo ist denn hier der nächste Bahnhof?", OTHER_LANGUAGE),
         ("Where is the", ("truncated",), good, FLAGGED["truncated"]),
         ("Where where where where?", ("doubtful", "repetition"), good, FLAGGED["repetition"]),
+        ("Where where where where?", (), good, FLAGGED["repetition"]),
         ("Where is it?", ("lost",), good, LOST),
         ("There are 18 trains.", (), "Ci sono 81 treni.", LOST),
         ("", (), good, EMPTY),

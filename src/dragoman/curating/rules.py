@@ -7,9 +7,10 @@ from dragoman.errors import DataError
 from dragoman.formats.addresses import missing
 from dragoman.formats.lines import without_packing
 from dragoman.formats.registry import DATA_FORMAT_OF_SUFFIX
-from dragoman.inference.translation import Flag
+from dragoman.inference.translation import Flag, repeats
 from dragoman.surface.masking import missing as lost
 from dragoman.surface.protected import code_in, numbers_in, without_overlaps
+from dragoman.text.alignment import words_of
 from dragoman.text.checks import OTHER_LANGUAGE, CheckSettings, fault
 from dragoman.text.detection import LanguageDetector
 
@@ -42,6 +43,8 @@ class MadePairs:
             return broken
         if flagged := next((FLAGGED[flag] for flag in flags if flag in FLAGGED), ""):
             return flagged
+        if repeats(words_of(text), words_of(made)):
+            return FLAGGED["repetition"]
         spans = without_overlaps(text, code_in(text), numbers_in(text))
         kept = [text[span.begin : span.end] for span in spans]
         if lost(made, dict(zip(kept, kept, strict=True)), text, self._written):

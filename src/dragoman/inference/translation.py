@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
@@ -362,9 +362,9 @@ def _combinations(choices: Sequence[Sequence[Rated]], wanted: int) -> list[tuple
     return [chosen for _, chosen in best]
 
 
-def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
-    """Return True if a run of tokens occurs four times or more in a row in the target, and more often than in its
-    source.
+def repeats(source: Sequence[Hashable], target: Sequence[Hashable]) -> bool:
+    """Return True if a run of tokens, or words, occurs four times or more in a row in the target, and more often than
+    in its source.
 
     >>> repeats([5, 6], [7, 8, 7, 8, 7, 8, 7, 8]), repeats([5, 5, 5, 5], [7, 7, 7, 7])
     (True, False)
