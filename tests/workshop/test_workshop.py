@@ -10,7 +10,7 @@ import pytest
 from readers_of_workshop import RIGHT, WRONG
 
 import dragoman
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError
 from dragoman.workshop import checks
 from dragoman.workshop.cases import CASES
 from dragoman.workshop.exercises import FILES, SOLUTIONS, list_parts, make_workshop
@@ -54,7 +54,7 @@ def test_exercises_have_docstrings_and_no_bodies(tmp_path: Path) -> None:
 
 def test_an_existing_folder_is_left_alone(solved: Path) -> None:
     (solved / FILES[0]).write_text("mine", "utf-8")
-    with pytest.raises(ConfigError, match="exists and is left as it is"):
+    with pytest.raises(DataError, match="exists already"):
         make_workshop(solved)
     assert (solved / FILES[0]).read_text("utf-8") == "mine"
 

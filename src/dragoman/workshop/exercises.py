@@ -5,8 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.errors import ConfigError
-from dragoman.files import write_file
+from dragoman.files import new_folder, write_file
 from dragoman.text.phrasebook import read_phrasebook
 
 SOLUTIONS = Path(__file__).parent / "solutions"
@@ -28,22 +27,16 @@ def make_workshop(folder: Path | str, solutions: bool = False) -> Path:
     """Write the files of the workshop into a new folder, with empty bodies or with the solutions, and return it.
 
     Raises:
-        ConfigError: the folder exists.
+        DataError: the folder exists.
     """
-    folder = Path(folder)
-    if folder.exists():
-        raise ConfigError(
-            f"{folder} exists and is left as it is; choose a new name, or check what is written in it with: "
-            f"dragoman workshop check {folder}"
-        )
-    folder.mkdir(parents=True)
-    for file in (*FILES, MODEL):
-        source = (SOLUTIONS / file).read_text("utf-8")
-        write_file(folder / file, source if solutions or file == MODEL else leave_bodies_out(source))
     phrasebook = read_phrasebook()
-    for name, pairs in (("train", phrasebook.train), ("test", phrasebook.test)):
-        write_file(folder / f"{name}.tsv", "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs))
-    return folder
+    with new_folder(folder) as made:
+        for file in (*FILES, MODEL):
+            source = (SOLUTIONS / file).read_text("utf-8")
+            write_file(made / file, source if solutions or file == MODEL else leave_bodies_out(source))
+        for name, pairs in (("train", phrasebook.train), ("test", phrasebook.test)):
+            write_file(made / f"{name}.tsv", "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs))
+    return Path(folder)
 
 
 @cache
