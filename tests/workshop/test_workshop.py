@@ -154,6 +154,7 @@ def test_whatever_a_file_does_is_a_verdict_on_its_part(solved: Path, monkeypatch
     assert "step_6_attention.py cannot be imported: AttributeError" in says["attend"] and says["Attention"]
     assert "line 19: raise SystemExit('x'): SystemExit: x" in says["LayerNorm"]
     assert says["initialise"] == "step_8_model.py has no initialise."
+    assert TOGETHER not in says
     passing = ("finite_differences", "embed", "FeedForward", "DecoderLayer", "smoothed_loss", "greedy")
     assert [says[name] for name in passing] == [""] * len(passing)
 

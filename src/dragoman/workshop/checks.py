@@ -45,6 +45,8 @@ def check_workshop(folder: Path | str = ".", progress: Progress | bool = True) -
             says[name] = text
             advance()
     pages = {part.name: part.page for part in list_parts()}
+    if any(says[name] for name in pages):
+        says.pop("together", None)  # what is wrong with a part is said there
     results = {"": "passes", "...": "to write"}
     return [
         Verdict(pages.get(name, 9), name, results.get(text or "", "wrong"), "" if text in results else text or "")
