@@ -146,6 +146,7 @@ def test_a_progress_of_ones_own_is_used(progress: Progress, monkeypatch: pytest.
 def test_nothing_is_created_for_a_caller_who_sees_no_bar(error: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)  # which tests of the guide load
     monkeypatch.setattr(sys, "stderr", error)
     is_seen = isinstance(error, Terminal)
     assert (as_progress(True) is silent) != is_seen

@@ -60,7 +60,7 @@ def test_every_link_within_the_page_leads_to_a_section() -> None:
 def test_the_verdict_names_a_better_baseline_and_what_was_not_tested() -> None:
     words = " ".join("".join(Collector(render_report(some_report("text"))).words).split())
     verdict, _, rest = words.partition("Scores")
-    assert "For text like test.jsonl: do not use it." in verdict
+    assert "test.jsonl has 3 texts, too few to decide." in verdict
     assert "Do not use it: the closest training sentence is better" in verdict
     assert "2 of its 3 sentences are in the training text" in verdict
     untested = rest.partition("What it was not tested on")[2]

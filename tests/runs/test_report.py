@@ -184,3 +184,43 @@ def test_a_gate_on_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert f"lost <= 0.5%, but on {translated} it is 66.67% (2 of 3 lines)" in capsys.readouterr().err
     assert main([*command, "--require", "bleu >= 1", "-q"]) == ConfigError.exit_code
     assert "bleu was not measured" in capsys.readouterr().err
+    assert main([*command, "--require", "errors <= 100%", "-q"]) == GateFailed.exit_code
+    assert "1 files were not judged as a whole, first short.html" in capsys.readouterr().err
+
+
+def test_entries_that_are_left_out_fail_a_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = 'msgid ""\nmsgstr "Language: it\\n"\n\nmsgid "You have new messages."\nmsgstr "Hai nuovi messaggi."\n\n'
+    (tmp_path / "it.po").write_text(head + 'msgid "Open"\nmsgstr ""\n', encoding="utf-8")
+    made = dragoman.report_documents(tmp_path / "it.po", tmp_path / "it.po", folder=tmp_path / "report")
+    assert made.problems == [("it.po", "1 untranslated entries left out")]
+    paths = ["--input", str(tmp_path / "it.po"), "--translated", str(tmp_path / "it.po")]
+    command = ["report", *paths, "--folder", str(tmp_path / "report"), "-q"]
+    assert main([*command, "--require", "errors <= 0"]) == GateFailed.exit_code and main(command) == 0
+    assert "it.po: 1 untranslated entries left out" in capsys.readouterr().err
+
+
+def test_a_report_replaces_no_other_file(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("<p>Open the door.</p>", encoding="utf-8")
+    with pytest.raises(DataError, match="report.html is no page of a report"):
+        dragoman.report(run, folder=tmp_path, **QUICK)
+    with pytest.raises(DataError, match="is also read"):
+        dragoman.report_documents(tmp_path, tmp_path, folder=tmp_path)
+    with pytest.raises(DataError, match="is a file; name a folder"):
+        dragoman.report(run, folder=page, **QUICK)
+    with pytest.raises(ConfigError, match="12 is no code of a language"):
+        dragoman.report_documents(page, page, target_language="12", folder=tmp_path / "made")
+    assert page.read_text("utf-8") == "<p>Open the door.</p>" and not (tmp_path / "made").exists()
+
+
+def test_a_gate_asks_for_what_the_page_shows(run: Path) -> None:
+    made = dragoman.report(run, **QUICK)
+    (test,) = made.tests
+    assert made.figures[test.evaluation.test.name]["lost"] == test.errors.figures["lost"]
+    damaged = next((run / "report").glob("test-*.jsonl"))
+    damaged.write_text("{}\n", encoding="utf-8")
+    with pytest.raises(DataError, match="is damaged; delete it"):
+        dragoman.report(run, **QUICK)
+    (run / "data" / "test.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigError, match="has no test set"):
+        dragoman.report(run, **QUICK)

@@ -85,7 +85,7 @@ def test_any_value_of_a_setting_is_taken_or_refused_in_words(key: str) -> None:
 
 
 def test_an_unknown_size_is_the_only_complaint() -> None:
-    with pytest.raises(ConfigError, match=r"model\.size should be 'tiny', [^;]*, but is \"huge\"$"):
+    with pytest.raises(ConfigError, match=r"model\.size should be 'nano', [^;]*, but is \"huge\"$"):
         find_recipe("phrasebook", ["model.size=huge"])
 
 

@@ -9,7 +9,7 @@ import dragoman
 from dragoman.cli.console import note, open_screen, write, write_result, write_table
 from dragoman.cli.evaluate import Require, show_scores
 from dragoman.cli.options import Device, Format, Precision, Quiet, Set, SourceLanguage, TargetLanguage, Threads
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, GateFailed
 
 if TYPE_CHECKING:
     from dragoman.evaluating.trust_report import TrustReport
@@ -63,6 +63,9 @@ def report(
     write_result(output_format, made.model_dump(mode="json"), lambda: show_report(made))
     note(f"the page is {made.page}; report.json next to it has all figures")
     check_gates(gates, made.figures)
+    if gates and made.problems:
+        (name, problem), *others = made.problems
+        raise GateFailed(f"--require: {1 + len(others):,} files were not judged as a whole, first {name} ({problem})")
 
 
 def show_report(made: "TrustReport") -> None:

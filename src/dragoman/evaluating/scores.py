@@ -118,6 +118,8 @@ def read_comet(path: Path, hypotheses: Sequence[str]) -> Score:
         with suppress(KeyError, TypeError, ValueError):
             if [row["mt"] for row in rows] == texts:
                 values = 100 * np.array([float(row["COMET"]) for row in rows])
+                if not np.isfinite(values).all():
+                    break
                 draws = np.random.default_rng(SEED).integers(len(values), size=(SAMPLES, len(values)))
                 signature = f"file:{path.name}|bs:{SAMPLES}|seed:{SEED}"
                 return Score(COMET, float(values.mean()), *interval(values[draws].mean(1)), signature, "")

@@ -116,6 +116,11 @@ class TrustReport(Settings):
     errors: Errors | None = None
 
     @property
+    def problems(self) -> list[tuple[str, str]]:
+        """The files that were not judged, or not as a whole, each with the reason."""
+        return [(name, problem) for name, _, problem in self.files if problem]
+
+    @property
     def errors_by_text(self) -> dict[str, Errors]:
         """The errors of a finished translation, or in each test set."""
         tests = {test.evaluation.test.name: test.errors for test in self.tests}
@@ -123,9 +128,9 @@ class TrustReport(Settings):
 
     @property
     def figures(self) -> dict[str, dict[str, Figure]]:
-        """The figures for gates, by text; a model's flags are those of its translator."""
+        """The figures for gates, by text: scores, errors by kind, and flags that have no kind's name."""
         scores = {test.evaluation.test.name: figures_of(test.evaluation) for test in self.tests}
-        return {name: errors.figures | scores.get(name, {}) for name, errors in self.errors_by_text.items()}
+        return {name: scores.get(name, {}) | errors.figures for name, errors in self.errors_by_text.items()}
 
 
 def example_of(line: Translation, place: str, references: Sequence[str], words: str = "") -> ShownTranslation:

@@ -1,6 +1,7 @@
 """Reports on whether to trust a model (`report`), or a finished translation (`report_documents`)."""
 
 import json
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,17 +29,17 @@ from dragoman.evaluating.significance import Comparison, compare_outputs, compar
 from dragoman.evaluating.speed import Speed, measure
 from dragoman.evaluating.strata import LETTERS, changed_texts, strata
 from dragoman.evaluating.trust_report import SetResult, TrustReport, count_errors, example_of
-from dragoman.files import make_folders, write_file
+from dragoman.files import check_output, make_folders, same_file, write_file
 from dragoman.formats.lines import read_lines
 from dragoman.formats.reading import read_document
 from dragoman.formats.terms import read_terms
 from dragoman.inference.documents import translate_file
 from dragoman.inference.folders import files_in, format_to_translate
-from dragoman.inference.options import SearchOptions
+from dragoman.inference.options import DRAWS, SearchOptions
 from dragoman.inference.resumable import identity
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.languages import UNKNOWN_LANGUAGE, base_language
+from dragoman.languages import UNKNOWN_LANGUAGE, base_language, is_code
 from dragoman.memory import peak_memory_bytes
 from dragoman.progress import Progress, as_progress
 from dragoman.run_folder import RunFolder
@@ -46,12 +47,14 @@ from dragoman.runs.compare import training_pairs
 from dragoman.runs.directed import test_set
 from dragoman.runs.metrics_log import dev_curve, training_losses
 from dragoman.runs.status import read_facts
-from dragoman.serialization import write_json
+from dragoman.serialization import read_object, write_json
 from dragoman.system import describe
 from dragoman.text.prepared import evenly_spaced_from_first
 from dragoman.text.readers import open_pairs
 from dragoman.text.report import direction_folders, read_report, report_rows
 from dragoman.text.settings import ReadingSettings, reading_overrides
+
+log = logging.getLogger(__name__)
 
 LEAST_PART, CHANGED, TIMED, SAMPLED, POINTS = 20, 120, 100, 3, 200
 """Least number of lines with scores of their own; numbers of texts that are changed in each way, timed, and shown as
@@ -91,6 +94,10 @@ def report(
         DataError: a file cannot be read, or does not fit the test set.
     """
     run, progress = RunFolder(system), as_progress(progress)
+    folder = Path(folder or (run.path if run.is_run else Path()) / "report")
+    _check_folder(folder, test, *references, *against, comet, terms)
+    if comet is not None:
+        read_object(Path(comet))  # raises before anything is translated
     if run.is_run and (status := read_facts(run)["status"]) != "finished":
         raise ConfigError(f"{run} is not finished ({status}); finish it with: dragoman train {run}")
     if test is None:
@@ -103,7 +110,8 @@ def report(
     options = options.but(align=options.pivot in (None, "none"))  # through a pivot, no words are aligned
     settings = choose(ReadingSettings, "data", reading)
     tests = _test_sets(run, translator.bound(options), test, references, settings)
-    folder = Path(folder or (run.path if run.is_run else Path()) / "report")
+    if not tests:
+        raise ConfigError(f"{system} has no test set with a pair; name a file")
     make_folders(folder)
     work = _Work(folder, options, progress)
     sets = [work.translated(translator, test_set, str(system)) for test_set in tests]
@@ -150,16 +158,24 @@ def report_documents(
         DataError: a file cannot be read, or there is no text with a translation.
     """
     languages = source_language, target_language
+    for code in {*languages} - {UNKNOWN_LANGUAGE}:
+        if not is_code(code):
+            raise ConfigError(f"{code} is no code of a language; write one such as en or pt-BR")
     source, translated, folder = Path(source), Path(translated), Path(folder)
+    _check_folder(folder, source, translated, terms)
     for path in (source, translated):
         if not path.exists() or path.is_dir() != source.is_dir():
             raise DataError(f"{path} is no {'folder' if source.is_dir() else 'file'}; give two files, or two folders")
     lines, places, files = list[Translation](), list[str](), list[tuple[str, int, str]]()
     for name in files_in(source, translated, folder) if source.is_dir() else [""]:
+        texts, left_out = list[tuple[str, Translation]](), Counter[str]()
         try:
-            texts, problem = [*_document_texts(source / name, translated / name, languages)], ""
+            texts.extend(_document_texts(source / name, translated / name, languages, left_out))
+            problem = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
         except (ConfigError, DataError, MissingExtra) as error:
             texts, problem = [], str(error)
+        if problem:
+            log.warning("%s: %s", source / name, problem)
         files += [(name or source.name, len(texts), problem)] if texts or problem else []
         places += [" ".join(filter(None, (name, place))) for place, _ in texts]
         lines += [line for _, line in texts]
@@ -167,7 +183,6 @@ def report_documents(
         problem = next((problem for *_, problem in files), f"{source} has no text that is translated")
         raise DataError(f"there is nothing to judge: {problem}")
     judge = Judge(lines, languages, tuple(read_terms(Path(terms))) if terms else ())
-    make_folders(folder)
     made = TrustReport(
         version=dragoman.__version__,
         system=str(translated),
@@ -180,14 +195,38 @@ def report_documents(
     return _written(made)
 
 
-def _document_texts(source: Path, translated: Path, languages: tuple[str, str]) -> Iterator[tuple[str, Translation]]:
-    """Yield the places of a document's texts, and the texts with their translations; nothing for another file."""
+def _check_folder(folder: Path, *inputs: Path | str | None) -> None:
+    """Raise `DataError` if a report in this folder would replace one of the inputs, or a file of something else."""
+    for path in filter(None, inputs):
+        if same_file(folder, path):
+            raise DataError(f"{folder} is also read; name another folder for the report")
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; name a folder for the report")
+    page = folder / PAGE
+    if page.exists() and not page.with_suffix(".json").exists():
+        raise DataError(f"{page} is no page of a report, and would be lost; name another folder")
+    for path in (page, page.with_suffix(".json")) if folder.exists() else ():
+        check_output(path, *inputs)
+
+
+def _document_texts(
+    source: Path, translated: Path, languages: tuple[str, str], left_out: Counter[str]
+) -> Iterator[tuple[str, Translation]]:
+    """Yield the places of a document's texts, and the texts with their translations; nothing for another file. Count
+    the texts that are left out.
+    """
     if (kind := format_to_translate(source)) is None:
         return
     if not translated.is_file():
         raise DataError(f"{translated} does not exist")
     if kind.name in ("po", "xliff"):  # the translation holds its sources
-        yield from ((pair.origin, Translation(*pair[:2])) for pair in open_pairs(str(translated)) if not pair.fault)
+        reading = open_pairs(str(translated))
+        for pair in reading:
+            if pair.fault:
+                left_out[pair.fault] += 1
+            else:
+                yield pair.origin, Translation(*pair[:2])
+        left_out.update(reading.repairs)
         return
     document = read_document(source, languages, kind.document)
     made = read_document(translated, (languages[1], languages[0]), kind.document)  # as a text in its own language
@@ -305,7 +344,10 @@ class _Work:
             metrics = counts.items() if len(lines) >= LEAST_PART else ()
             return {name: summary(replace(whole, lines=whole.lines[lines])) for name, whole in metrics}
 
-        test, judge = own.test, Judge(own.translations, own.translator.languages, self.options.terms)
+        test, lines = own.test, own.translations
+        if any(getattr(self.options, name) for name in DRAWS):  # a sample has improbable words by design
+            lines = [replace(line, word_log_probs=()) for line in lines]
+        judge = Judge(lines, own.translator.languages, self.options.terms)
         (counts,) = Evaluation.line_statistics([replace(own.evaluation, scores=dict.fromkeys(("bleu", "chrf")))])
         parts = strata(test.sources, judge.names, training.counts).items()
         places = [f"line {number:,}" for number in range(1, len(test) + 1)]
@@ -336,6 +378,8 @@ class _Work:
     def speeds(self, own: _TranslatedSet) -> list[Speed]:
         """Time the translation of texts one by one, and of all together."""
         texts = evenly_spaced_from_first([source for source in own.test.sources if source.strip()], TIMED)
+        if not texts:
+            return []
         searches = [self.options.but(align=False)]
         return measure({own.evaluation.system: own.translator}, texts, searches=searches, rounds=1)[0]
 
@@ -356,6 +400,7 @@ def _contrasts(translator: Translator) -> Iterator[tuple[str, int, int]]:
 
 def _written(made: TrustReport) -> TrustReport:
     """Write the page and the JSON of a report."""
+    make_folders(Path(made.page).parent)
     write_json(Path(made.page).with_suffix(".json"), made.model_dump(mode="json"))
     write_file(Path(made.page), render_report(made))
     return made

@@ -57,7 +57,7 @@ def check_workshop(folder: Path | str = ".", progress: Progress | bool = True) -
 def before_running(path: Path, name: str) -> str | None:
     """Return what the text of a file says of a part: `...` if it is to be written, None if it can run."""
     try:
-        return "..." if is_open(path.read_text("utf-8"), name) else None
+        return "..." if is_open(path.read_text("utf-8-sig"), name) else None
     except SyntaxError as error:
         return f"{path.name}, line {error.lineno}: {error.msg}."
     except (OSError, UnicodeDecodeError) as error:
@@ -67,7 +67,7 @@ def before_running(path: Path, name: str) -> str | None:
 def run(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with each part. After one that ends its process, another process continues."""
     while names:
-        command = [sys.executable, "-m", "dragoman.workshop.worker", str(folder), *names]
+        command = [sys.executable, "-P", "-m", "dragoman.workshop.worker", str(folder), *names]
         with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
             try:
                 line = read_line(process, 10 * SECONDS)
