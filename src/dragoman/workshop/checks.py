@@ -81,5 +81,6 @@ def run(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
 
 def read_line(process: "subprocess.Popen[bytes]", seconds: float) -> bytes | None:
     """Return the next line of a process: empty at its end, None if there is none in this time."""
+    assert process.stdout is not None, "the process writes to a pipe"
     ready, _, _ = select([process.stdout], [], [], seconds)
-    return process.stdout.readline() if ready and process.stdout else None
+    return process.stdout.readline() if ready else None
