@@ -4,6 +4,7 @@ import json
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import groupby
@@ -29,7 +30,7 @@ from dragoman.evaluating.significance import Comparison, compare_outputs, compar
 from dragoman.evaluating.speed import Speed, measure
 from dragoman.evaluating.strata import LETTERS, changed_texts, strata
 from dragoman.evaluating.trust_report import SetResult, TrustReport, count_errors, example_of
-from dragoman.files import check_output, make_folders, same_file, write_file
+from dragoman.files import check_output, make_folders, write_file
 from dragoman.formats.lines import read_lines
 from dragoman.formats.reading import read_document
 from dragoman.formats.terms import read_terms
@@ -198,7 +199,7 @@ def report_documents(
 def _check_folder(folder: Path, *inputs: Path | str | None) -> None:
     """Raise `DataError` if a report in this folder would replace one of the inputs, or a file of something else."""
     for path in filter(None, inputs):
-        if same_file(folder, path):
+        if folder.resolve() == Path(path).resolve():
             raise DataError(f"{folder} is also read; name another folder for the report")
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; name a folder for the report")
@@ -328,7 +329,7 @@ class _Work:
         if not path.is_file():
             how = {"write": lambda _, line: [json.dumps(asdict(line))], "total": len(test)}
             translate_file(translator, path, test.sources, path, self.options, self.progress, **how)
-        made: Any = _TranslatedSet(translator, test, [_STORED.validate_json(line) for line in read_lines(path)])
+        made: Any = _TranslatedSet(translator, test, _stored_translations(path, len(test)))
         return replace(made, evaluation=evaluate(made, test, options=self.options, name=name, progress=self.progress))
 
     def closest(self, own: _TranslatedSet, training: _TrainingText) -> Evaluation:
@@ -382,6 +383,15 @@ class _Work:
             return []
         searches = [self.options.but(align=False)]
         return measure({own.evaluation.system: own.translator}, texts, searches=searches, rounds=1)[0]
+
+
+def _stored_translations(path: Path, count: int) -> list[Translation]:
+    """Return the translations that an earlier report has kept; raise `DataError` if they are damaged."""
+    with suppress(pydantic.ValidationError):
+        lines = [_STORED.validate_json(line) for line in read_lines(path)]
+        if len(lines) == count:
+            return lines
+    raise DataError(f"{path}, which holds the translations of an earlier report, is damaged; delete it")
 
 
 def _stored(evaluation: Evaluation) -> StoredEvaluation:
