@@ -75,7 +75,8 @@ def spoil(pairs: Sequence[tuple[str, ...]], seed: int) -> tuple[list[tuple[str, 
     ways, names = dict[int, str](), list(SPOILERS)
     for place in generator.sample(long, round(SPOILT * len(pairs))):
         ways[place + 1] = names[len(ways) % len(names)]
-        spoilt[place] = SPOILERS[ways[place + 1]](*pairs[place], generator.choice(pairs)[1])
+        source, target = pairs[place]
+        spoilt[place] = SPOILERS[ways[place + 1]](source, target, generator.choice(pairs)[1])
     return spoilt, ways
 
 
@@ -120,8 +121,8 @@ class Experiment:
 
     def filter(self) -> None:
         """Judge the spoilt text."""
-        models, files = (self.folder / "forward", self.folder / "reverse"), ("spoilt.en", "spoilt.it")
-        filter_pairs(*models, tuple(str(self.folder / name) for name in files), self.folder / "filter", device="cpu")
+        text = str(self.folder / "spoilt.en"), str(self.folder / "spoilt.it")
+        filter_pairs(self.folder / "forward", self.folder / "reverse", text, self.folder / "filter", device="cpu")
 
     def dropped(self) -> dict[str, Counter[str]]:
         """Count the pairs of each kind: all, and those that rules and models dropped."""
@@ -185,7 +186,11 @@ def main(words: Sequence[str] | None = None) -> None:
     dropped = [experiment.dropped() for experiment in experiments]
     kinds = {kind: sum((counts[kind] for counts in dropped), Counter()) for kind in (*SPOILERS, CLEAN)}
     columns = ["all", "by rules", "by models"]
-    print(markdown(["pairs", *columns], [[kind, *(counts[key] for key in columns)] for kind, counts in kinds.items()]))
+    print(
+        markdown(
+            ["pairs", *columns], [[kind, *(str(counts[key]) for key in columns)] for kind, counts in kinds.items()]
+        )
+    )
     scores = {name: [experiment.scores(name) for experiment in experiments] for name in ROWS}
     rows = [
         [text, *(mean_and_deviation([score[test][key] for score in scores[name]]) for test, key in FIGURES)]

@@ -31,7 +31,7 @@ from dragoman.inference.translator import Translator
 from dragoman.memory import peak_memory_bytes
 from dragoman.runs.quantize import quantize
 from dragoman.runs.train import train
-from dragoman.store.description import WEIGHTS, read_config
+from dragoman.store.description import WEIGHTS
 from dragoman.store.folder import find_model
 from dragoman.text.prepared import read_split
 
@@ -46,7 +46,7 @@ class School:
     def __init__(self, arguments: Any) -> None:
         self.arguments, self.teacher, self.folder = arguments, arguments.teacher.resolve(), arguments.runs.resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.languages = read_config(find_model(self.teacher)).languages
+        self.languages = Translator.load(self.teacher, "cpu").languages
         self.students = [self.folder / f"{size}-{text}" for size in arguments.sizes for text in (PLAIN, TAUGHT)]
         self.models = [path for run in (self.teacher, *self.students) for path in (run, self.in_int8(run))]
 
@@ -160,9 +160,11 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def cell(value: float | str | None) -> str:
     """Return a value as text."""
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value > 100 else f"{value:.2g}" if value < 1 else f"{value:.1f}"
-    return "" if value is None else value
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value > 100 else f"{value:.2g}" if value < 1 else f"{value:.1f}"
 
 
 def row_of(
