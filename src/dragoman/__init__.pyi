@@ -9,6 +9,7 @@ from dragoman.curating.filtering import filter_pairs as filter_pairs
 from dragoman.curating.translating import back_translate as back_translate
 from dragoman.curating.translating import distil as distil
 from dragoman.errors import Error as Error
+from dragoman.evaluating.document_report import report_documents as report_documents
 from dragoman.evaluating.evaluation import evaluate as evaluate
 from dragoman.evaluating.pairs import score as score
 from dragoman.evaluating.speed import benchmark as benchmark
@@ -41,7 +42,6 @@ from dragoman.runs.quantize import quantize as quantize
 from dragoman.runs.recipe import Recipe as Recipe
 from dragoman.runs.recipe import list_settings as list_settings
 from dragoman.runs.report import report as report
-from dragoman.runs.report import report_documents as report_documents
 from dragoman.runs.status import list_runs as list_runs
 from dragoman.runs.train import train as train
 from dragoman.runs.train import train_seeds as train_seeds

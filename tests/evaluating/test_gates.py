@@ -46,6 +46,8 @@ def test_an_unknown_or_missing_figure_is_refused() -> None:
         check_gates(parse_gates(["comet >= 40"]), MEASURED)
     with pytest.raises(ConfigError, match="leave out the %"):
         check_gates(parse_gates(["bleu >= 40%"]), MEASURED)
+    with pytest.raises(ConfigError, match="no figure 'term'; choose from .*terms"):
+        parse_gates(["term <= 0"])
 
 
 def test_a_flag_that_no_line_has_counts_zero_unless_it_was_not_measured() -> None:

@@ -188,6 +188,16 @@ def test_a_gate_on_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "1 files were not judged as a whole, first short.html" in capsys.readouterr().err
 
 
+def test_named_files_of_another_kind_are_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("There are 35 cats.\n\nThe dog sleeps.\n", encoding="utf-8")
+    (tmp_path / "a.it").write_text("Ci sono i gatti.\n\nIl cane dorme.\n", encoding="utf-8")
+    made = dragoman.report_documents(tmp_path / "a.en", tmp_path / "a.it", folder=tmp_path / "report")
+    assert counts(made) == {"numbers": 1} and made.files == (("a.en", 3, ""),)
+    (tmp_path / "a.it").write_text("Ci sono i gatti.\n", encoding="utf-8")
+    with pytest.raises(DataError, match="a.en has 3 texts but .*a.it 1: they cannot be compared"):
+        dragoman.report_documents(tmp_path / "a.en", tmp_path / "a.it", folder=tmp_path / "report")
+
+
 def test_entries_that_are_left_out_fail_a_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     head = 'msgid ""\nmsgstr "Language: it\\n"\n\nmsgid "You have new messages."\nmsgstr "Hai nuovi messaggi."\n\n'
     (tmp_path / "it.po").write_text(head + 'msgid "Open"\nmsgstr ""\n', encoding="utf-8")

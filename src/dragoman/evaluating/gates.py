@@ -13,7 +13,9 @@ from dragoman.evaluating.metrics import METRICS
 from dragoman.inference.translation import MEANINGS
 
 SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-KNOWN = {*METRICS, *KINDS, *MEANINGS, "comet", "errors", "empty", "copies of the source"}
+FLAGS = [flag for flag in MEANINGS if flag != "term"]
+"""Flags of lines; a report counts terms as `terms`, and only if there is a list of them."""
+KNOWN = {*METRICS, *KINDS, *FLAGS, "comet", "errors", "empty", "copies of the source"}
 KNOWN |= {"wrong", "accuracy", "macro_f1", "f1", "precision", "recall"}  # of labels
 _GATE = re.compile(r"\s*([A-Za-z][\w ]*?)\s*(>=|<=|>|<)\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
 Gate = tuple[str, str, str, float, bool]
@@ -58,7 +60,7 @@ def figures_of(evaluation: Any) -> dict[str, Figure]:
     """Return the scores of an evaluation, and the counts of its lines; a flag that no line has counts 0."""
     counts: dict[str, int] = dict(evaluation.counts)
     lines, _ = counts.pop("lines", None), counts.pop("references", None)
-    flags = {} if lines is None or evaluation.search == FROM_FILE else dict.fromkeys(MEANINGS, 0)
+    flags = {} if lines is None or evaluation.search == FROM_FILE else dict.fromkeys(FLAGS, 0)
     scores = {name: Figure(score.value) for name, score in evaluation.scores.items()}
     return scores | {name: Figure(count, lines) for name, count in (flags | counts).items()}
 

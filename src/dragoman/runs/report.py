@@ -1,7 +1,6 @@
-"""Reports on whether to trust a model (`report`), or a finished translation (`report_documents`)."""
+"""Reports on whether to trust a model (`report`)."""
 
 import json
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ import pydantic
 
 import dragoman
 from dragoman.config import check, choose
-from dragoman.errors import ConfigError, DataError, MissingExtra
+from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.calibration import calibrate
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.error_kinds import Judge
@@ -24,23 +23,21 @@ from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.meaning import BASELINE
 from dragoman.evaluating.metrics import summary
 from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
-from dragoman.evaluating.report_page import render_report
+from dragoman.evaluating.report_page import PAGE, check_folder, write_report
 from dragoman.evaluating.scores import StoredEvaluation, read_comet
 from dragoman.evaluating.significance import Comparison, compare_outputs, compare_systems
 from dragoman.evaluating.speed import Speed, measure
 from dragoman.evaluating.strata import LETTERS, changed_texts, strata
 from dragoman.evaluating.trust_report import SetResult, TrustReport, count_errors, example_of
-from dragoman.files import check_output, make_folders, write_file
+from dragoman.files import make_folders
 from dragoman.formats.lines import read_lines
-from dragoman.formats.reading import read_document
 from dragoman.formats.terms import read_terms
 from dragoman.inference.documents import translate_file
-from dragoman.inference.folders import files_in, format_to_translate
 from dragoman.inference.options import DRAWS, SearchOptions
 from dragoman.inference.resumable import identity
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.languages import UNKNOWN_LANGUAGE, base_language, is_code
+from dragoman.languages import base_language
 from dragoman.memory import peak_memory_bytes
 from dragoman.progress import Progress, as_progress
 from dragoman.run_folder import RunFolder
@@ -48,21 +45,18 @@ from dragoman.runs.compare import training_pairs
 from dragoman.runs.directed import test_set
 from dragoman.runs.metrics_log import dev_curve, training_losses
 from dragoman.runs.status import read_facts
-from dragoman.serialization import read_object, write_json
+from dragoman.serialization import read_object
 from dragoman.system import describe
 from dragoman.text.prepared import evenly_spaced_from_first
-from dragoman.text.readers import open_pairs
 from dragoman.text.report import direction_folders, read_report, report_rows
 from dragoman.text.settings import ReadingSettings, reading_overrides
-
-log = logging.getLogger(__name__)
 
 LEAST_PART, CHANGED, TIMED, SAMPLED, POINTS = 20, 120, 100, 3, 200
 """Least number of lines with scores of their own; numbers of texts that are changed in each way, timed, and shown as
 samples, and of points of the curve of the training loss."""
 COMMON, LEAST_COMMON = 0.02, 20
 """Share and number of the sources above which a word alone makes them similar to no other."""
-PAGE, CONTRASTS = "report.html", Path(__file__).parents[1] / "evaluating"
+CONTRASTS = Path(__file__).parents[1] / "evaluating"
 _STORED = pydantic.TypeAdapter(Translation)
 
 
@@ -96,7 +90,7 @@ def report(
     """
     run, progress = RunFolder(system), as_progress(progress)
     folder = Path(folder or (run.path if run.is_run else Path()) / "report")
-    _check_folder(folder, test, *references, *against, comet, terms)
+    check_folder(folder, test, *references, *against, comet, terms)
     if comet is not None:
         read_object(Path(comet))  # raises before anything is translated
     if run.is_run and (status := read_facts(run)["status"]) != "finished":
@@ -140,101 +134,7 @@ def report(
         speeds=tuple(work.speeds(first)),
         memory_bytes=peak_memory_bytes(translator.device),
     )
-    return _written(made)
-
-
-def report_documents(
-    source: Path | str,
-    translated: Path | str,
-    *,
-    source_language: str = UNKNOWN_LANGUAGE,
-    target_language: str = UNKNOWN_LANGUAGE,
-    terms: Path | str | None = None,
-    folder: Path | str = "report",
-) -> TrustReport:
-    """Write a report on a finished translation of a document or a folder, as `report` does: errors by kind, without
-    references.
-
-    Raises:
-        DataError: a file cannot be read, or there is no text with a translation.
-    """
-    languages = source_language, target_language
-    for code in {*languages} - {UNKNOWN_LANGUAGE}:
-        if not is_code(code):
-            raise ConfigError(f"{code} is no code of a language; write one such as en or pt-BR")
-    source, translated, folder = Path(source), Path(translated), Path(folder)
-    _check_folder(folder, source, translated, terms)
-    for path in (source, translated):
-        if not path.exists() or path.is_dir() != source.is_dir():
-            raise DataError(f"{path} is no {'folder' if source.is_dir() else 'file'}; give two files, or two folders")
-    lines, places, files = list[Translation](), list[str](), list[tuple[str, int, str]]()
-    for name in files_in(source, translated, folder) if source.is_dir() else [""]:
-        texts, left_out = list[tuple[str, Translation]](), Counter[str]()
-        try:
-            texts.extend(_document_texts(source / name, translated / name, languages, left_out))
-            problem = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
-        except (ConfigError, DataError, MissingExtra) as error:
-            texts, problem = [], str(error)
-        if problem:
-            log.warning("%s: %s", source / name, problem)
-        files += [(name or source.name, len(texts), problem)] if texts or problem else []
-        places += [" ".join(filter(None, (name, place))) for place, _ in texts]
-        lines += [line for _, line in texts]
-    if not lines:
-        problem = next((problem for *_, problem in files), f"{source} has no text that is translated")
-        raise DataError(f"there is nothing to judge: {problem}")
-    judge = Judge(lines, languages, tuple(read_terms(Path(terms))) if terms else ())
-    made = TrustReport(
-        version=dragoman.__version__,
-        system=str(translated),
-        languages=languages,
-        machine=describe(),
-        page=str(folder / PAGE),
-        files=tuple(files),
-        errors=count_errors(judge, lines, places),
-    )
-    return _written(made)
-
-
-def _check_folder(folder: Path, *inputs: Path | str | None) -> None:
-    """Raise `DataError` if a report in this folder would replace one of the inputs, or a file of something else."""
-    for path in filter(None, inputs):
-        if folder.resolve() == Path(path).resolve():
-            raise DataError(f"{folder} is also read; name another folder for the report")
-    if folder.exists() and not folder.is_dir():
-        raise DataError(f"{folder} is a file; name a folder for the report")
-    page = folder / PAGE
-    if page.exists() and not page.with_suffix(".json").exists():
-        raise DataError(f"{page} is no page of a report, and would be lost; name another folder")
-    for path in (page, page.with_suffix(".json")) if folder.exists() else ():
-        check_output(path, *inputs)
-
-
-def _document_texts(
-    source: Path, translated: Path, languages: tuple[str, str], left_out: Counter[str]
-) -> Iterator[tuple[str, Translation]]:
-    """Yield the places of a document's texts, and the texts with their translations; nothing for another file. Count
-    the texts that are left out.
-    """
-    if (kind := format_to_translate(source)) is None:
-        return
-    if not translated.is_file():
-        raise DataError(f"{translated} does not exist")
-    if kind.name in ("po", "xliff"):  # the translation holds its sources
-        reading = open_pairs(str(translated))
-        for pair in reading:
-            if pair.fault:
-                left_out[pair.fault] += 1
-            else:
-                yield pair.origin, Translation(*pair[:2])
-        left_out.update(reading.repairs)
-        return
-    document = read_document(source, languages, kind.document)
-    made = read_document(translated, (languages[1], languages[0]), kind.document)  # as a text in its own language
-    if (count := len(document.texts)) != len(made.texts):
-        raise DataError(f"{source} has {count:,} texts but {translated} {len(made.texts):,}: they cannot be compared")
-    for number, pair in enumerate(zip(document.texts, made.texts, strict=True)):
-        yield document.place(number), Translation(*pair)
+    return write_report(made)
 
 
 def _test_sets(
@@ -406,11 +306,3 @@ def _contrasts(translator: Translator) -> Iterator[tuple[str, int, int]]:
         _, sources, *sides = zip(*group, strict=True)
         right, wrong = ([line.log_prob for line in translator.score(sources, side)] for side in sides)
         yield phenomenon, len(sources), sum(map(gt, right, wrong))
-
-
-def _written(made: TrustReport) -> TrustReport:
-    """Write the page and the JSON of a report."""
-    make_folders(Path(made.page).parent)
-    write_json(Path(made.page).with_suffix(".json"), made.model_dump(mode="json"))
-    write_file(Path(made.page), render_report(made))
-    return made
