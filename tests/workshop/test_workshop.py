@@ -159,6 +159,14 @@ def test_whatever_a_file_does_is_a_verdict_on_its_part(solved: Path, monkeypatch
     assert [says[name] for name in passing] == [""] * len(passing)
 
 
+def test_a_byte_order_mark_and_a_file_named_as_a_module_do_no_harm(solved: Path) -> None:
+    file = solved / FILES[0]
+    file.write_text(file.read_text("utf-8"), "utf-8-sig")
+    (solved / "token.py").write_text("raise SystemExit", "utf-8")
+    verdicts = dragoman.check_workshop(solved, progress=False)
+    assert {verdict.result for verdict in verdicts if verdict.page == 4} == {"passes"}
+
+
 def test_a_file_that_is_no_python_names_its_line(solved: Path) -> None:
     replace(solved / "step_5_positions.py", "def embed(table, ids):", "def embed(table, ids)")
     for file in FILES[:1] + FILES[2:]:

@@ -29,6 +29,8 @@ def workshop(
         made = dragoman.make_workshop(what, solutions)
         note(f"write the parts in {made}/step_*.py, page by page; check them with: dragoman workshop check {made}")
         return
+    if solutions:
+        raise ConfigError("--solutions fills a new folder in; leave it out to check one")
     verdicts = dragoman.check_workshop(folder, progress)
     facts = [verdict._asdict() for verdict in verdicts]
     rows = [(str(verdict.page), verdict.part, verdict.result, verdict.says) for verdict in verdicts]
