@@ -242,6 +242,7 @@ def test_workshop_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -
     verdicts = dragoman.check_workshop(by_command / "False", progress=False)
     assert told == [verdict._asdict() for verdict in verdicts]
     assert [verdict.part for verdict in verdicts if verdict.result == "passes"] == ["positions", "embed"]
+    assert main(["workshop", "check", str(by_command / "False"), "--solutions"]) == ConfigError.exit_code
 
 
 def test_explain_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:

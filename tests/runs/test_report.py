@@ -75,6 +75,18 @@ def test_comet_is_read_only_for_these_translations(run: Path, tmp_path: Path) ->
     (tmp_path / "comet.json").write_text(json.dumps({"output.it": rows[1:]}), encoding="utf-8")
     with pytest.raises(DataError, match="no scores of these 8 translations"):
         dragoman.report(run, comet=tmp_path / "comet.json", **QUICK)
+    rows[0]["COMET"] = float("nan")
+    (tmp_path / "comet.json").write_text(json.dumps({"output.it": rows}), encoding="utf-8")
+    with pytest.raises(DataError, match="no scores of these 8 translations"):
+        dragoman.report(run, comet=tmp_path / "comet.json", **QUICK)
+
+
+def test_sampled_words_are_not_called_invented(run: Path) -> None:
+    (searched,), (sampled,) = (
+        dragoman.report(run, **{**QUICK, "overrides": [setting]}).tests
+        for setting in ("decode.beam_size=1", "decode.temperature=1")
+    )
+    assert "invented" in {count.kind for count in searched.errors.kinds} and "invented" in sampled.errors.untested
 
 
 def test_gates_end_with_their_code_after_the_report_is_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +238,8 @@ def test_a_report_replaces_no_other_file(run: Path, tmp_path: Path) -> None:
 def test_a_gate_asks_for_what_the_page_shows(run: Path) -> None:
     made = dragoman.report(run, **QUICK)
     (test,) = made.tests
-    assert made.figures[test.evaluation.test.name]["lost"] == test.errors.figures["lost"]
+    shown = made.but(tests=[test.but(errors=test.errors.model_dump() | {"lost": 7}).model_dump(mode="json")])
+    assert shown.figures[test.evaluation.test.name]["lost"] == (7, test.errors.lines)
     damaged = next((run / "report").glob("test-*.jsonl"))
     damaged.write_text("{}\n", encoding="utf-8")
     with pytest.raises(DataError, match="is damaged; delete it"):

@@ -159,11 +159,14 @@ def test_whatever_a_file_does_is_a_verdict_on_its_part(solved: Path, monkeypatch
     assert [says[name] for name in passing] == [""] * len(passing)
 
 
-def test_a_byte_order_mark_and_a_file_named_as_a_module_do_no_harm(solved: Path) -> None:
+def test_a_byte_order_mark_and_a_file_named_as_a_module_do_no_harm(
+    solved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = solved / FILES[0]
     file.write_text(file.read_text("utf-8"), "utf-8-sig")
     (solved / "token.py").write_text("raise SystemExit", "utf-8")
-    verdicts = dragoman.check_workshop(solved, progress=False)
+    monkeypatch.chdir(solved)
+    verdicts = dragoman.check_workshop(progress=False)
     assert {verdict.result for verdict in verdicts if verdict.page == 4} == {"passes"}
 
 
