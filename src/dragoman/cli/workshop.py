@@ -39,4 +39,5 @@ def workshop(
     if counts["passes"] == len(verdicts):
         note(f"all parts pass; train your model, and translate with it: python {folder / 'my_transformer.py'}")
     else:
-        note(f"{counts['passes']} parts pass, {counts['wrong']} are wrong, {counts['to write']} are to write")
+        rest = f"{counts['wrong']} are wrong, {counts['to write']} are to write"
+        note(f"{counts['passes']} parts pass, {rest}; once all pass, they are checked together")

@@ -68,7 +68,8 @@ FORMATS = (
         translated="text, and `alt`, `title`, `placeholder`, `label`, `aria-label`, buttons, descriptions and drawings "
         "(SVG); not `code`, `pre`, scripts, the code of templates (PHP, ERB, Jinja, Handlebars), or what has "
         '`translate="no"`. An element whose `lang` is another language is left and reported. `lang` of the page '
-        "becomes the target language",
+        "becomes the target language. Without a declared encoding, letters beyond ASCII are written as references such "
+        "as `&#232;`",
         sign=rb"[<&=]",
         bytes_a_sign=1_200,
     ),

@@ -109,9 +109,10 @@ class RunText:
         for folder, stated in ((text.folder, text.languages) for text in self._texts(self.synthetic_data)):
             fitting = [languages for languages in known if not differing(stated, languages)]
             if not fitting:
+                others = ", ".join("-".join(languages) for languages in known)
                 raise ConfigError(
-                    f"the synthetic text is in {'-'.join(stated)}, in which there is no other text; the columns of its "
-                    "file say so, as in en, it"
+                    f"the synthetic text goes from {stated[0]} to {stated[1]}, as its columns say, but the "
+                    f"other text is {others}; if its sources are in the second column, exchange both"
                 )
             texts.append(text := SyntheticText(folder, fitting[0], held_out))
             if left := text.report.splits["train"].pairs - text.count:

@@ -195,6 +195,8 @@ def _start(model: Path, old: Path | None, mix_rate: float | None) -> StartSettin
             log.info(
                 "half of an epoch is old text, from %s, so that little is forgotten (--mix-rate 0 turns it off)", old
             )
+        else:
+            log.info("%s has no old text to mix in, so some of what it knew is forgotten; --mix-data adds some", model)
     if mix_rate and old is None:
         raise ConfigError(f"{model} is not a run folder, so it has no data to mix in; name some with --mix-data")
     facts = {"model": str(model), "mix_rate": mix_rate, "mix_data": str(old.resolve()) if old and mix_rate else None}

@@ -63,13 +63,13 @@ def batches(pairs):
 
 
 def train(model, pairs, source_words, target_words, device):
-    """Train, and draw the curve of the loss: a line for every hundredth step."""
+    """Train, and draw the curve of the loss: a line for the first and every hundredth step."""
     optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     model.train()
     for step, (source, target) in zip(range(1, STEPS + 1), batches(pairs), strict=False):
         rate = 0.5 * learning_rate(step, SIZES["d_model"], WARMUP_STEPS)  # half, because the batches are small
         loss = train_step(model, optimiser, ids(source, source_words, device), ids(target, target_words, device), rate)
-        if step % 100 == 0 or step == STEPS:
+        if step == 1 or step % 100 == 0 or step == STEPS:
             print(f"step {step:5,}  loss {loss:5.2f}  {'#' * round(8 * loss)}", flush=True)
     save_model(model, str(WEIGHTS))
 
