@@ -103,6 +103,13 @@ def test_mistakes_in_other_ways_are_named(name: str, before: str, after: str, sa
     assert re.search(says, verdict(name, RIGHT[name].replace(before, after)))
 
 
+def test_a_weight_that_ours_has_not_is_said() -> None:
+    own = "self.output = nn.Linear(d_model, target_words)\n        initialise(self)"
+    code = RIGHT["Transformer"].replace("initialise(self)", own)
+    says = verdict("Transformer", code.replace("y @ self.target_embedding.weight.T", "self.output(y)"))
+    assert "It has a weight that ours has not: output.weight." in says
+
+
 def test_two_mistakes_are_both_named() -> None:
     says = verdict("LayerNorm", RIGHT["LayerNorm"].replace(", unbiased=False", "").replace(" + self.shift", ""))
     assert "divides by D - 1" in says and "shift is not added" in says
@@ -196,7 +203,9 @@ def test_the_readers_program_trains_and_translates(solved: Path) -> None:
 
     assert "train first" in run("Good evening.").stderr
     trained = run()
-    assert re.search(r"^step +12  loss +\d\.\d\d  #+\n\d+ of 10 test sentences .+\n.*\n\Z", trained.stdout), trained
+    assert re.search(
+        r"^step +1  loss .+\nstep +12  loss +\d\.\d\d  #+\n\d+ of 10 test sentences .+\n.*\n\Z", trained.stdout
+    ), trained
     translated = run("Good evening.", "Good evening.")
     first, second = translated.stdout.splitlines()
     assert first == second and not translated.stderr

@@ -16,6 +16,8 @@ SOURCE = torch.tensor([[1, 5, 6, 7, 2], [1, 8, 2, 0, 0], [1, 9, 4, 2, 0]])
 TARGET = torch.tensor([[1, 5, 9, 2, 0, 0], [1, 7, 3, 8, 4, 2], [1, 2, 0, 0, 0, 0]])
 KEYS, BEFORE = (SOURCE != 0)[:, None, None], torch.ones(6, 6, dtype=torch.bool).tril()
 MODEL = {"d_model": 8, "layers": 2, "heads": 2, "d_ff": 12, "dropout": 0.1}
+DRAWN = {"source_words": 70, "target_words": 80, "d_model": 32, "layers": 1, "heads": 2, "d_ff": 40}
+"""Sizes of which the deviations of usual first values differ clearly after rounding (`spread`)."""
 
 
 def draw(**shapes: tuple[int, ...]) -> dict[str, Any]:
@@ -46,9 +48,9 @@ class Bigram(nn.Module):
 
     def decode(self, target: Tensor, memory: Tensor, visible: Tensor) -> Tensor:
         self.decoded += 1
-        rows = torch.arange(len(target))[:, None]
-        ends = torch.arange(target.size(1)) % (rows + 2) == rows + 1
-        return self.table[target].cumsum(1) + memory / 2 + 99 * ends[..., None] * (torch.arange(12) == 2)
+        rows, columns, words = (torch.arange(n, device=target.device) for n in (*target.shape, 12))
+        ends = columns % (rows[:, None] + 2) == rows[:, None] + 1
+        return self.table[target].cumsum(1) + memory / 2 + 99 * ends[..., None] * (words == 2)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         return self.decode(target, *self.encode(source))
@@ -65,19 +67,27 @@ def cubes(p: Any) -> Calls:
     return [(slopes, {"change": 0.1}), (lambda: weights, {})]
 
 
+def spread(name: str, weight: Tensor) -> str:
+    """Describe the values of a matrix, roughly: their deviation, and whether some exceed Xavier's bound."""
+    bound = (6 / sum(weight.shape)) ** 0.5
+    deviation = bound * 2 ** ((2.5 * (weight.std() / bound).log2()).round().item() / 2.5)
+    is_beyond = weight.abs().max() > 1.05 * bound
+    return f"{name} with a deviation of about {deviation:.2g}{' and values beyond the bound' if is_beyond else ''}"
+
+
 def first_values(p: Any) -> Calls:
-    """Compare deviation and largest number with Xavier's bound, roughly; vectors must keep their values."""
-    model = settle(p.Transformer(100, 80, 32, 1, 2, 48))
+    """Compare what is drawn; vectors must keep their values."""
+    model = settle(p.Transformer(**DRAWN))
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     torch.manual_seed(1)
     p.initialise(model)
-
-    def facts(name: str, weight: Tensor) -> Tensor:
-        spread = torch.stack([weight.std(), weight.abs().max()]) / (6 / sum(weight.shape)) ** 0.5
-        deviation, is_beyond = (2.5 * spread[0].log2()).round(), (spread[1] > 1.05).double()
-        return weight == before[name] if weight.dim() < 2 else torch.stack([deviation, is_beyond])
-
-    return [(facts, {"name": name, "weight": weight.detach()}) for name, weight in model.named_parameters()]
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}
+    return [
+        (spread, {"name": name, "weight": weight})
+        if weight.dim() > 1
+        else (lambda weight, kept: weight == kept, {"weight": weight, "kept": before[name]})
+        for name, weight in weights.items()
+    ]
 
 
 def steps(p: Any) -> Calls:
@@ -90,15 +100,19 @@ def steps(p: Any) -> Calls:
 
 
 def search(p: Any, model: Any, longest: int) -> Calls:
-    until = lambda source: until_end(p.greedy(model, source, longest))  # noqa: E731
-    return [(until, {"source": SOURCE}), (lambda: getattr(model, "decoded", 0), {})]
+    until = lambda model, source: until_end(p.greedy(model, source, longest))  # noqa: E731
+    return [(until, {"model": model, "source": SOURCE}), (lambda: getattr(model, "decoded", 0), {})]
 
 
 def whole(p: Any) -> Calls:
+    torch.manual_seed(1)
+    drawn = p.Transformer(**DRAWN)
+    first = sorted(spread(name, weight.detach()) for name, weight in drawn.named_parameters() if weight.dim() > 1)
     model: Any = settle(p.Transformer(10, 11, **MODEL))
     memory = draw(memory=(3, 5, 8)) | {"memory_visible": KEYS}
     both = {"source": SOURCE, "target": TARGET}
-    return [(model.encode, {"source": SOURCE}), (model.decode, {"target": TARGET[:, 1:], **memory}), (model, both)]
+    calls = [(model.encode, {"source": SOURCE}), (model.decode, {"target": TARGET[:, 1:], **memory}), (model, both)]
+    return [*calls, (lambda: first, {})]
 
 
 def together(p: Any) -> Calls:

@@ -55,7 +55,8 @@ def variants(part: WorkshopPart) -> Iterator[tuple[str, dict[str, Any]]]:
 def judge(part: WorkshopPart, theirs: dict[str, Any]) -> str:
     """Return the mistake of a reader's part and where it shows; empty if it computes the same as ours."""
     seen = observe(part.name, theirs)
-    difference = compare(observe(part.name, solutions()), seen)
+    expected = observe(part.name, solutions())
+    difference = compare(expected, seen)
     if not difference:
         return elsewhere(part.name, theirs)
     end = time.monotonic() + SEARCH_SECONDS
@@ -64,25 +65,34 @@ def judge(part: WorkshopPart, theirs: dict[str, Any]) -> str:
             return f"{says} {difference}"
         if time.monotonic() > end:
             break
-    return difference
+    own = [key.partition("gradient of ")[2] for key in seen if "gradient of" in key and key not in expected]
+    return f"{difference} It has a weight that ours has not: {own[0]}." if own else difference
 
 
 def elsewhere(name: str, theirs: dict[str, Any]) -> str:
-    """Return a complaint if a part that is right does not follow its input to another device."""
-    expected, seen = (observe(name, parts, "meta") for parts in (solutions(), theirs))
-    text = seen.get("raised", "")
-    is_mixed = "device" in text and "meta tensor" not in text  # others need numbers, which `meta` has not
-    if "raised" in expected or expected == seen or (text and not is_mixed):
-        return ""
-    return f"It fails on a GPU: make new tensors on the device of the input (device=…). {seen.get('where', '')}".strip()
+    """Return a complaint if a part that is right does not follow its input to another device.
+
+    The input is on the device `meta`, which has no numbers. A part that needs them has its input on the processor, and
+    tensors that it makes without naming a device are on `meta`.
+    """
+    for devices in (("meta", "cpu"), ("cpu", "meta")):
+        expected, seen = (observe(name, parts, *devices) for parts in (solutions(), theirs))
+        text = seen.get("raised", "")
+        is_mixed = "device" in text and "meta tensor" not in text  # others need numbers
+        if is_mixed or not (text or "raised" in expected or expected == seen):
+            advice = "put new tensors on the device of the input (device=…)"
+            return f"It fails on a GPU: {advice}. {seen.get('where', '')}".strip()
+        if "raised" not in expected:
+            break
+    return ""
 
 
-def observe(name: str, parts: dict[str, Any], device: str = "cpu") -> Observed:
-    """Run a case, and return what it computes; on the device `meta`, which has no numbers, only devices."""
+def observe(name: str, parts: dict[str, Any], device: str = "cpu", default: str = "cpu") -> Observed:
+    """Run a case, and return what it computes. If the device of the input or the default is `meta`, only devices."""
     observed: Observed = {}
     try:
         for number, (function, arguments) in enumerate(CASES[name](SimpleNamespace(**parts))):
-            for key, value in _call(function, arguments, device):
+            for key, value in _call(function, arguments, device, default):
                 observed[f"{number} {key}"] = value
     except BaseException as error:  # whatever the reader's code raises, also SystemExit
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name in FILES]
@@ -91,15 +101,18 @@ def observe(name: str, parts: dict[str, Any], device: str = "cpu") -> Observed:
     return observed
 
 
-def _call(function: Callable[..., Any], arguments: dict[str, Any], device: str) -> Iterator[tuple[str, Any]]:
+def _call(
+    function: Callable[..., Any], arguments: dict[str, Any], device: str, default: str
+) -> Iterator[tuple[str, Any]]:
     """Yield the results of a call, whether it changed its arguments, and the gradients of arguments and weights."""
     values = (getattr(function, "__self__", function), *arguments.values())
     modules = [module.to(device) for module in values if isinstance(module, nn.Module)]
     inputs = {key: value.to(device) for key, value in arguments.items() if isinstance(value, Tensor)}
     leaves = {key: value.clone().requires_grad_() for key, value in inputs.items() if value.is_floating_point()}
     passed = {key: leaves.get(key, value).clone() for key, value in inputs.items()}
-    results = dict(_named("result", function(**{**arguments, **passed})))
-    if device == "meta":
+    with torch.device(default):
+        results = dict(_named("result", function(**{**arguments, **passed})))
+    if "meta" in (device, default):
         yield from ((key, str(getattr(value, "device", ""))) for key, value in results.items())
         return
     yield from results.items()
@@ -140,6 +153,8 @@ def _differ(name: str, wanted: Any, seen: Any) -> str:
         return f"There is no {name.replace('gradient of', 'weight called')}."
     if seen is None and name.startswith("gradient"):
         return f"The result is right, but no {name} arrives: detach, item, numpy or a new tensor cuts it off."
+    if isinstance(seen, str) and isinstance(wanted, str):
+        return f"It has {seen}, expected {wanted.partition(' with ')[2]}." if seen != wanted else ""
     if not isinstance(seen, Tensor) or not isinstance(wanted, Tensor):
         return f"The {name} is {type(seen).__name__}, expected {type(wanted).__name__}."
     for fact in ("shape", "dtype"):

@@ -71,7 +71,7 @@ def train(model, pairs, source_words, target_words, device):
         loss = train_step(model, optimiser, ids(source, source_words, device), ids(target, target_words, device), rate)
         if step == 1 or step % 100 == 0 or step == STEPS:
             print(f"step {step:5,}  loss {loss:5.2f}  {'#' * round(8 * loss)}", flush=True)
-    save_model(model, str(WEIGHTS))
+            save_model(model, str(WEIGHTS))
 
 
 def translate(model, texts, source_words, target_words, device):
@@ -87,7 +87,10 @@ def main(texts):
     learned, tested = read("train.tsv"), read("test.tsv")
     source_words, target_words = (vocabulary(side) for side in zip(*learned, strict=True))
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    model = Transformer(len(source_words), len(target_words), **SIZES).to(device)
+    model = Transformer(len(source_words), len(target_words), **SIZES)
+    if not hasattr(model, "_modules"):
+        sys.exit("write all parts first, and let them be checked")
+    model.to(device)
     if texts:
         if not WEIGHTS.exists():
             sys.exit("there are no weights yet; train first: python my_transformer.py")
