@@ -232,7 +232,7 @@ WRONG = [
         "need the causal mask",
     ),
     ("Transformer", "causal_mask(target), ", "padding_mask(target), ", "gets a padding mask"),
-    ("Transformer", "        initialise(self)\n", "", "not drawn.*source_embedding.weight with a deviation"),
+    ("Transformer", "        initialise(self)\n", "", "first values are not drawn"),
     ("Transformer", "nn.ModuleList(), nn.ModuleList()", "[], []", "plain list"),
     ("smoothed_loss", "ignore_index=PAD, ", "", "Padding counts"),
     ("smoothed_loss", "entropy(logits", "entropy(logits.softmax(-1)", "applied twice"),
