@@ -116,9 +116,11 @@ def test_a_weak_model_is_blamed_and_not_the_learning_rate(
     assert "or lower train.learning_rate" in caplog.text
 
 
-def test_a_bare_model_folder_has_no_old_test(old: Path, tmp_path: Path) -> None:
+def test_a_bare_model_folder_has_no_old_test(old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = Path(shutil.copytree(old / "best", tmp_path / "model"))
-    result = tune(model, tmp_path)
+    with caplog.at_level("INFO", "dragoman"):
+        result = tune(model, tmp_path)
+    assert f"{model} has no old text to mix in" in caplog.text
     assert names([*result.before, *result.after]) == ["before, new test", "after, new test"]
     with pytest.raises(ConfigError, match="has no data to mix in.*--mix-data"):
         tune(model, tmp_path, mix_rate=0.5, name="mixed")

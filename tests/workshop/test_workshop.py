@@ -186,6 +186,12 @@ def test_a_file_that_is_no_python_names_its_line(solved: Path) -> None:
     assert "step_6_attention.py cannot be read" in says["attend"]
 
 
+def test_the_readers_program_asks_for_all_parts_first(tmp_path: Path) -> None:
+    folder = make_workshop(tmp_path / "mine")
+    ended = subprocess.run([sys.executable, "my_transformer.py"], cwd=folder, capture_output=True, encoding="utf-8")
+    assert ended.returncode == 1 and ended.stderr == "write all parts first, and let them be checked\n"
+
+
 @pytest.mark.thorough
 def test_the_readers_program_trains_and_translates(solved: Path) -> None:
     replace(
