@@ -11,6 +11,7 @@ from freshness import fingerprint  # noqa: E402 (docs/extensions is on the path 
 
 # Cells run with settings of their own, not with those of whoever builds the site.
 os.environ.setdefault("GUIDE_RUNS", str(HERE / "_build" / "runs"))  # what the pages train is kept between builds
+os.environ["TTY_COMPATIBLE"] = "0"  # no page shows a progress bar
 os.environ["IPYTHONDIR"] = str(HERE / "_build" / "ipython")
 profile = HERE / "_build" / "ipython" / "profile_default"
 profile.mkdir(parents=True, exist_ok=True)

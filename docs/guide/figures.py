@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from cycler import cycler
 from IPython.display import HTML
 from matplotlib import rcParams
 from matplotlib.figure import Figure
@@ -28,7 +29,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
-    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
+    "axes.prop_cycle": cycler(linestyle=("-", "--")) * cycler(color=COLOURS),  # a fifth line is dashed
     **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
     **{f"axes.{part}": INK for part in ("labelcolor", "edgecolor", "titlecolor")},
 }

@@ -53,7 +53,9 @@ def as_progress(progress: Progress | bool) -> Progress:
 
 
 def _may_be_seen() -> bool:
-    """Return False, without loading rich, if there is neither a terminal nor a notebook."""
+    """Return False, without loading rich, if there is neither a terminal nor a notebook, or TTY_COMPATIBLE is 0."""
+    if os.environ.get("TTY_COMPATIBLE") == "0":
+        return False
     with suppress(AttributeError, ValueError):  # no standard error, a closed one, or one that can only write
         if sys.stderr.isatty():
             return True

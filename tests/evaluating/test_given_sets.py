@@ -27,8 +27,8 @@ def test_a_run_with_empty_lines_in_a_given_set_ends_scored(tmp_path, caplog, cap
     settings = [setting for setting in SETTINGS if not setting.startswith(f"data.{given}_size")]
     settings.append(f"data.{given}_path={address}")
     run = train(write_corpus(tmp_path / "corpus.tsv"), overrides=settings, runs=tmp_path / "runs", device="cpu")
-    assert f"1 of 8 {given} pairs have an empty reference (first at {given}.en:1)" in caplog.text
-    assert f"1 of 8 {given} pairs have an empty source (first at {given}.en:2)" in caplog.text
+    assert f"an empty reference in 1 of 8 {given} rows (first at {given}.en:1)" in caplog.text
+    assert f"an empty source in 1 of 8 {given} rows (first at {given}.en:2)" in caplog.text
     assert json.loads((run.folder / "run.json").read_text())["status"] == "finished"
     (evaluation,) = run.evaluations
     assert isinstance(evaluation, Evaluation)

@@ -352,9 +352,9 @@ def test_empty_sides_of_given_sets_cause_a_warning_with_their_place(tmp_path):
     )
     report = prepare_data(settings, tmp_path / "data")
     assert report.warnings[:3] == (
-        "1 of 2 dev pairs have an empty reference (first at dev.en:2): it is left out of validation",
-        "1 of 4 test pairs have an empty source (first at test.en:2): its translation is empty",
-        "2 of 4 test pairs have an empty reference (first at test.en:3): any translation of it counts as wrong",
+        "an empty reference in 1 of 2 dev rows (first at dev.en:2): it is left out of validation",
+        "an empty source in 1 of 4 test rows (first at test.en:2): its translation is empty",
+        "an empty reference in 2 of 4 test rows (first at test.en:3): any translation of it counts as wrong",
     )
 
 
@@ -532,7 +532,7 @@ def test_one_text_in_the_place_of_many_is_dropped(tmp_path, texts, side):
     assert not report.noted
     report = prepare_data(settings.but(checks={"drop_placeholders": False}), tmp_path / "kept")
     assert report.noted[PLACEHOLDER].lines == lines and not report.dropped
-    assert any(text.startswith(f"15 of {len(pairs)} train pairs have {PLACEHOLDER}") for text in report.warnings)
+    assert any(text.startswith(f"{PLACEHOLDER} in 15 of {len(pairs)} train rows") for text in report.warnings)
 
 
 def test_a_text_whose_many_partners_differ_in_a_number_is_kept(tmp_path):
@@ -549,11 +549,9 @@ def test_a_given_set_keeps_what_stands_for_no_translation_with_a_warning(tmp_pat
     report = prepare_data(DataSettings(path=paths[0], test_path=paths[1]), tmp_path / "data")
     assert splits(tmp_path / "data", "test") == [test]
     assert any(
-        text.startswith(f"20 of 202 test pairs have {PLACEHOLDER} (first at test.en:6)") for text in report.warnings
+        text.startswith(f"{PLACEHOLDER} in 20 of 202 test rows (first at test.en:6)") for text in report.warnings
     )
-    assert any(
-        text.startswith(f"1 of 202 test pairs have {MISREAD} (first at test.en:201)") for text in report.warnings
-    )
+    assert any(text.startswith(f"{MISREAD} in 1 of 202 test rows (first at test.en:201)") for text in report.warnings)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "mac_roman", "cp850", "cp437"])
@@ -660,7 +658,7 @@ def test_html_entities_are_counted_with_advice_to_replace_them(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", [*corpus(60), *HTML])
     report = prepare_data(DataSettings(path=path, dev_size=0, test_size=0), tmp_path / "data")
     assert (report.noted[ENTITIES].pairs, report.noted[ENTITIES].first) == (2, "a.tsv:62")
-    assert report.warnings[0].startswith("2 of 63 train pairs have HTML entities such as &amp; (first at a.tsv:62)")
+    assert report.warnings[0].startswith("HTML entities such as &amp; in 2 of 63 train rows (first at a.tsv:62)")
     assert splits(tmp_path / "data", "train")[0][60:] == HTML
 
 
@@ -669,7 +667,7 @@ def test_tags_are_counted_with_advice_to_remove_them(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", [*corpus(60), *rows])
     report = prepare_data(DataSettings(path=path, dev_size=0, test_size=0), tmp_path / "data")
     assert (report.noted[TAGS].pairs, report.noted[TAGS].first) == (2, "a.tsv:63")
-    assert any(re.search(r"^2 of 63 train pairs have tags .*remove them$", warning) for warning in report.warnings)
+    assert any(re.search(r"^tags .* in 2 of 63 train rows .*remove them$", warning) for warning in report.warnings)
 
 
 def test_invisible_characters_drop_a_pair_and_line_ends_in_a_cell_are_mended(tmp_path):

@@ -379,8 +379,9 @@ def _warnings_of_rows(name: str, observed: Observations) -> Iterator[str]:
         EMPTY_SOURCES: unscored if name == "dev" else "its translation is empty",
         EMPTY_TARGETS: unscored if name == "dev" else "any translation of it counts as wrong",
     }.items():
-        what = kind if kind in (EXCHANGED, ONE_LANGUAGE) else f"{name} pairs have {kind}"
-        tally = observed.notes.get(kind)
-        if tally and (what != kind or tally.pairs >= LEAST_SHARE * observed.rows):
-            counts = f"{tally.pairs:,} of {observed.rows:,} {what} (first at {tally.first})"
-            yield f"{counts}{': ' * bool(advice)}{advice}{f'; all lines are in {REPORT}' * bool(tally.lines)}"
+        is_guess, tally = kind in (EXCHANGED, ONE_LANGUAGE), observed.notes.get(kind)
+        if tally and (not is_guess or tally.pairs >= LEAST_SHARE * observed.rows):
+            counts = f"{tally.pairs:,} of {observed.rows:,}"
+            warning = f"{counts} {kind}" if is_guess else f"{kind} in {counts} {name} rows"
+            warning += f" (first at {tally.first})"
+            yield f"{warning}{': ' * bool(advice)}{advice}{f'; all lines are in {REPORT}' * bool(tally.lines)}"

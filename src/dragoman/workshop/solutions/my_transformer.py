@@ -63,13 +63,16 @@ def batches(pairs):
 
 
 def train(model, pairs, source_words, target_words, device):
-    """Train, and draw the curve of the loss: a line for the first and every hundredth step."""
+    """Train, and draw the curve of the loss: at the first and every hundredth step, the mean of the last hundred."""
     optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     model.train()
+    losses = []
     for step, (source, target) in zip(range(1, STEPS + 1), batches(pairs), strict=False):
         rate = 0.5 * learning_rate(step, SIZES["d_model"], WARMUP_STEPS)  # half, because the batches are small
-        loss = train_step(model, optimiser, ids(source, source_words, device), ids(target, target_words, device), rate)
+        batch = ids(source, source_words, device), ids(target, target_words, device)
+        losses = [*losses[-99:], float(train_step(model, optimiser, *batch, rate))]
         if step == 1 or step % 100 == 0 or step == STEPS:
+            loss = sum(losses) / len(losses)
             print(f"step {step:5,}  loss {loss:5.2f}  {'#' * round(8 * loss)}", flush=True)
             save_model(model, str(WEIGHTS))
 
