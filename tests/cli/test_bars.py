@@ -156,6 +156,14 @@ def test_nothing_is_created_for_a_caller_who_sees_no_bar(error: Any, monkeypatch
         assert (shared._drawing is not None) == is_seen
 
 
+def test_a_variable_hides_bars_also_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_terminal(monkeypatch)
+    assert as_progress(True) is not silent
+    monkeypatch.setitem(sys.modules, "IPython", sys)
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    assert as_progress(True) is silent
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_a_caller_who_sees_no_bar_does_not_load_rich(is_closed: bool) -> None:
     code = f"""
