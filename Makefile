@@ -40,7 +40,7 @@ examples: $(READY)  ## write the pages of examples/ with the run of make demo, i
 	@$(BIN)/dragoman explain $(RUN) "The bank of the river is near the station." --output examples/wrong.html
 	@$(BIN)/dragoman explain $(RUN) "My grandmother's sourdough starter died of neglect." --output examples/hallucinated.html
 
-docs: $(READY)-docs  ## build the guide into docs/_build/html, every page executed: about ten minutes, later only what changed
+docs: $(READY)-docs  ## build the guide into docs/_build/html, every page executed: up to an hour on two cores, later only what changed
 	@$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
 	@echo "the guide is ready: open docs/_build/html/index.html"
 
@@ -54,7 +54,7 @@ test: $(READY)-test  ## run the tests that protect a change: about six minutes o
 test-all: $(READY)-dev  ## run every test that needs no browser or GPU, and check every shape: about half an hour on two cores
 	@CHECK_SHAPES=1 $(PYTEST) -m "not browser"
 
-browser: $(READY)-browser  ## open the pages and the guide in Chromium and use all of their controls; needs Chromium: about eight minutes
+browser: $(READY)-browser  ## open the pages and the guide in Chromium and use all of their controls; needs Chromium: about half an hour
 	@PICTURES="$(PICTURES)" $(BIN)/python -m pytest -q -rs -m browser tests/browser
 
 clients:  ## install clients of the server in JavaScript, with which its tests then speak too; needs Node and npm
