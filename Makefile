@@ -48,10 +48,10 @@ guide-zip: docs  ## pack the built guide for a release, as docs/_build/dragoman-
 	@cd docs/_build && rm -rf dragoman-guide dragoman-guide.zip && cp -r html dragoman-guide && ../../$(BIN)/python -m zipfile -c dragoman-guide.zip dragoman-guide && rm -rf dragoman-guide
 	@echo "packed: docs/_build/dragoman-guide.zip"
 
-test: $(READY)-test  ## run the tests that protect a change: about six minutes on two cores; ends with what was skipped and why
+test: $(READY)-test  ## run the tests that protect a change: about a quarter of an hour on two cores; ends with what was skipped and why
 	@$(PYTEST) -m "not thorough and not browser"
 
-test-all: $(READY)-dev  ## run every test that needs no browser or GPU, and check every shape: about half an hour on two cores
+test-all: $(READY)-dev  ## run every test that needs no browser or GPU, and check every shape: under an hour on two cores
 	@CHECK_SHAPES=1 $(PYTEST) -m "not browser"
 
 browser: $(READY)-browser  ## open the pages and the guide in Chromium and use all of their controls; needs Chromium: about half an hour
