@@ -192,6 +192,18 @@ def test_the_readers_program_asks_for_all_parts_first(tmp_path: Path) -> None:
     assert ended.returncode == 1 and ended.stderr == "write all parts first, and let them be checked\n"
 
 
+def test_the_curve_of_the_readers_program_is_the_mean_of_the_last_hundred_steps(solved: Path) -> None:
+    code = """
+import torch
+import my_transformer as program
+losses = iter(range(1, 201))
+program.STEPS, program.train_step, program.save_model = 200, lambda *_: next(losses), lambda *_: None
+program.train(torch.nn.Linear(1, 1), [("a", "b")] * 64, {}, {}, "cpu")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], cwd=solved, capture_output=True, encoding="utf-8", check=True)
+    assert re.findall(r"loss +([\d.]+)", ended.stdout) == ["1.00", "50.50", "150.50"]
+
+
 @pytest.mark.thorough
 def test_the_readers_program_trains_and_translates(solved: Path) -> None:
     replace(

@@ -379,7 +379,8 @@ def _warnings_of_rows(name: str, observed: Observations) -> Iterator[str]:
         EMPTY_SOURCES: unscored if name == "dev" else "its translation is empty",
         EMPTY_TARGETS: unscored if name == "dev" else "any translation of it counts as wrong",
     }.items():
-        is_guess, tally = kind in (EXCHANGED, ONE_LANGUAGE), observed.notes.get(kind)
+        is_guess = kind in (EXCHANGED, ONE_LANGUAGE)
+        tally = observed.notes.get(kind)
         if tally and (not is_guess or tally.pairs >= LEAST_SHARE * observed.rows):
             counts = f"{tally.pairs:,} of {observed.rows:,}"
             warning = f"{counts} {kind}" if is_guess else f"{kind} in {counts} {name} rows"

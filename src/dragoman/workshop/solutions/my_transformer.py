@@ -7,7 +7,7 @@ python my_transformer.py "Where is the station?"    translate with the weights o
 import random
 import re
 import sys
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 
 import torch
@@ -66,11 +66,11 @@ def train(model, pairs, source_words, target_words, device):
     """Train, and draw the curve of the loss: at the first and every hundredth step, the mean of the last hundred."""
     optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     model.train()
-    losses = []
+    losses = deque(maxlen=100)
     for step, (source, target) in zip(range(1, STEPS + 1), batches(pairs), strict=False):
         rate = 0.5 * learning_rate(step, SIZES["d_model"], WARMUP_STEPS)  # half, because the batches are small
         batch = ids(source, source_words, device), ids(target, target_words, device)
-        losses = [*losses[-99:], float(train_step(model, optimiser, *batch, rate))]
+        losses.append(float(train_step(model, optimiser, *batch, rate)))
         if step == 1 or step % 100 == 0 or step == STEPS:
             loss = sum(losses) / len(losses)
             print(f"step {step:5,}  loss {loss:5.2f}  {'#' * round(8 * loss)}", flush=True)
